@@ -142,9 +142,9 @@ async function connectClients(): Promise<(() => void)[]> {
 
 /** The plane of the unit tests, with what a worker has in its place. */
 async function furnished(plane: Awaited<ReturnType<typeof use>>): Promise<typeof plane> {
-	const { Upstream } = await use('packages/proxy/src/data/upstream/upstream.ts');
+	const { Endpoint } = await use('packages/proxy/src/data/upstream/endpoint.ts');
 	const { transportsOf } = await use('packages/proxy/src/data/upstream/transport.ts');
-	const { UpstreamGroup } = await use('packages/proxy/src/data/upstream/group.ts');
+	const { Upstream } = await use('packages/proxy/src/data/upstream/upstream.ts');
 	const { DEFAULT_BALANCING } = await use('packages/proxy/src/gates/balancing/settings.ts');
 	const { UpstreamLoad } = await use('packages/proxy/src/memory/upstream-load.ts');
 	const { ReadQueue } = await use('packages/proxy/src/data/client/paced-reads.ts');
@@ -186,7 +186,7 @@ async function furnished(plane: Awaited<ReturnType<typeof use>>): Promise<typeof
 		reads: new ReadQueue(plane.turnEnd, clock),
 		dispatches: new DispatchQueue(clock, plane.turnEnd),
 	});
-	const upstreamAt = (host: string) => {
+	const endpointAt = (host: string) => {
 		const place = { states: BreakerCell.allocateStates(1), loads: UpstreamLoad.allocate(1, 0), at: 0 };
 		const seed = {
 			place,
@@ -198,21 +198,21 @@ async function furnished(plane: Awaited<ReturnType<typeof use>>): Promise<typeof
 			breaker: BreakerCell.allocate(0, CLOSED, place),
 			connections: UpstreamLoad.allocate(1, 0),
 		};
-		const [transport] = transportsOf({ upstreams: [seed], groups: [{ upstreams: [0] }] }, () => undefined, clock);
-		return new Upstream(seed, 0, transport, plane);
+		const [transport] = transportsOf({ endpoints: [seed], upstreams: [{ endpoints: [0] }] }, () => undefined, clock);
+		return new Endpoint(seed, 0, transport, plane);
 	};
-	const upstreams = Array.from({ length: addresses }, (_, i) => upstreamAt(`192.0.2.${i + 2}`));
-	const group = new UpstreamGroup({
+	const endpoints = Array.from({ length: addresses }, (_, i) => endpointAt(`192.0.2.${i + 2}`));
+	const upstream = new Upstream({
 		...DEFAULT_BALANCING,
 		name: undefined,
-		upstreams,
-		weights: upstreams.map(() => 1),
+		endpoints,
+		weights: endpoints.map(() => 1),
 		random: Math.random,
 	});
 	const stats = RouteStats.view(RouteStats.allocate(1), 0);
 	const { requestLimits } = plane;
 	plane.routes = new RouteTable([
-		{ prefix: '/svc-a', trailers: true, cooldownMs: 1000, opening: {}, requestLimits, group, stats },
+		{ prefix: '/svc-a', trailers: true, cooldownMs: 1000, opening: {}, requestLimits, upstream, stats },
 	]);
 	return plane;
 }

@@ -48,7 +48,7 @@ const sources: MetricSources = {
 	build: { version: '0', bodyMode: 'collected', node: process.versions.node },
 	workerStats: memory.stats,
 	listening: () => workers,
-	upstreams: () => upstreams.current.upstreams.values(),
+	upstreams: () => upstreams.current.endpoints.values(),
 	inForce: {
 		generation: 1,
 		reloads: { success: 0, failure: 0 },
@@ -73,7 +73,7 @@ const sources: MetricSources = {
 /** As if each upstream had answered in all of the last slices that a summary shows. */
 function beBusy(): void {
 	const traceId = '0af7651916cd43dd8448eb211c80319c';
-	for (const { counters } of upstreams.current.upstreams.values()) {
+	for (const { counters } of upstreams.current.endpoints.values()) {
 		for (let worker = 0; worker < workers; worker++) {
 			const stats = new UpstreamStats(counters.stats[worker]!);
 			const durations = BucketCounts.view(layouts.upstream, counters.durations, worker);

@@ -90,7 +90,7 @@ async function seed(settings: GateSettings, publicKey: KeyObject, upstream: Serv
 		},
 		tls: { cert: server.certPem, key: server.keyPem, ca: ca.certPem },
 		routing: {
-			upstreams: [
+			endpoints: [
 				{
 					authority: `127.0.0.1:${port}`,
 					host: '127.0.0.1',
@@ -105,14 +105,14 @@ async function seed(settings: GateSettings, publicKey: KeyObject, upstream: Serv
 					idleTimeoutMs: 4000,
 				},
 			],
-			groups: [{ name: undefined, upstreams: [0], weights: [1], balancing: DEFAULT_BALANCING }],
+			upstreams: [{ name: undefined, endpoints: [0], weights: [1], balancing: DEFAULT_BALANCING }],
 			routes: [
 				{
 					prefix: '/',
 					trailers: true,
 					cooldownMs: 1000,
 					opening: { failures: 1, tenants: 1 },
-					group: 0,
+					upstream: 0,
 					stats: RouteStats.allocate(1),
 				},
 			],

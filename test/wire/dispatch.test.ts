@@ -7,8 +7,8 @@ import { Http1Front } from '../../packages/proxy/src/data/http1/front.ts';
 import { Http2Front } from '../../packages/proxy/src/data/http2/front.ts';
 import type { Dispatched } from '../../packages/proxy/src/data/loop/dispatch-queue.ts';
 import type { OutgoingBody, OutgoingRequest } from '../../packages/proxy/src/data/upstream/contract.ts';
-import { UpstreamGroup } from '../../packages/proxy/src/data/upstream/group.ts';
-import type { Upstream } from '../../packages/proxy/src/data/upstream/upstream.ts';
+import type { Endpoint } from '../../packages/proxy/src/data/upstream/endpoint.ts';
+import { Upstream } from '../../packages/proxy/src/data/upstream/upstream.ts';
 import { DEFAULT_BALANCING } from '../../packages/proxy/src/gates/balancing/settings.ts';
 import { RouteTable } from '../../packages/proxy/src/gates/routes.ts';
 import { BucketTotal } from '../../packages/proxy/src/memory/bucket-counts.ts';
@@ -79,10 +79,10 @@ for (const [protocol, { accept, head, body }] of Object.entries(SENDERS)) {
 					trailers: true,
 					cooldownMs: 1000,
 					opening: { failures: 1, tenants: 1 },
-					group: new UpstreamGroup({
+					upstream: new Upstream({
 						...DEFAULT_BALANCING,
 						name: undefined,
-						upstreams: [upstream as unknown as Upstream],
+						endpoints: [upstream as unknown as Endpoint],
 						weights: [1],
 						random: Math.random,
 					}),

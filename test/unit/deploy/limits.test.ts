@@ -7,7 +7,7 @@ import { describe, test } from 'node:test';
 import { parseAllDocuments } from 'yaml';
 import { initialise } from '../../../packages/proxy/src/cli/development/init.ts';
 import { parseConfig } from '../../../packages/proxy/src/config/load.ts';
-import { groupKey } from '../../../packages/proxy/src/config/upstream.ts';
+import { upstreamKey } from '../../../packages/proxy/src/config/upstream.ts';
 import { temporaryFolder } from '../../fixtures/pki.ts';
 import { MINIMAL } from '../config/minimal.ts';
 import { CONFIGS, config, inBase, ROOT, text, yaml } from './files.ts';
@@ -238,7 +238,7 @@ describe('compose.yaml', () => {
 	});
 
 	test('routes to the services that it runs', () => {
-		const upstreams = config('deploy/compose/config.toml').routes.map(({ group }) => groupKey(group));
+		const upstreams = config('deploy/compose/config.toml').routes.map(({ group }) => upstreamKey(group));
 		assert.deepEqual(upstreams.sort(), ['invoices:8080', 'orders:8080']);
 		assert.match(text('deploy/compose/service.mjs'), /PORT \?\? 8080/);
 	});

@@ -40,7 +40,7 @@ export interface UpstreamTlsConfig
 }
 
 /** One `[[upstreams]]` table, or the one address of a route's URL. */
-export interface UpstreamGroupConfig {
+export interface UpstreamConfig {
 	/** `undefined`: a route's URL. */
 	readonly name: string | undefined;
 	/** At least one; none where `dns` has them. */
@@ -70,7 +70,7 @@ export interface RouteConfig {
 	/** Trailers of its requests and responses pass. */
 	readonly trailers: boolean;
 	/** Where its requests go. Routes that name the same one have the same object's content. */
-	readonly group: UpstreamGroupConfig;
+	readonly group: UpstreamConfig;
 	/** Breaker cooldown in ms, at least 1000. */
 	readonly cooldownMs: number;
 	/** What opens the breaker. */
@@ -170,7 +170,7 @@ export interface Config extends TakenOver {
 	readonly tenants: readonly TenantSeed[];
 	/** Whether a reload takes over whom we believe, and how much each tenant may ask for. What of it does not change then stays as it was. */
 	readonly reloadsIdentity: boolean;
-	readonly upstreams: readonly UpstreamGroupConfig[];
+	readonly upstreams: readonly UpstreamConfig[];
 	readonly routes: readonly RouteConfig[];
 	readonly limits: Limits;
 	/** The status page. */
@@ -214,5 +214,5 @@ export interface ConfigFiles extends Part<Pick<Config, 'revokedPath' | 'issuers'
 	readonly limiter?: Part<LimiterConfig> | undefined;
 	readonly jwt: Part<JwtConfig> | undefined;
 	readonly issuerFiles: readonly IssuerFile[];
-	readonly upstreams?: readonly Pick<UpstreamGroupConfig, 'tls'>[];
+	readonly upstreams?: readonly Pick<UpstreamConfig, 'tls'>[];
 }

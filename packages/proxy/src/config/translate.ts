@@ -11,7 +11,7 @@ import {
 	type Limits,
 	type RouteConfig,
 	TAKEN_OVER,
-	type UpstreamGroupConfig,
+	type UpstreamConfig,
 	type UpstreamTlsConfig,
 } from './config.ts';
 import type { Lines } from './error.ts';
@@ -123,7 +123,7 @@ function toRate({ rps, burst }: { rps?: number | undefined; burst?: number | und
 	return rps === undefined || rps === 0 ? undefined : { rps, burst: burst ?? rps };
 }
 
-function toRoute(file: File, route: Route, upstreams: readonly UpstreamGroupConfig[]): RouteConfig {
+function toRoute(file: File, route: Route, upstreams: readonly UpstreamConfig[]): RouteConfig {
 	const { upstream, allow, deny, scopes, clientCert, xfcc, tenants } = route;
 	const { maxBodyBytes, bodyTimeoutMs, upstreamTimeoutMs, idleTimeoutMs } = route;
 	const endsAtExpiry = route.endStreamsAtExpiry || undefined;
@@ -173,7 +173,7 @@ function unlessEmpty<Table extends object>(table: Table): Table | undefined {
 	return Object.values(table).some((value) => value !== undefined) ? table : undefined;
 }
 
-function toUpstream(file: File, table: Upstream, key: string): UpstreamGroupConfig {
+function toUpstream(file: File, table: Upstream, key: string): UpstreamConfig {
 	const { connectTimeoutMs, balance, slowStartMs, retries, tls, dns, protocol } = table;
 	const { maxRequests, maxConnections, queue, queueTimeoutMs } = table;
 	return {

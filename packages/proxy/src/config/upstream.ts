@@ -87,7 +87,7 @@ export function parseAddress(authority: string, defaultPort: number | undefined)
 }
 
 /** Two routes with one key lead to the same upstreams. No authority can be taken for a name. */
-export function groupKey({
+export function upstreamKey({
 	name,
 	addresses,
 }: {

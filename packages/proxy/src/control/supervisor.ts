@@ -4,7 +4,7 @@ import { RateLimitedLog } from '@mtls-edge-proxy/gate/shared/rate-limited-log.ts
 import type { Config } from '../config/config.ts';
 import { describeProblem } from '../config/error.ts';
 import { loadConfig } from '../config/load.ts';
-import { groupKey } from '../config/upstream.ts';
+import { upstreamKey } from '../config/upstream.ts';
 import { configWarnings } from '../config/warnings.ts';
 import { DnsAddresses } from './addresses/dns-addresses.ts';
 import { resolveName } from './addresses/resolve.ts';
@@ -146,7 +146,9 @@ function firstSpecs({ config, tls, identity, remotes, upstreamTls }: StartFiles)
 const MAX_ROUTES_SHOWN = 20;
 
 function routesShown(routes: Config['routes']) {
-	const shown = routes.slice(0, MAX_ROUTES_SHOWN).map(({ prefix, group }) => ({ prefix, upstream: groupKey(group) }));
+	const shown = routes
+		.slice(0, MAX_ROUTES_SHOWN)
+		.map(({ prefix, group: upstream }) => ({ prefix, upstream: upstreamKey(upstream) }));
 	return { routes: shown, ...(routes.length > shown.length && { routes_total: routes.length }) };
 }
 

@@ -43,7 +43,7 @@ export interface ClientRules {
 }
 
 /** One address of an upstream, as a worker sees it. */
-export interface UpstreamSeed {
+export interface EndpointSeed {
 	/** `host:port`, the metric label. */
 	readonly authority: string;
 	readonly host: string;
@@ -53,7 +53,7 @@ export interface UpstreamSeed {
 	/** Of its `[[upstreams]]`; `undefined`: a route's URL. */
 	readonly group: string | undefined;
 	/** The same in every worker. */
-	readonly place: UpstreamPlace;
+	readonly place: EndpointPlace;
 	/** For `UpstreamLoad`: connections, idle ones included; the same memory in every worker. */
 	readonly connections: Region;
 	/** Tells breakers apart. The memory cannot: each message wraps it in a new object. */
@@ -72,12 +72,12 @@ export interface UpstreamSeed {
 	readonly connectTimeoutMs?: number | undefined;
 }
 
-/** What is spoken to an upstream; `h2` by prior knowledge in the clear, by ALPN over TLS. */
+/** What is spoken to an endpoint; `h2` by prior knowledge in the clear, by ALPN over TLS. */
 export const UPSTREAM_PROTOCOLS = ['http/1.1', 'h2'] as const;
 export type UpstreamProtocol = (typeof UPSTREAM_PROTOCOLS)[number];
 
-/** What is looked at of many upstreams, for one that gets the request, lies side by side. */
-export interface UpstreamPlace {
+/** What is looked at of many endpoints, for one that gets the request, lies side by side. */
+export interface EndpointPlace {
 	/** For `BreakerCell`. */
 	readonly states: Region;
 	/** For `UpstreamLoad`: requests under way. */
@@ -86,7 +86,7 @@ export interface UpstreamPlace {
 	readonly at: number;
 }
 
-/** TLS to the addresses of one group: PEM texts, validated by the control plane. */
+/** TLS to the addresses of one upstream: PEM texts, validated by the control plane. */
 export interface UpstreamTlsSeed {
 	/** CAs; `undefined`: those that Node trusts. */
 	readonly ca: string | undefined;
@@ -102,13 +102,13 @@ export interface UpstreamTlsSeed {
 }
 
 /** The addresses among which a route's requests are spread. */
-export interface UpstreamGroupSeed {
+export interface UpstreamSeed {
 	/** `undefined`: a route's URL. */
 	readonly name: string | undefined;
 	/** `undefined`: plain HTTP. */
 	readonly tls?: UpstreamTlsSeed | undefined;
 	/** Indexes into `upstreams`. */
-	readonly upstreams: readonly number[];
+	readonly endpoints: readonly number[];
 	/** Of each of them, in the same order. */
 	readonly weights: readonly number[];
 	readonly balancing: BalancingSettings;
@@ -118,7 +118,7 @@ export interface UpstreamGroupSeed {
 	readonly waiting?: PendingQueueSeed | undefined;
 }
 
-/** What an upstream may have at once, over all threads. */
+/** What an endpoint may have at once, over all threads. */
 export interface UpstreamLimits {
 	/** Requests under way at each address; `undefined`: no limit. */
 	readonly maxRequests: number | undefined;
@@ -145,7 +145,7 @@ export interface PendingQueueSeed {
 
 export interface RouteSeed {
 	readonly prefix: string;
-	/** Its upstream takes paths in any letter case for the same path. */
+	/** Its endpoint takes paths in any letter case for the same path. */
 	readonly caseInsensitive?: boolean | undefined;
 	/** Trailers of its requests and responses pass. */
 	readonly trailers: boolean;
@@ -154,10 +154,10 @@ export interface RouteSeed {
 	/** For each tenant, in addition to its own; `undefined`: none. */
 	readonly rate?: RateSeed | undefined;
 	/** Index into `groups`. */
-	readonly group: number;
+	readonly upstream: number;
 	/** Its callers; `undefined`: any caller with a valid token. */
 	readonly access?: RouteAccessSeed | undefined;
-	/** Fields about the client's certificate for the upstream; `undefined`: none. */
+	/** Fields about the client's certificate for the endpoint; `undefined`: none. */
 	readonly certificateHeaders?: CertificateHeadersSeed | undefined;
 	/** What becomes of a request on its way there; `undefined`: what becomes of all. */
 	readonly forwarding?: ForwardingSeed | undefined;
@@ -180,8 +180,8 @@ export interface WebSocketSeed {
 }
 
 export interface RoutingSeed {
+	readonly endpoints: readonly EndpointSeed[];
 	readonly upstreams: readonly UpstreamSeed[];
-	readonly groups: readonly UpstreamGroupSeed[];
 	readonly routes: readonly RouteSeed[];
 }
 
@@ -212,7 +212,7 @@ export interface ProxyProtocolSettings {
 
 /** The histograms that never forget, for `BucketCounts`. */
 export interface HistogramsSeed {
-	/** Of round trips to upstreams; their memory is each upstream's. */
+	/** Of round trips to endpoints; their memory is each endpoint's. */
 	readonly upstream: BucketLayout;
 	readonly handshake: BucketLayout;
 	readonly gate: BucketLayout;

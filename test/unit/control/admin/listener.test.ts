@@ -67,7 +67,7 @@ function testSources(...authorities: string[]) {
 		build: { version: '0.1.0', bodyMode: 'collected', node: '26.10.0' },
 		workerStats,
 		listening: () => WORKERS,
-		upstreams: () => upstreams.current.upstreams.values(),
+		upstreams: () => upstreams.current.endpoints.values(),
 		inForce,
 		routes: () => upstreams.current.traffic,
 		journal: new ReloadJournal(() => 1_800_000_000),
@@ -75,14 +75,14 @@ function testSources(...authorities: string[]) {
 		histograms,
 		logLosses: () => ({ accessLines: 0, lines: 0, failing: undefined }),
 		startedSeconds: 1_800_000_000,
-		groups: () => upstreams.current.groups.values(),
+		groups: () => upstreams.current.upstreams.values(),
 		remoteKeys: () => [],
 		addresses: () => [],
 		now: () => 0,
 		wallSeconds: () => 1_800_000_000,
 	};
 	const upstreamStats = (authority: string, worker: number) => {
-		return new UpstreamStats(upstreams.current.upstreams.get(authority)!.counters.stats[worker]!);
+		return new UpstreamStats(upstreams.current.endpoints.get(authority)!.counters.stats[worker]!);
 	};
 	return { sources, upstreams, workerStats, upstreamStats, inForce, budgets };
 }
@@ -346,7 +346,7 @@ describe('a later scrape', () => {
 		const { sources, upstreams, upstreamStats } = testSources('a:1');
 		for (const worker of [0, 1]) upstreamStats('a:1', worker).transitions.count('open', 'status');
 		upstreamStats('a:1', 1).transitions.count('half-open', 'probe');
-		upstreams.current.upstreams.get('a:1')!.breaker.health(true, 0);
+		upstreams.current.endpoints.get('a:1')!.breaker.health(true, 0);
 		const page = await scrape(sources);
 		const name = 'proxy_circuit_transitions_total';
 		assert.equal(sampleSum(page, name, { upstream: 'a:1', to: 'open', reason: 'status' }), 2);
@@ -407,7 +407,7 @@ describe('the page of many upstreams', () => {
 
 	test('is the same in every bucket after a scrape that nothing has followed', async () => {
 		const { sources, upstreams } = testSources('a:1');
-		const { durations } = upstreams.current.upstreams.get('a:1')!.counters;
+		const { durations } = upstreams.current.endpoints.get('a:1')!.counters;
 		BucketCounts.view(LAYOUT, durations, 0).record(5);
 		BucketCounts.view(LAYOUT, durations, 1).record(50);
 		const buckets = async () => (await scrape(sources)).get('proxy_upstream_duration_seconds')!.samples;

@@ -84,7 +84,7 @@ class TestReload extends ReconciledPool {
 	}
 
 	get circuits(): [authority: string, circuit: number][] {
-		return [...this.upstreams.current.upstreams].map(([authority, { breaker }]) => [authority, breaker.circuit]);
+		return [...this.upstreams.current.endpoints].map(([authority, { breaker }]) => [authority, breaker.circuit]);
 	}
 
 	#probe(upstreams: Iterable<Watched>): void {
@@ -184,7 +184,7 @@ describe('a reload', () => {
 		await test.reloader.request();
 		const [first, second] = [0, 1].map((worker) => {
 			const message = test.thread(worker).received.find(({ type }) => type === 'prepare-routing');
-			return (message as Extract<ToWorker, { type: 'prepare-routing' }>).routing.upstreams[0]!;
+			return (message as Extract<ToWorker, { type: 'prepare-routing' }>).routing.endpoints[0]!;
 		});
 		assert.equal(first!.breaker, second!.breaker);
 		assert.notEqual(first!.stats, second!.stats);

@@ -4,7 +4,7 @@ import type { RouteConfig } from '../../../../packages/proxy/src/config/config.t
 import { beginning, lastTransition } from '../../../../packages/proxy/src/control/facts/circuit.ts';
 import type { UpstreamTlsMaterial } from '../../../../packages/proxy/src/control/files/upstream-tls-files.ts';
 import { routingSeed } from '../../../../packages/proxy/src/control/routing/seed.ts';
-import { tlsOf, type Upstream } from '../../../../packages/proxy/src/control/routing/table.ts';
+import { type Endpoint, tlsOf } from '../../../../packages/proxy/src/control/routing/table.ts';
 import { Upstreams } from '../../../../packages/proxy/src/control/routing/upstreams.ts';
 import { DEFAULT_BALANCING } from '../../../../packages/proxy/src/gates/balancing/settings.ts';
 import { CLOSED, OPEN } from '../../../../packages/proxy/src/memory/breaker-cell.ts';
@@ -29,15 +29,15 @@ function testUpstreams(log = new RecordedLog()): Upstreams {
 function provenUpstreams(routes: readonly RouteConfig[]): Upstreams {
 	const upstreams = testUpstreams();
 	upstreams.apply(upstreams.plan(routes));
-	for (const upstream of upstreams.current.upstreams.values()) {
+	for (const upstream of upstreams.current.endpoints.values()) {
 		upstream.breaker.health(true, 0);
 		upstream.alive = true;
 	}
 	return upstreams;
 }
 
-function find(upstreams: Upstreams, authority: string): Upstream {
-	return upstreams.current.upstreams.get(authority)!;
+function find(upstreams: Upstreams, authority: string): Endpoint {
+	return upstreams.current.endpoints.get(authority)!;
 }
 
 describe('Host of probes', () => {
@@ -61,7 +61,7 @@ describe('Host of probes', () => {
 	const planned = (upstreams: Upstreams, routes: readonly RouteConfig[]) =>
 		upstreams.plan(routes, undefined, (group) => (group.dns === undefined ? group.addresses : [resolved]));
 	const probed = (upstreams: Upstreams) =>
-		Array.from(upstreams.current.upstreams.values(), ({ address }) => address.hostField)[0];
+		Array.from(upstreams.current.endpoints.values(), ({ address }) => address.hostField)[0];
 
 	for (const [what, routes, expected] of [
 		['the address', [route('/a', 'x:1')], undefined],
@@ -81,7 +81,7 @@ describe('Host of probes', () => {
 			upstreams.apply(planned(upstreams, routes));
 			assert.equal(probed(upstreams), expected);
 			// Of requests, each route says it for itself.
-			const [seed] = routingSeed(upstreams.current, 0).upstreams;
+			const [seed] = routingSeed(upstreams.current, 0).endpoints;
 			assert.equal(seed!.hostField, routes[0]!.group.dns?.hostField);
 		});
 	}
@@ -109,9 +109,9 @@ describe('Host of probes', () => {
 		const upstreams = testUpstreams();
 		const routes = (change = {}) => [fromDns('/a', change), by(fromDns('/b', change), { name: 'b.internal' })];
 		upstreams.apply(planned(upstreams, routes()));
-		const before = routingSeed(upstreams.current, 0).upstreams[0]!;
+		const before = routingSeed(upstreams.current, 0).endpoints[0]!;
 		const plan = planned(upstreams, routes({ host: 'y.test', authority: 'y.test:1', hostField: 'y.test:1' }));
-		const after = routingSeed(plan, 0).upstreams[0]!;
+		const after = routingSeed(plan, 0).endpoints[0]!;
 		assert.equal(after.hostField, 'y.test:1');
 		assert.notEqual(after.breakerId, before.breakerId, 'a worker keeps what has the same id');
 	});
@@ -158,7 +158,7 @@ describe('which breakers a reload keeps', () => {
 			const old = find(upstreams, 'x:1');
 			upstreams.apply(upstreams.plan([{ ...withGroup(route('/a', 'x:1'), ofGroup), ...change }]));
 			assert.equal(find(upstreams, 'x:1') === old, kept);
-			assert.equal(routingSeed(upstreams.current, 0).upstreams[0]!.idleTimeoutMs, kept ? 1_000 : 4_000);
+			assert.equal(routingSeed(upstreams.current, 0).endpoints[0]!.idleTimeoutMs, kept ? 1_000 : 4_000);
 		});
 	}
 
@@ -212,30 +212,30 @@ describe('what a worker gets to know', () => {
 		const open = { rate: undefined, trailers: true };
 		const seen = first!.routes.map(({ stats: _, ...seed }) => seed);
 		assert.deepEqual(seen, [
-			{ prefix: '/a', cooldownMs: 1_000, opening: { failures: 1, tenants: 1 }, group: 0, ...open },
+			{ prefix: '/a', cooldownMs: 1_000, opening: { failures: 1, tenants: 1 }, upstream: 0, ...open },
 			{
 				...open,
 				prefix: '/b',
 				cooldownMs: 30_000,
 				opening: { failures: 1, tenants: 1 },
-				group: 1,
+				upstream: 1,
 				access,
 				certificateHeaders,
 				forwarding,
 				requestLimits,
 			},
-			{ prefix: '/c', cooldownMs: 30_000, opening: { failures: 1, tenants: 1 }, group: 0, ...open },
+			{ prefix: '/c', cooldownMs: 30_000, opening: { failures: 1, tenants: 1 }, upstream: 0, ...open },
 		]);
 		assert.deepEqual(
-			first!.upstreams.map(({ authority, host, port }) => [authority, host, port]),
+			first!.endpoints.map(({ authority, host, port }) => [authority, host, port]),
 			[
 				['x:1', 'x', 1],
 				['y:2', 'y', 2],
 			],
 		);
-		assert.equal(first!.upstreams[0]!.breaker, second!.upstreams[0]!.breaker);
-		assert.notEqual(first!.upstreams[0]!.stats, second!.upstreams[0]!.stats);
-		assert.equal(first!.upstreams[0]!.durations, second!.upstreams[0]!.durations);
+		assert.equal(first!.endpoints[0]!.breaker, second!.endpoints[0]!.breaker);
+		assert.notEqual(first!.endpoints[0]!.stats, second!.endpoints[0]!.stats);
+		assert.equal(first!.endpoints[0]!.durations, second!.endpoints[0]!.durations);
 		assert.equal(first!.routes[0]!.stats, second!.routes[0]!.stats);
 		assert.notEqual(first!.routes[0]!.stats, first!.routes[2]!.stats);
 	});
@@ -379,7 +379,7 @@ describe('the addresses of one upstream', () => {
 			name: 'billing',
 			addresses: authorities.map((authority) => route('/', authority).group.addresses[0]!),
 		});
-	const keys = (upstreams: Upstreams) => [...upstreams.current.upstreams.keys()];
+	const keys = (upstreams: Upstreams) => [...upstreams.current.endpoints.keys()];
 
 	test('stay as they are when others come and go', () => {
 		const upstreams = provenUpstreams([billing([a, b])]);
@@ -395,25 +395,25 @@ describe('the addresses of one upstream', () => {
 		const other = { ...withGroup(billing([a]), { name: 'other' }), prefix: '/other' };
 		const upstreams = provenUpstreams([billing([a]), other, route('/url', 'a:1')]);
 		assert.deepEqual(keys(upstreams), ['billing/a:1', 'other/a:1', 'a:1']);
-		assert.equal(new Set([...upstreams.current.upstreams.values()].map(({ breakerId }) => breakerId)).size, 3);
+		assert.equal(new Set([...upstreams.current.endpoints.values()].map(({ breakerId }) => breakerId)).size, 3);
 	});
 
 	test('stay as they are when they are weighed and balanced in another way', () => {
 		const upstreams = provenUpstreams([billing([a, b])]);
-		const before = [...upstreams.current.upstreams.values()];
+		const before = [...upstreams.current.endpoints.values()];
 		const balancing = { balance: 'hash', slowStartMs: 5_000, retries: 3 } as const;
 		const addresses = billing([a, b]).group.addresses.map((address, i) => ({ ...address, weight: 7 + i }));
 		const plan = upstreams.plan([withGroup(billing([]), { addresses, balancing })]);
 		assert.deepEqual(plan.fresh, []);
 		upstreams.apply(plan);
-		assert.deepEqual([...upstreams.current.upstreams.values()], before);
-		const [group] = routingSeed(upstreams.current, 1).groups;
-		assert.deepEqual(group, { name: 'billing', upstreams: [0, 1], weights: [7, 8], balancing, ...UNLIMITED });
+		assert.deepEqual([...upstreams.current.endpoints.values()], before);
+		const [group] = routingSeed(upstreams.current, 1).upstreams;
+		assert.deepEqual(group, { name: 'billing', endpoints: [0, 1], weights: [7, 8], balancing, ...UNLIMITED });
 	});
 
 	test('have their requests under way counted in one memory, and forgotten of a worker that is gone', () => {
 		const upstreams = provenUpstreams([billing([a, b])]);
-		const places = [0, 1].map((worker) => routingSeed(upstreams.current, worker).upstreams[1]!.place);
+		const places = [0, 1].map((worker) => routingSeed(upstreams.current, worker).endpoints[1]!.place);
 		const [one, two] = places.map(({ loads, at }, worker) => new UpstreamLoad(loads, worker, at));
 		one!.inc();
 		two!.inc();
@@ -428,7 +428,7 @@ describe('the addresses of one upstream', () => {
 		const upstreams = new Upstreams(WORKERS, new FakeTime(), new RecordedLog().logger);
 		const placesOf = (addresses: typeof many) => {
 			upstreams.apply(upstreams.plan([billing(addresses)]));
-			return routingSeed(upstreams.current, 0).upstreams.map(({ place }) => place);
+			return routingSeed(upstreams.current, 0).endpoints.map(({ place }) => place);
 		};
 		const places = placesOf(many);
 		assert.deepEqual(
@@ -465,19 +465,19 @@ describe('the addresses of one upstream', () => {
 		const upstreams = provenUpstreams([route('/url', 'x:9'), billing([a, b]), { ...billing([a, b]), prefix: '/two' }]);
 		const seed = routingSeed(upstreams.current, 0);
 		assert.deepEqual(
-			seed.upstreams.map(({ authority, group }) => [authority, group]),
+			seed.endpoints.map(({ authority, group }) => [authority, group]),
 			[
 				['x:9', undefined],
 				[a, 'billing'],
 				[b, 'billing'],
 			],
 		);
-		assert.deepEqual(seed.groups, [
-			{ name: undefined, upstreams: [0], weights: [1], balancing: DEFAULT_BALANCING, ...UNLIMITED },
-			{ name: 'billing', upstreams: [1, 2], weights: [1, 1], balancing: DEFAULT_BALANCING, ...UNLIMITED },
+		assert.deepEqual(seed.upstreams, [
+			{ name: undefined, endpoints: [0], weights: [1], balancing: DEFAULT_BALANCING, ...UNLIMITED },
+			{ name: 'billing', endpoints: [1, 2], weights: [1, 1], balancing: DEFAULT_BALANCING, ...UNLIMITED },
 		]);
 		assert.deepEqual(
-			seed.routes.map(({ group }) => group),
+			seed.routes.map(({ upstream: group }) => group),
 			[0, 1, 1],
 		);
 	});
@@ -515,7 +515,7 @@ describe('TLS to the upstreams of a table', () => {
 		const plan = upstreams.plan([overTls], seed());
 		assert.equal(plan.fresh[0]!.tls?.servername, 'x', 'what is fresh is probed before it is in force');
 		upstreams.apply(plan);
-		assert.deepEqual(routingSeed(plan, 0).groups[0]!.tls, seed().get('x:1'));
+		assert.deepEqual(routingSeed(plan, 0).upstreams[0]!.tls, seed().get('x:1'));
 		assert.deepEqual(tlsOf(plan), [...seed().values()]);
 		const whole = upstreams.plan([overTls], seed({ serverName: 'x.internal.' }));
 		upstreams.apply(whole);

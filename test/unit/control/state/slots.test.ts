@@ -41,7 +41,7 @@ class Table {
 	}
 
 	get inForce(): string[] {
-		return [...this.pool.upstreams.current.upstreams.keys()];
+		return [...this.pool.upstreams.current.endpoints.keys()];
 	}
 }
 

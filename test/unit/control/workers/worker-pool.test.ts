@@ -7,7 +7,7 @@ import { TestPool } from '../fixtures/pool.ts';
 const DISCARD_OR_COMMIT = ['discard', 'commit'];
 
 function prepareRouting(_worker: number, id: number) {
-	return { type: 'prepare-routing', id, routing: { upstreams: [], groups: [], routes: [] } } as const;
+	return { type: 'prepare-routing', id, routing: { endpoints: [], upstreams: [], routes: [] } } as const;
 }
 
 describe('starting workers', () => {

@@ -3,7 +3,7 @@ import { deepEqual, equal, match, ok } from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import * as collected from '../../../../packages/proxy/src/data/body/collected.ts';
 import * as streaming from '../../../../packages/proxy/src/data/body/streaming.ts';
-import type { UpstreamGroup } from '../../../../packages/proxy/src/data/upstream/group.ts';
+import type { Upstream } from '../../../../packages/proxy/src/data/upstream/upstream.ts';
 import { FLOOR } from '../../../../packages/proxy/src/gates/balancing/retry-budget.ts';
 import { type BucketCounts, BucketTotal } from '../../../../packages/proxy/src/memory/bucket-counts.ts';
 import { Client, Edge, LIMITED, QUEUE_TIMEOUT_MS } from '../fixtures/fake-edge.ts';
@@ -320,7 +320,7 @@ for (const mode of [collected, streaming]) {
 		});
 
 		/** The budget is spent when the first upstream refuses a request. @returns how many were denied for that. */
-		async function denied(edge: Edge, group: UpstreamGroup): Promise<number> {
+		async function denied(edge: Edge, group: Upstream): Promise<number> {
 			Object.assign(group, { retryBudget: { request() {}, allows: () => false, retry() {} } });
 			const client = await edge.ask('tenant');
 			edge.upstreams[0]!.sockets[0]!.refuse();

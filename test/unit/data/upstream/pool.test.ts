@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { Timed } from '../../../../packages/proxy/src/data/loop/deadlines.ts';
 import type { UpstreamConnection } from '../../../../packages/proxy/src/data/upstream/connection.ts';
+import type { Endpoint } from '../../../../packages/proxy/src/data/upstream/endpoint.ts';
 import { UpstreamPool } from '../../../../packages/proxy/src/data/upstream/pool.ts';
-import type { Upstream } from '../../../../packages/proxy/src/data/upstream/upstream.ts';
 import { UpstreamStats } from '../../../../packages/proxy/src/memory/stats.ts';
 import { FakePlane } from '../fixtures/fake-plane.ts';
 
@@ -35,7 +35,7 @@ function idle(pool: UpstreamPool, keepAliveTimeoutMs?: number): FakeConnection {
 }
 
 function testPool(idleMs: number, plane = new FakePlane()): { plane: FakePlane; pool: UpstreamPool } {
-	const upstream = { stats: new UpstreamStats(UpstreamStats.allocate()) } as unknown as Upstream;
+	const upstream = { stats: new UpstreamStats(UpstreamStats.allocate()) } as unknown as Endpoint;
 	return { plane, pool: new UpstreamPool(upstream, plane.deadlines, { idleTimeoutMs: idleMs }) };
 }
 

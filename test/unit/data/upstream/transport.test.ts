@@ -6,7 +6,7 @@ import { createServer, type TLSSocket, type TlsOptions } from 'node:tls';
 import { systemClock } from '../../../../packages/gate/src/shared/clock.ts';
 import { type Transport, transportsOf } from '../../../../packages/proxy/src/data/upstream/transport.ts';
 import { DEFAULT_BALANCING } from '../../../../packages/proxy/src/gates/balancing/settings.ts';
-import type { UpstreamSeed, UpstreamTlsSeed } from '../../../../packages/proxy/src/shared/messages.ts';
+import type { EndpointSeed, UpstreamTlsSeed } from '../../../../packages/proxy/src/shared/messages.ts';
 import { testPki } from '../../../fixtures/pki.ts';
 
 const pki = await testPki();
@@ -51,10 +51,10 @@ async function listening(server: Server): Promise<number> {
 }
 
 function routing(port: number, tls: UpstreamTlsSeed | undefined, host = '127.0.0.1') {
-	const upstream = { host, port, breakerId: 1 } as UpstreamSeed;
+	const upstream = { host, port, breakerId: 1 } as EndpointSeed;
 	return {
-		upstreams: [upstream],
-		groups: [{ name: 'a', tls, upstreams: [0], weights: [1], balancing: DEFAULT_BALANCING }],
+		endpoints: [upstream],
+		upstreams: [{ name: 'a', tls, endpoints: [0], weights: [1], balancing: DEFAULT_BALANCING }],
 	};
 }
 
@@ -99,15 +99,15 @@ async function exchange(transport: Transport): Promise<Opened> {
 describe('a transport over TLS', () => {
 	test('has one context for all addresses with the same settings, also for new ones', () => {
 		const first = transportTo(1, TLS);
-		const { groups } = routing(1, { ...TLS });
-		const upstreams = [1, 2, 3].map((breakerId) => ({ host: '127.0.0.1', port: 1, breakerId }) as UpstreamSeed);
-		const all = [{ ...groups[0]!, upstreams: [2, 0, 1] }];
+		const { upstreams } = routing(1, { ...TLS });
+		const endpoints = [1, 2, 3].map((breakerId) => ({ host: '127.0.0.1', port: 1, breakerId }) as EndpointSeed);
+		const all = [{ ...upstreams[0]!, endpoints: [2, 0, 1] }];
 		const known = (id: number) => (id === 1 ? first : undefined);
-		const transports = transportsOf({ upstreams, groups: all }, known, clock);
+		const transports = transportsOf({ endpoints, upstreams: all }, known, clock);
 		equal(transports[0], first);
 		for (const { context } of transports) equal(context, first.context);
 		const others = transportsOf(
-			{ upstreams, groups: [{ ...all[0]!, tls: { ...TLS, minVersion: '1.3' } }] },
+			{ endpoints, upstreams: [{ ...all[0]!, tls: { ...TLS, minVersion: '1.3' } }] },
 			known,
 			clock,
 		);

@@ -9,7 +9,7 @@ import { Trust } from '@mtls-edge-proxy/gate/identity/trust.ts';
 import { Authenticator } from '@mtls-edge-proxy/gate/shared/authenticator.ts';
 import { bodyMode, framingLine, judgesLengthFirst } from '#body';
 import type { Config, RouteConfig } from '../../config/config.ts';
-import { groupKey } from '../../config/upstream.ts';
+import { upstreamKey } from '../../config/upstream.ts';
 import { quote } from '../../config/wording.ts';
 import type { StartFiles } from '../../control/files/inspection.ts';
 import { versionAndHost } from '../../data/client/outgoing-head.ts';
@@ -114,7 +114,7 @@ export async function explain(
 		outcome,
 		endsAt,
 		route: route?.prefix,
-		upstream: route && groupKey(route.group),
+		upstream: route && upstreamKey(route.group),
 		upstreamHead,
 		notes,
 	};

@@ -1,4 +1,4 @@
-import type { DnsSource, RouteConfig, UpstreamAddress, UpstreamGroupConfig } from '../../config/config.ts';
+import type { DnsSource, RouteConfig, UpstreamAddress, UpstreamConfig } from '../../config/config.ts';
 import { Refreshers } from '../state/refreshers.ts';
 import { type Timers, within } from '../timers.ts';
 import { type AddressParts, AddressRefresher } from './address-refresher.ts';
@@ -50,7 +50,7 @@ export class DnsAddresses {
 	}
 
 	/** Of the moment; none where none are known. */
-	readonly addressesOf = ({ name, dns, addresses }: UpstreamGroupConfig): readonly UpstreamAddress[] =>
+	readonly addressesOf = ({ name, dns, addresses }: UpstreamConfig): readonly UpstreamAddress[] =>
 		dns === undefined ? addresses : (this.#refreshers.of({ name: name!, dns })?.value ?? []);
 }
 

@@ -1,10 +1,10 @@
 import { UpstreamStats } from '../../memory/stats.ts';
 import type { LastTransition } from '../../memory/transition-counts.ts';
 import { inWords } from '../health/outcome.ts';
-import type { Upstream } from '../routing/table.ts';
+import type { Endpoint } from '../routing/table.ts';
 
 /** What some thread has last made of an upstream's circuit; `undefined`: it is as it was at its beginning. */
-export function lastTransition({ counters, made }: Pick<Upstream, 'counters' | 'made'>): LastTransition | undefined {
+export function lastTransition({ counters, made }: Pick<Endpoint, 'counters' | 'made'>): LastTransition | undefined {
 	const lasts = [counters.transitions, ...counters.stats.map((region) => new UpstreamStats(region).transitions)].map(
 		({ last }) => last,
 	);
@@ -17,7 +17,7 @@ export function lastTransition({ counters, made }: Pick<Upstream, 'counters' | '
 export function beginning({
 	made,
 	lastProbe,
-}: Pick<Upstream, 'made' | 'lastProbe'>): Pick<LastTransition, 'wallSeconds' | 'reason' | 'cause'> {
+}: Pick<Endpoint, 'made' | 'lastProbe'>): Pick<LastTransition, 'wallSeconds' | 'reason' | 'cause'> {
 	const cause = 'no health probe has passed yet';
 	return {
 		wallSeconds: made.wallSeconds,

@@ -1,7 +1,7 @@
 import { judgeTlsMaterial, type TlsNames } from '@mtls-edge-proxy/gate/tls/tls-material.ts';
-import type { Config, ConfigFiles, UpstreamGroupConfig, UpstreamTlsConfig } from '../../config/config.ts';
+import type { Config, ConfigFiles, UpstreamConfig, UpstreamTlsConfig } from '../../config/config.ts';
 import { ConfigError, type ConfigProblem } from '../../config/error.ts';
-import { groupKey } from '../../config/upstream.ts';
+import { upstreamKey } from '../../config/upstream.ts';
 import type { UpstreamTlsSeed } from '../../shared/messages.ts';
 import { UPSTREAM_ROLE } from '../../tls/upstream-tls.ts';
 import { type Judged, readNamed } from './named-file.ts';
@@ -11,7 +11,7 @@ import { type Judged, readNamed } from './named-file.ts';
  * routing table, of which they are a part.
  */
 
-/** By key (`groupKey`): of each group that is spoken to over TLS. */
+/** By key (`upstreamKey`): of each group that is spoken to over TLS. */
 export type UpstreamTlsMaterial = ReadonlyMap<string, UpstreamTlsSeed>;
 
 export interface UpstreamTlsFiles {
@@ -35,18 +35,18 @@ export async function judgeUpstreamTlsFiles(
 		if (judged.seed !== undefined) seeds.set(tls, judged.seed);
 	}
 	if (config === undefined || problems.length > 0) return { problems, warnings };
-	const groups = [...config.upstreams, ...config.routes.map(({ group }) => group)];
-	return { upstreamTls: materialOf(groups, seeds), problems, warnings };
+	const upstreams = [...config.upstreams, ...config.routes.map(({ group: upstream }) => upstream)];
+	return { upstreamTls: materialOf(upstreams, seeds), problems, warnings };
 }
 
 function materialOf(
-	groups: readonly UpstreamGroupConfig[],
+	upstreams: readonly UpstreamConfig[],
 	seeds: ReadonlyMap<UpstreamTlsConfig, UpstreamTlsSeed>,
 ): UpstreamTlsMaterial {
 	return new Map(
-		groups.flatMap((group) => {
-			const { tls } = group;
-			return tls === undefined ? [] : [[groupKey(group), seeds.get(tls) ?? toSeed(tls, {})] as const];
+		upstreams.flatMap((upstream) => {
+			const { tls } = upstream;
+			return tls === undefined ? [] : [[upstreamKey(upstream), seeds.get(tls) ?? toSeed(tls, {})] as const];
 		}),
 	);
 }

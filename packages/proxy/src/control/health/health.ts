@@ -3,7 +3,7 @@ import type { Clock } from '@mtls-edge-proxy/gate/shared/clock.ts';
 import type { Logger } from '@mtls-edge-proxy/gate/shared/log.ts';
 import type { HealthSettings, UpstreamAddress } from '../../config/config.ts';
 import type { UpstreamProtocol } from '../../shared/messages.ts';
-import type { Upstream } from '../routing/table.ts';
+import type { Endpoint } from '../routing/table.ts';
 import type { Timers } from '../timers.ts';
 import { outcomeOf } from './outcome.ts';
 import { countVerdict, type VerdictCount } from './verdict-count.ts';
@@ -39,7 +39,7 @@ export interface ProberParts {
 
 /** What the prober needs of an upstream. Those without `health` are never asked. */
 export type Watched = Pick<
-	Upstream,
+	Endpoint,
 	'address' | 'group' | 'breaker' | 'health' | 'tls' | 'protocol' | 'alive' | 'aliveSince' | 'lastProbe'
 >;
 

@@ -14,7 +14,7 @@ import type { StoreFacts } from '../facts/store.ts';
 import type { LogLosses } from '../log-output.ts';
 import type { ProcessMemory } from '../process-memory.ts';
 import { RELOADED_PARTS, type ReloadJournal } from '../reload/journal.ts';
-import type { RouteCounters, Upstream, UpstreamGroup } from '../routing/table.ts';
+import type { Endpoint, RouteCounters, Upstream } from '../routing/table.ts';
 import type { InForce } from '../state/in-force.ts';
 import { STORE_FAILURES } from '../store/failure.ts';
 import { addUp, sum, total } from './adding-up.ts';
@@ -30,9 +30,9 @@ export interface MetricSources {
 	/** Workers that accept connections. */
 	readonly listening: () => number;
 	/** Of the table in force. */
-	readonly upstreams: () => Iterable<Upstream>;
+	readonly upstreams: () => Iterable<Endpoint>;
 	/** Of the table in force. */
-	readonly groups: () => Iterable<UpstreamGroup>;
+	readonly groups: () => Iterable<Upstream>;
 	readonly inForce: Omit<InForce, 'identity'>;
 	/** By prefix, of the table in force. */
 	readonly routes: () => ReadonlyMap<string, Pick<RouteCounters, 'stats' | 'createdSeconds'>>;

@@ -5,7 +5,7 @@ import { type RetryReason, UpstreamStats } from '../../memory/stats.ts';
 import { TRANSITIONS } from '../../memory/transition-counts.ts';
 import type { HistogramsSeed, UpstreamProtocol } from '../../shared/messages.ts';
 import type { ProbeOutcome } from '../health/outcome.ts';
-import type { RouteCounters, Upstream } from '../routing/table.ts';
+import type { Endpoint, RouteCounters } from '../routing/table.ts';
 import { addUp, total } from './adding-up.ts';
 import { type Exposition, type Labels, QUANTILES } from './exposition.ts';
 import { FAMILIES } from './family-table.ts';
@@ -42,22 +42,22 @@ export interface UpstreamReading {
 
 /** @param now monotonic milliseconds. */
 export function* readUpstreams(
-	upstreams: Iterable<Upstream>,
+	upstreams: Iterable<Endpoint>,
 	layout: BucketLayout,
 	now: number,
 ): Generator<void, UpstreamReading[]> {
 	const readings: UpstreamReading[] = [];
 	// One for all of them: a window is 7 KiB.
 	const summary = new Summary();
-	for (const upstream of upstreams) {
-		readings.push(readUpstream(upstream, layout, summary, now));
+	for (const endpoint of upstreams) {
+		readings.push(readUpstream(endpoint, layout, summary, now));
 		yield;
 	}
 	return readings;
 }
 
-function readUpstream(upstream: Upstream, layout: BucketLayout, summary: Summary, now: number): UpstreamReading {
-	const { address, group, breaker, counters, health, alive, lastProbe } = upstream;
+function readUpstream(endpoint: Endpoint, layout: BucketLayout, summary: Summary, now: number): UpstreamReading {
+	const { address, group, breaker, counters, health, alive, lastProbe } = endpoint;
 	const regions = counters.stats.map((region) => new UpstreamStats(region));
 	const readings = regions.map((region) => region.read());
 	return {
@@ -70,7 +70,7 @@ function readUpstream(upstream: Upstream, layout: BucketLayout, summary: Summary
 		answers: addUp([new Map([[200, 0]]), ...readings.map(({ answers }) => answers)]),
 		idle: total(readings, ({ idle }) => idle),
 		active: total(readings, ({ active }) => active),
-		protocol: upstream.protocol ?? 'http/1.1',
+		protocol: endpoint.protocol ?? 'http/1.1',
 		streams: total(readings, ({ streams }) => streams),
 		retries: addUp(readings.map(({ retries }) => retries)),
 		retriesDenied: total(readings, ({ retriesDenied }) => retriesDenied),

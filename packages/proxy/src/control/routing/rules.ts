@@ -1,41 +1,41 @@
 import type { SecureContext } from 'node:tls';
-import type { RouteConfig, UpstreamGroupConfig } from '../../config/config.ts';
-import { groupKey } from '../../config/upstream.ts';
+import type { RouteConfig, UpstreamConfig } from '../../config/config.ts';
+import { upstreamKey } from '../../config/upstream.ts';
 import type { UpstreamTlsSeed } from '../../shared/messages.ts';
 import { createUpstreamContext, upstreamTlsOptions } from '../../tls/upstream-tls.ts';
 import type { UpstreamTlsMaterial } from '../files/upstream-tls-files.ts';
-import type { UpstreamGroup } from './table.ts';
+import type { Upstream } from './table.ts';
 
 /**
  * All of a route that its breaker has to do with. A breaker that was closed by another health check is unproven, and so is one that was
  * closed for another `Host`: a server of several sites answers for the one that is named.
  */
-export function ruleOf({ prefix, group, cooldownMs, opening, forwarding }: RouteConfig): string {
+export function ruleOf({ prefix, group: upstream, cooldownMs, opening, forwarding }: RouteConfig): string {
 	const { failures, tenants, grpcStatuses } = opening;
-	const isTls = group.tls !== undefined;
-	const hosts = [nameOf(forwarding), group.dns?.hostField];
+	const isTls = upstream.tls !== undefined;
+	const hosts = [nameOf(forwarding), upstream.dns?.hostField];
 	return JSON.stringify([
 		prefix,
-		groupKey(group),
+		upstreamKey(upstream),
 		isTls,
-		group.protocol,
+		upstream.protocol,
 		cooldownMs,
 		failures,
 		tenants,
 		grpcStatuses,
-		group.health,
+		upstream.health,
 		hosts,
 	]);
 }
 
 /**
- * `Host` of probes, by `groupKey`, for groups all of whose routes put one name there (`host = "billing.internal"`): probes ask as
- * requests do. Where routes differ there is no such name, and the probes of a group that is not there name the address.
+ * `Host` of probes, by `upstreamKey`, for upstreams all of whose routes put one name there (`host = "billing.internal"`): probes ask as
+ * requests do. Where routes differ there is no such name, and the probes of an upstream that is not there name the address.
  */
 export function probeHosts(routes: readonly RouteConfig[]): ReadonlyMap<string, string | undefined> {
 	const hosts = new Map<string, string | undefined>();
-	for (const { group, forwarding } of routes) {
-		const key = groupKey(group);
+	for (const { group: upstream, forwarding } of routes) {
+		const key = upstreamKey(upstream);
 		const name = nameOf(forwarding);
 		hosts.set(key, !hosts.has(key) || hosts.get(key) === name ? name : undefined);
 	}
@@ -46,14 +46,14 @@ function nameOf(forwarding: RouteConfig['forwarding']): string | undefined {
 	return typeof forwarding?.host === 'object' ? forwarding.host.name : undefined;
 }
 
-/** @throws Error where the material of a group that is to be spoken to over TLS is missing: it must never be plain then. */
+/** @throws Error where the material of an upstream that is to be spoken to over TLS is missing: it must never be plain then. */
 export function connectionOf(
-	config: UpstreamGroupConfig,
+	config: UpstreamConfig,
 	material: UpstreamTlsMaterial,
-): Pick<UpstreamGroup, 'tls' | 'probeOptions'> {
+): Pick<Upstream, 'tls' | 'probeOptions'> {
 	if (config.tls === undefined) return { tls: undefined, probeOptions: () => undefined };
-	const tls = material.get(groupKey(config));
-	if (tls === undefined) throw new Error(`the TLS files of ${groupKey(config)} have not been read`);
+	const tls = material.get(upstreamKey(config));
+	if (tls === undefined) throw new Error(`the TLS files of ${upstreamKey(config)} have not been read`);
 	const context = contextOf(tls);
 	return { tls, probeOptions: ({ address }) => upstreamTlsOptions(tls, address.host, context, config.protocol) };
 }

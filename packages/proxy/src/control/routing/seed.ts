@@ -1,21 +1,21 @@
 import type { UpstreamAddress } from '../../config/config.ts';
-import { groupKey } from '../../config/upstream.ts';
-import type { RouteSeed, RoutingSeed, UpstreamGroupSeed, UpstreamSeed } from '../../shared/messages.ts';
-import type { RoutingPlan, Upstream, UpstreamGroup } from './table.ts';
+import { upstreamKey } from '../../config/upstream.ts';
+import type { EndpointSeed, RouteSeed, RoutingSeed, UpstreamSeed } from '../../shared/messages.ts';
+import type { Endpoint, RoutingPlan, Upstream } from './table.ts';
 
 /** What one worker gets of a table: its own counters, and the breakers that all share. */
-export function routingSeed({ upstreams, groups, routes, traffic }: RoutingPlan, worker: number): RoutingSeed {
-	const all = [...groups.values()];
-	const indexes = new Map(Array.from(upstreams.values(), (upstream, index) => [upstream, index]));
-	const groupIndexes = new Map(Array.from(groups.keys(), (key, index) => [key, index]));
-	const groupOf = new Map(all.flatMap((group) => group.upstreams.map((upstream) => [upstream, group])));
+export function routingSeed({ endpoints, upstreams, routes, traffic }: RoutingPlan, worker: number): RoutingSeed {
+	const all = [...upstreams.values()];
+	const indexes = new Map(Array.from(endpoints.values(), (endpoint, index) => [endpoint, index]));
+	const groupIndexes = new Map(Array.from(upstreams.keys(), (key, index) => [key, index]));
+	const groupOf = new Map(all.flatMap((upstream) => upstream.endpoints.map((endpoint) => [endpoint, upstream])));
 	return {
-		upstreams: Array.from(upstreams.values(), (upstream) => upstreamSeed(upstream, groupOf.get(upstream)!, worker)),
-		groups: all.map((group) => groupSeed(group, indexes)),
+		endpoints: Array.from(endpoints.values(), (endpoint) => upstreamSeed(endpoint, groupOf.get(endpoint)!, worker)),
+		upstreams: all.map((upstream) => groupSeed(upstream, indexes)),
 		routes: routes.map(
-			({ group, ...route }): RouteSeed => ({
+			({ group: upstream, ...route }): RouteSeed => ({
 				...route,
-				group: groupIndexes.get(groupKey(group))!,
+				upstream: groupIndexes.get(upstreamKey(upstream))!,
 				stats: traffic.get(route.prefix)!.memory,
 			}),
 		),
@@ -23,10 +23,10 @@ export function routingSeed({ upstreams, groups, routes, traffic }: RoutingPlan,
 }
 
 function upstreamSeed(
-	{ address, group, breakerId, breakerMemory, place, connectionsMemory, counters }: Upstream,
-	{ config: { dns, idleTimeoutMs, connectTimeoutMs, protocol } }: UpstreamGroup,
+	{ address, group, breakerId, breakerMemory, place, connectionsMemory, counters }: Endpoint,
+	{ config: { dns, idleTimeoutMs, connectTimeoutMs, protocol } }: Upstream,
 	worker: number,
-): UpstreamSeed {
+): EndpointSeed {
 	return {
 		...withHost(address, dns?.hostField),
 		group,
@@ -43,14 +43,14 @@ function upstreamSeed(
 }
 
 function groupSeed(
-	{ config: { name, dns, addresses, balancing, limits }, tls, upstreams, waiting }: UpstreamGroup,
-	indexes: ReadonlyMap<Upstream, number>,
-): UpstreamGroupSeed {
+	{ config: { name, dns, addresses, balancing, limits }, tls, endpoints, waiting }: Upstream,
+	indexes: ReadonlyMap<Endpoint, number>,
+): UpstreamSeed {
 	return {
 		name,
 		...(tls && { tls }),
-		upstreams: upstreams.map((upstream) => indexes.get(upstream)!),
-		weights: dns === undefined ? addresses.map(({ weight = 1 }) => weight) : upstreams.map(() => 1),
+		endpoints: endpoints.map((endpoint) => indexes.get(endpoint)!),
+		weights: dns === undefined ? addresses.map(({ weight = 1 }) => weight) : endpoints.map(() => 1),
 		balancing,
 		limits,
 		waiting,

@@ -1,38 +1,38 @@
 import type { ConnectionOptions } from 'node:tls';
-import type { HealthSettings, RouteConfig, UpstreamAddress, UpstreamGroupConfig } from '../../config/config.ts';
+import type { HealthSettings, RouteConfig, UpstreamAddress, UpstreamConfig } from '../../config/config.ts';
 import type { BreakerCell } from '../../memory/breaker-cell.ts';
 import type { RouteStats } from '../../memory/route-stats.ts';
 import type { TransitionCounts } from '../../memory/transition-counts.ts';
 import type {
+	EndpointPlace,
+	EndpointSeed,
 	PendingQueueSeed,
 	RouteSeed,
-	UpstreamPlace,
 	UpstreamProtocol,
-	UpstreamSeed,
 	UpstreamTlsSeed,
 } from '../../shared/messages.ts';
 import type { UpstreamTlsMaterial } from '../files/upstream-tls-files.ts';
 import type { ProbeOutcome } from '../health/outcome.ts';
 
-/** A routing table as the main thread has it: each route, group and address with the memory that is counted in. */
+/** A routing table as the main thread has it: each route, upstream and address with the memory that is counted in. */
 
 /** A routing table with all the memory it needs, ready to take the place of the one in force. */
 export interface RoutingPlan {
 	readonly routes: readonly RouteConfig[];
-	/** By key (`upstreamKey`). */
+	/** By key (`endpointKey`). */
+	readonly endpoints: ReadonlyMap<string, Endpoint>;
+	/** Who serves the requests of a route, by key (`upstreamKey`). */
 	readonly upstreams: ReadonlyMap<string, Upstream>;
-	/** Who serves the requests of a route, by key (`groupKey`). */
-	readonly groups: ReadonlyMap<string, UpstreamGroup>;
-	/** What TLS to groups is made of, by key (`groupKey`). */
+	/** What TLS to upstreams is made of, by key (`upstreamKey`). */
 	readonly tls: UpstreamTlsMaterial;
 	/** The counters of each route, by prefix. */
 	readonly traffic: ReadonlyMap<string, RouteCounters>;
 	/** Those of `upstreams` whose breaker is a new one: open and unproven. */
-	readonly fresh: readonly Upstream[];
+	readonly fresh: readonly Endpoint[];
 }
 
 /** One address of the table in force, or of one that is being prepared. */
-export interface Upstream {
+export interface Endpoint {
 	/** Its `hostField` is that of probes. Another one with each table that is applied. */
 	address: UpstreamAddress;
 	/** Of its `[[upstreams]]`; `undefined`: a route's URL. */
@@ -41,11 +41,11 @@ export interface Upstream {
 	/** Unique in the process. */
 	readonly breakerId: number;
 	/** The memory of `breaker` for the workers, without its state. */
-	readonly breakerMemory: UpstreamSeed['breaker'];
+	readonly breakerMemory: EndpointSeed['breaker'];
 	/** The position of that state, and the requests in flight there, for the workers. */
-	readonly place: UpstreamPlace;
+	readonly place: EndpointPlace;
 	/** Connections there, for the workers. */
-	readonly connectionsMemory: UpstreamSeed['connections'];
+	readonly connectionsMemory: EndpointSeed['connections'];
 	readonly counters: Counters;
 	/** When its breaker was made, monotonic milliseconds and seconds since the epoch: its counters may be older. */
 	readonly made: { readonly at: number; readonly wallSeconds: number };
@@ -64,10 +64,10 @@ export interface Upstream {
 }
 
 /** The addresses among which a route's requests are spread. */
-export interface UpstreamGroup {
-	readonly config: UpstreamGroupConfig;
+export interface Upstream {
+	readonly config: UpstreamConfig;
 	/** In the order of the configuration. */
-	readonly upstreams: readonly Upstream[];
+	readonly endpoints: readonly Endpoint[];
 	/** Who waits, for the workers; `undefined`: it has no limits. */
 	readonly waiting: PendingQueueSeed | undefined;
 	/** `undefined`: plain HTTP. */
@@ -75,15 +75,15 @@ export interface UpstreamGroup {
 	/** What a health probe puts into `Host`; `undefined`: the address. */
 	readonly probeHost: string | undefined;
 	/** What a health probe connects with (`Upstream.tls`). */
-	readonly probeOptions: (upstream: Upstream) => ConnectionOptions | undefined;
+	readonly probeOptions: (endpoint: Endpoint) => ConnectionOptions | undefined;
 }
 
-/** What is counted of one upstream. */
+/** What is counted of one endpoint. */
 export interface Counters {
 	/** One region a worker, by index. */
-	readonly stats: readonly UpstreamSeed['stats'][];
+	readonly stats: readonly EndpointSeed['stats'][];
 	/** Of the round trips: one region for all workers. */
-	readonly durations: UpstreamSeed['durations'];
+	readonly durations: EndpointSeed['durations'];
 	/** What this thread, by its health probes, has made of the circuit. */
 	readonly transitions: TransitionCounts;
 	/** When they began, seconds since the epoch. */
@@ -98,12 +98,12 @@ export interface RouteCounters {
 	readonly createdSeconds: number;
 }
 
-/** An address that is in two groups is two upstreams: what holds for it is said by each group. */
-export function upstreamKey(authority: string, group: string | undefined): string {
+/** An address that is in two upstreams is two endpoints: what holds for it is said by each upstream. */
+export function endpointKey(authority: string, group: string | undefined): string {
 	return group === undefined ? authority : `${group}/${authority}`;
 }
 
-/** TLS to the upstreams of a table. */
-export function tlsOf({ groups }: RoutingPlan): UpstreamTlsSeed[] {
-	return Array.from(groups.values(), ({ tls }) => tls).filter((tls) => tls !== undefined);
+/** TLS to the endpoints of a table. */
+export function tlsOf({ upstreams }: RoutingPlan): UpstreamTlsSeed[] {
+	return Array.from(upstreams.values(), ({ tls }) => tls).filter((tls) => tls !== undefined);
 }

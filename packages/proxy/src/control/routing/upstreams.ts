@@ -1,8 +1,8 @@
 import type { Clock } from '@mtls-edge-proxy/gate/shared/clock.ts';
 import type { Logger } from '@mtls-edge-proxy/gate/shared/log.ts';
 import { RateLimitedLog } from '@mtls-edge-proxy/gate/shared/rate-limited-log.ts';
-import type { RouteConfig, UpstreamAddress, UpstreamGroupConfig } from '../../config/config.ts';
-import { groupKey } from '../../config/upstream.ts';
+import type { RouteConfig, UpstreamAddress, UpstreamConfig } from '../../config/config.ts';
+import { upstreamKey } from '../../config/upstream.ts';
 import { BreakerCell, CLOSED, OPEN } from '../../memory/breaker-cell.ts';
 import { BucketCounts, type BucketLayout } from '../../memory/bucket-counts.ts';
 import { QueueClaims } from '../../memory/queue-claims.ts';
@@ -13,27 +13,27 @@ import { TransitionCounts } from '../../memory/transition-counts.ts';
 import { UpstreamLoad } from '../../memory/upstream-load.ts';
 import { WakeUp } from '../../memory/wake-up.ts';
 import { watchCircuit } from '../../shared/circuit-watch.ts';
-import type { PendingQueueSeed, UpstreamPlace } from '../../shared/messages.ts';
+import type { EndpointPlace, PendingQueueSeed } from '../../shared/messages.ts';
 import type { UpstreamTlsMaterial } from '../files/upstream-tls-files.ts';
 import { Departed } from './departed.ts';
 import { connectionOf, probeHosts, ruleOf } from './rules.ts';
 import { withHost } from './seed.ts';
 import {
 	type Counters,
+	type Endpoint,
+	endpointKey,
 	type RouteCounters,
 	type RoutingPlan,
 	type Upstream,
-	type UpstreamGroup,
-	upstreamKey,
 } from './table.ts';
 
-export type AddressesOf = (group: UpstreamGroupConfig) => readonly UpstreamAddress[];
+export type AddressesOf = (upstream: UpstreamConfig) => readonly UpstreamAddress[];
 
 /**
- * The upstreams of the routing table in force: their breakers and counters. A route reload plans the next table, probes
+ * The endpoints of the routing table in force: their breakers and counters. A route reload plans the next table, probes
  * what is fresh in it, and applies it once every worker has agreed.
  *
- * The counters of an upstream that leaves are no longer shown, and go on from where they were should it come back.
+ * The counters of an endpoint that leaves are no longer shown, and go on from where they were should it come back.
  */
 export class Upstreams {
 	readonly #workers: number;
@@ -42,8 +42,8 @@ export class Upstreams {
 	readonly #durations: BucketLayout;
 	#current: RoutingPlan = {
 		routes: [],
+		endpoints: new Map(),
 		upstreams: new Map(),
-		groups: new Map(),
 		tls: new Map(),
 		traffic: new Map(),
 		fresh: [],
@@ -52,15 +52,15 @@ export class Upstreams {
 	readonly #traffic = new Departed<RouteCounters>();
 	#breakers = 0;
 	/** What was given out last. */
-	#place: UpstreamPlace | undefined;
-	/** By `groupKey`. Workers keep rooms as long, and names are few. */
+	#place: EndpointPlace | undefined;
+	/** By `upstreamKey`. Workers keep rooms as long, and names are few. */
 	readonly #rooms = new Map<string, PendingQueueSeed>();
 
 	/**
 	 * @param workers number of worker threads.
 	 * @param clock the scale of all breakers.
 	 * @param log gets the changes of breakers by health probes.
-	 * @param durations how the histogram of an upstream's round trips lies in memory.
+	 * @param durations how the histogram of an endpoint's round trips lies in memory.
 	 */
 	constructor(workers: number, clock: Clock, log: Logger, durations: BucketLayout = { bounds: [], exemplars: false }) {
 		this.#workers = workers;
@@ -76,50 +76,53 @@ export class Upstreams {
 	/**
 	 * Works out the next table. Nothing changes before `apply`.
 	 *
-	 * @param tls of each group that has `tls` in its configuration; by default those in force.
-	 * @param addressesOf a group's, of the moment.
+	 * @param tls of each upstream that has `tls` in its configuration; by default those in force.
+	 * @param addressesOf an upstream's, of the moment.
 	 */
 	plan(
 		routes: readonly RouteConfig[],
 		tls: UpstreamTlsMaterial = this.#current.tls,
 		addressesOf: AddressesOf = ({ addresses }) => addresses,
 	): RoutingPlan {
-		// Breaker state is kept for rules of which nothing has changed. The breaker is the upstream's,
+		// Breaker state is kept for rules of which nothing has changed. The breaker is the endpoint's,
 		// so one such rule is enough.
 		const rules = new Set(this.#current.routes.map(ruleOf));
-		const kept = new Set(routes.filter((route) => rules.has(ruleOf(route))).map(({ group }) => groupKey(group)));
+		const kept = new Set(
+			routes.filter((route) => rules.has(ruleOf(route))).map(({ group: upstream }) => upstreamKey(upstream)),
+		);
 		const hosts = probeHosts(routes);
+		const endpoints = new Map<string, Endpoint>();
 		const upstreams = new Map<string, Upstream>();
-		const groups = new Map<string, UpstreamGroup>();
-		const fresh: Upstream[] = [];
+		const fresh: Endpoint[] = [];
 		const member = (
-			config: UpstreamGroupConfig,
+			config: UpstreamConfig,
 			address: UpstreamAddress,
-			probeOptions: UpstreamGroup['probeOptions'],
-		): Upstream => {
-			const key = upstreamKey(address.authority, config.name);
-			const known = this.#current.upstreams.get(key);
-			const upstream = known !== undefined && kept.has(groupKey(config)) ? known : this.#create(config, address, known);
-			if (upstream !== known) {
-				upstream.tls = probeOptions(upstream);
-				fresh.push(upstream);
+			probeOptions: Upstream['probeOptions'],
+		): Endpoint => {
+			const key = endpointKey(address.authority, config.name);
+			const known = this.#current.endpoints.get(key);
+			const endpoint =
+				known !== undefined && kept.has(upstreamKey(config)) ? known : this.#create(config, address, known);
+			if (endpoint !== known) {
+				endpoint.tls = probeOptions(endpoint);
+				fresh.push(endpoint);
 			}
-			upstreams.set(key, upstream);
-			return upstream;
+			endpoints.set(key, endpoint);
+			return endpoint;
 		};
 		for (const { group: config } of routes) {
-			const key = groupKey(config);
-			if (groups.has(key)) continue;
+			const key = upstreamKey(config);
+			if (upstreams.has(key)) continue;
 			const own = connectionOf(config, tls);
 			const probeHost = hosts.get(key) ?? config.dns?.hostField;
 			const members = addressesOf(config).map((address) =>
 				member(config, withHost(address, probeHost), own.probeOptions),
 			);
 			const waiting = config.limits && this.#waitingOf(key);
-			groups.set(key, { config, upstreams: members, probeHost, waiting, ...own });
+			upstreams.set(key, { config, endpoints: members, probeHost, waiting, ...own });
 		}
 		const traffic = new Map(routes.map(({ prefix }) => [prefix, this.#trafficOf(prefix)]));
-		return { routes, upstreams, groups, tls, traffic, fresh };
+		return { routes, endpoints, upstreams, tls, traffic, fresh };
 	}
 
 	#waitingOf(key: string): PendingQueueSeed {
@@ -146,19 +149,19 @@ export class Upstreams {
 
 	apply(plan: RoutingPlan): void {
 		this.#current = plan;
-		for (const { upstreams, probeHost, probeOptions } of plan.groups.values()) {
-			for (const upstream of upstreams) {
-				upstream.address = withHost(upstream.address, probeHost);
-				upstream.tls = probeOptions(upstream);
+		for (const { endpoints, probeHost, probeOptions } of plan.upstreams.values()) {
+			for (const endpoint of endpoints) {
+				endpoint.address = withHost(endpoint.address, probeHost);
+				endpoint.tls = probeOptions(endpoint);
 			}
 		}
-		this.#counters.use(new Map(Array.from(plan.upstreams, ([key, { counters }]) => [key, counters])));
+		this.#counters.use(new Map(Array.from(plan.endpoints, ([key, { counters }]) => [key, counters])));
 		this.#traffic.use(plan.traffic);
 	}
 
 	/** Nothing of a worker that is gone is connected or under way any more. */
 	clearGauges(worker: number): void {
-		for (const { place, connectionsMemory } of this.#current.upstreams.values()) {
+		for (const { place, connectionsMemory } of this.#current.endpoints.values()) {
 			UpstreamLoad.reclaim(place.loads, worker, place.at);
 			UpstreamLoad.reclaim(connectionsMemory, worker);
 		}
@@ -172,11 +175,11 @@ export class Upstreams {
 	}
 
 	#create(
-		{ name: group, health, protocol }: UpstreamGroupConfig,
+		{ name: group, health, protocol }: UpstreamConfig,
 		address: UpstreamAddress,
-		known: Upstream | undefined,
-	): Upstream {
-		const key = upstreamKey(address.authority, group);
+		known: Endpoint | undefined,
+	): Endpoint {
+		const key = endpointKey(address.authority, group);
 		const counters = this.#counters.get(key) ?? this.#newCounters();
 		// Nobody will prove one that is not probed.
 		const now = this.#clock.now();
@@ -210,8 +213,8 @@ export class Upstreams {
 		};
 	}
 
-	/** One that no other upstream has had: a worker may still count requests at one that has left the table. */
-	#newPlace(): UpstreamPlace {
+	/** One that no other endpoint has had: a worker may still count requests at one that has left the table. */
+	#newPlace(): EndpointPlace {
 		const last = this.#place;
 		this.#place =
 			last !== undefined && last.at + 1 < PLACES
@@ -227,5 +230,5 @@ export class Upstreams {
 	}
 }
 
-/** Upstreams that share a region. It lives as long as one of them: few, so that one that stays among many that go holds little. */
+/** Endpoints that share a region. It lives as long as one of them: few, so that one that stays among many that go holds little. */
 const PLACES = 64;

@@ -72,7 +72,7 @@ export function createSlots(reconciler: Reconciler, first: Specs, sources: SlotS
 		message: (plan, worker, id) => ({ type: 'prepare-routing', id, routing: routingSeed(plan, worker) }),
 		commit: (plan) => {
 			upstreams.apply(plan);
-			prober.watch(plan.upstreams.values());
+			prober.watch(plan.endpoints.values());
 			addresses.keepOnly(plan.routes);
 			inForce.upstreamTls = tlsOf(plan);
 		},

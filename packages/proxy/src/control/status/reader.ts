@@ -1,7 +1,7 @@
 import { ConcurrencyCounts, type ConcurrencyMemory } from '@mtls-edge-proxy/gate/memory/concurrency.ts';
 import { tenantKey } from '@mtls-edge-proxy/gate/memory/tenant-key.ts';
 import type { RouteConfig } from '../../config/config.ts';
-import { groupKey } from '../../config/upstream.ts';
+import { upstreamKey } from '../../config/upstream.ts';
 import { CLOSED } from '../../memory/breaker-cell.ts';
 import { type BudgetMemory, budgetInUse } from '../../memory/budget.ts';
 import { Summary } from '../../memory/histogram.ts';
@@ -17,7 +17,7 @@ import { readMemory } from '../facts/memory.ts';
 import type { StoreFacts } from '../facts/store.ts';
 import { addUp, sum, total } from '../metrics/adding-up.ts';
 import type { MetricSources } from '../metrics/families.ts';
-import type { RoutingPlan, Upstream, UpstreamGroup } from '../routing/table.ts';
+import type { Endpoint, RoutingPlan, Upstream } from '../routing/table.ts';
 import type { InForce } from '../state/in-force.ts';
 import { type CounterFacts, countsOf, refusalsOf } from './counts.ts';
 import type { History, Sampled } from './history.ts';
@@ -58,7 +58,7 @@ export interface StatusSources {
 export class StatusReader implements StatusSource {
 	readonly #sources: StatusSources;
 	/** Views on regions of memory, made once for each. */
-	readonly #views = new WeakMap<Upstream['counters'], readonly UpstreamStats[]>();
+	readonly #views = new WeakMap<Endpoint['counters'], readonly UpstreamStats[]>();
 	readonly #tenantCounts: ConcurrencyCounts;
 
 	constructor(sources: StatusSources) {
@@ -157,7 +157,7 @@ export class StatusReader implements StatusSource {
 	}
 
 	*sampled(): Iterable<Sampled> {
-		for (const [key, { counters }] of this.#sources.routing().upstreams) {
+		for (const [key, { counters }] of this.#sources.routing().endpoints) {
 			const regions = this.#regions(counters);
 			yield {
 				key,
@@ -183,7 +183,7 @@ export class StatusReader implements StatusSource {
 		return inFlight;
 	}
 
-	#regions(counters: Upstream['counters']): readonly UpstreamStats[] {
+	#regions(counters: Endpoint['counters']): readonly UpstreamStats[] {
 		const known = this.#views.get(counters);
 		if (known !== undefined) return known;
 		const regions = counters.stats.map((region) => new UpstreamStats(region));
@@ -192,19 +192,19 @@ export class StatusReader implements StatusSource {
 	}
 
 	*#upstreams(history: History): Generator<void, UpstreamStatus[]> {
-		const { routes, upstreams, groups } = this.#sources.routing();
-		const prefixes = Map.groupBy(routes, ({ group }: RouteConfig) => groupKey(group));
+		const { routes, endpoints, upstreams } = this.#sources.routing();
+		const prefixes = Map.groupBy(routes, ({ group: upstream }: RouteConfig) => upstreamKey(upstream));
 		const read: UpstreamStatus[] = [];
-		for (const [key, upstream] of upstreams) {
-			const { address, group } = upstream;
+		for (const [key, endpoint] of endpoints) {
+			const { address, group } = endpoint;
 			const routes = (prefixes.get(group ?? address.authority) ?? []).map(({ prefix }) => prefix);
-			const share = group === undefined ? NO_SHARE : shareOf(groups.get(group)!, upstream);
-			const regions = this.#regions(upstream.counters);
+			const share = group === undefined ? NO_SHARE : shareOf(upstreams.get(group)!, endpoint);
+			const regions = this.#regions(endpoint.counters);
 			read.push({
-				...statusOf(upstream),
+				...statusOf(endpoint),
 				...share,
 				routes,
-				breaker: breakerOf(upstream, regions),
+				breaker: breakerOf(endpoint, regions),
 				...countersOf(regions),
 				...history.latest(key),
 			});
@@ -215,7 +215,7 @@ export class StatusReader implements StatusSource {
 
 	#dns(): Snapshot['dns'] {
 		const { names, routing } = this.#sources;
-		const prefixes = Map.groupBy(routing().routes, ({ group }) => group.name);
+		const prefixes = Map.groupBy(routing().routes, ({ group: upstream }) => upstream.name);
 		return Array.from(names(), ({ group, authority: name, value, ageMs, failing }) => ({
 			group,
 			name,
@@ -304,8 +304,8 @@ export class StatusReader implements StatusSource {
 const MAX_TENANTS = 50;
 const NO_SHARE = { balance: null, weight: null };
 
-function shareOf({ config, upstreams }: UpstreamGroup, upstream: Upstream): Pick<UpstreamStatus, 'balance' | 'weight'> {
-	const { weight = 1 } = config.addresses[upstreams.indexOf(upstream)] ?? {};
+function shareOf({ config, endpoints }: Upstream, endpoint: Endpoint): Pick<UpstreamStatus, 'balance' | 'weight'> {
+	const { weight = 1 } = config.addresses[endpoints.indexOf(endpoint)] ?? {};
 	return { balance: config.balancing.balance, weight };
 }
 
@@ -318,7 +318,7 @@ function statusOf({
 	alive,
 	aliveSince,
 	lastProbe: last,
-}: Upstream) {
+}: Endpoint) {
 	const verdict = alive === undefined ? 'not probed yet' : alive ? 'healthy' : 'unhealthy';
 	return {
 		upstream: address.authority,
@@ -337,14 +337,14 @@ function statusOf({
 /** Indexes of the transitions to open. */
 const OPENINGS = [...TRANSITIONS.keys()].filter((i) => TRANSITIONS[i]!.to === 'open');
 
-function breakerOf(upstream: Upstream, regions: readonly UpstreamStats[]): UpstreamStatus['breaker'] {
-	const { circuit } = upstream.breaker;
-	const opened = total([upstream.counters, ...regions], ({ transitions }) =>
+function breakerOf(endpoint: Endpoint, regions: readonly UpstreamStats[]): UpstreamStatus['breaker'] {
+	const { circuit } = endpoint.breaker;
+	const opened = total([endpoint.counters, ...regions], ({ transitions }) =>
 		total(OPENINGS, (i) => transitions.cells[i]!),
 	);
 	// Of one that has never been open nobody asks why, and the words have to be decoded.
-	const last = circuit !== CLOSED || opened > 0 ? lastTransition(upstream) : undefined;
-	const transition = last ?? (circuit === CLOSED ? undefined : beginning(upstream));
+	const last = circuit !== CLOSED || opened > 0 ? lastTransition(endpoint) : undefined;
+	const transition = last ?? (circuit === CLOSED ? undefined : beginning(endpoint));
 	return {
 		state: CIRCUIT_NAMES[circuit]!,
 		since: isoOf(transition?.wallSeconds),

@@ -1,4 +1,4 @@
-import { upstreamKey } from '../routing/table.ts';
+import { endpointKey } from '../routing/table.ts';
 import type { History } from './history.ts';
 import type { Snapshot, StatusPage, UpstreamStatus } from './schema.ts';
 import { pageOf, type View } from './view.ts';
@@ -42,7 +42,7 @@ function isShown(one: UpstreamStatus, filter: string, troubled: boolean): boolea
 
 /** Unique in the page, as in the routing table. */
 export function keyOf({ upstream, group }: Pick<UpstreamStatus, 'upstream' | 'group'>): string {
-	return upstreamKey(upstream, group ?? undefined);
+	return endpointKey(upstream, group ?? undefined);
 }
 
 /** `refusing`: its requests get 503. */

@@ -9,7 +9,7 @@ import type { RouteTable } from '../../gates/routes.ts';
 import type { BucketCounts } from '../../memory/bucket-counts.ts';
 import type { WorkerStats } from '../../memory/stats.ts';
 import type { Limits } from '../../shared/limits.ts';
-import type { UpstreamSeed } from '../../shared/messages.ts';
+import type { EndpointSeed } from '../../shared/messages.ts';
 import type { BufferedBytes } from '../body/buffered-bytes.ts';
 import type { ReadQueue } from '../client/paced-reads.ts';
 import type { DispatchQueue } from '../loop/dispatch-queue.ts';
@@ -63,5 +63,5 @@ export interface PlaneHistograms {
 	/** What requests have spent in the gates. */
 	readonly gates: BucketCounts;
 	/** Of round trips to an upstream. */
-	readonly durationsOf: (seed: UpstreamSeed) => BucketCounts;
+	readonly durationsOf: (seed: EndpointSeed) => BucketCounts;
 }

@@ -6,7 +6,7 @@ import type { ForbiddenReason } from '../../memory/stats.ts';
 import type { ClientRequest } from '../client/client-request.ts';
 import type { DataPlane } from '../plane/plane.ts';
 import type { Route } from '../routes/route.ts';
-import type { Upstream } from '../upstream/upstream.ts';
+import type { Endpoint } from '../upstream/endpoint.ts';
 
 /** What operators are told of requests that were refused or broken off: in counters by reason, and in the log. */
 
@@ -14,7 +14,7 @@ import type { Upstream } from '../upstream/upstream.ts';
 interface Refused {
 	readonly client: Pick<ClientRequest, 'connection' | 'target'>;
 	readonly route?: Route | undefined;
-	readonly upstream?: Upstream | undefined;
+	readonly endpoint?: Endpoint | undefined;
 	readonly tenant?: string | undefined;
 }
 
@@ -90,14 +90,14 @@ function unserved(
 	target: 'proxy::exchange' | 'proxy::request',
 	message: string,
 	{ body, reason = body, ...answer }: Rejection,
-	{ client, route, upstream }: Refused,
+	{ client, route, endpoint }: Refused,
 	status: number | undefined = answer.status,
 ): void {
 	strangers.write('info', target, message, kindOf(reason), () => ({
 		status,
 		reason,
-		upstream: upstream?.authority,
-		group: route?.group.name,
+		upstream: endpoint?.authority,
+		group: route?.upstream.name,
 		client: client.connection.ip,
 		path: withoutQuery(client.target),
 	}));

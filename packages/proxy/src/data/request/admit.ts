@@ -114,7 +114,7 @@ export function admitToRoute(context: RequestContext, body: BodyMode): Rejection
 	if (route instanceof Rejection) return route;
 	context.route = route;
 	context.limits = route.requestLimits;
-	context.upstream = route.group.only;
+	context.endpoint = route.upstream.only;
 	countIn(context, route.stats);
 
 	// The path that the upstream gets has to be unambiguous, too, and so has the host that it learns.

@@ -15,8 +15,8 @@ import type {
 	UpstreamFailure,
 	UpstreamRequest,
 } from '../upstream/contract.ts';
-import type { Choice, UpstreamGroup } from '../upstream/group.ts';
-import type { Upstream } from '../upstream/upstream.ts';
+import type { Endpoint } from '../upstream/endpoint.ts';
+import type { Choice, Upstream } from '../upstream/upstream.ts';
 import { authorityOf, measure } from './context.ts';
 import type { AttemptFacts, ServedRequest } from './contract.ts';
 
@@ -24,7 +24,7 @@ import type { AttemptFacts, ServedRequest } from './contract.ts';
 export interface AttemptOwner {
 	readonly request: ServedRequest;
 	/** Among whose addresses the upstream was chosen. */
-	readonly group: UpstreamGroup;
+	readonly upstream: Upstream;
 	/** Something is wrong with the upstream or the connection; `attemptFailed` follows. */
 	attemptFailing(failure: UpstreamFailure): void;
 	attemptFailed(failure: UpstreamFailure): void;
@@ -35,7 +35,7 @@ export interface AttemptOwner {
  * each of them back exactly once, however the try ends.
  */
 export class UpstreamAttempt implements OutgoingRequest, ResponseHandler, AttemptFacts {
-	readonly upstream: Upstream;
+	readonly endpoint: Endpoint;
 	connection: UpstreamRequest | undefined = undefined;
 	readonly #owner: AttemptOwner;
 	readonly #request: ServedRequest;
@@ -50,17 +50,17 @@ export class UpstreamAttempt implements OutgoingRequest, ResponseHandler, Attemp
 	/** The client's body waits for a connection to the upstream. */
 	#bodyWaits = false;
 
-	constructor(owner: AttemptOwner, { upstream, admission, load }: Choice) {
+	constructor(owner: AttemptOwner, { endpoint, admission, load }: Choice) {
 		this.#owner = owner;
 		this.#request = owner.request;
-		this.upstream = upstream;
+		this.endpoint = endpoint;
 		this.#admission = admission;
 		this.#load = load;
 	}
 
 	/** @param mayUseIdle otherwise on a connection that no request has used. */
 	begin(now: number, mayUseIdle: boolean): void {
-		const { pool } = this.upstream;
+		const { pool } = this.endpoint;
 		const connection = mayUseIdle ? pool.take(now) : pool.open();
 		this.#isReserved = false;
 		this.connection = connection;
@@ -75,7 +75,7 @@ export class UpstreamAttempt implements OutgoingRequest, ResponseHandler, Attemp
 		connection.send(this, body, this);
 		if (body.complete) return;
 		// Of a body that streams nothing is kept: as long as the request may have to go elsewhere, all of it stays with the client.
-		if (connection.isConnected || this.#owner.group.retryBudget === undefined) return request.readBody();
+		if (connection.isConnected || this.#owner.upstream.retryBudget === undefined) return request.readBody();
 		this.#bodyWaits = true;
 		context.client.holdBody();
 	}
@@ -111,7 +111,7 @@ export class UpstreamAttempt implements OutgoingRequest, ResponseHandler, Attemp
 		const { certificateHeaders, forwarding } = context.route!;
 		const certificateLines =
 			certificateHeaders === undefined ? '' : client.connection.caller!.lines(certificateHeaders);
-		let { versionAndHost } = this.upstream;
+		let { versionAndHost } = this.endpoint;
 		let { lines } = context.head!;
 		if (forwarding !== undefined) {
 			const authority = authorityOf(context) ?? undefined;
@@ -138,7 +138,7 @@ export class UpstreamAttempt implements OutgoingRequest, ResponseHandler, Attemp
 	/** Lines that no other request has. `undefined`: there are none, and all requests go to one upstream. */
 	get #ownLines(): string | undefined {
 		const { correlation, callDeadline, head, plane } = this.#request.context;
-		const lines = correlation?.lines ?? (this.#owner.group.only === undefined ? '' : undefined);
+		const lines = correlation?.lines ?? (this.#owner.upstream.only === undefined ? '' : undefined);
 		const { grpcTimeout } = head!;
 		if (grpcTimeout == null) return lines;
 		// A call's upstream has as much time as is left. What is no call is told what its client has said.
@@ -197,7 +197,7 @@ export class UpstreamAttempt implements OutgoingRequest, ResponseHandler, Attemp
 		const status = grpcStatusIn(fields);
 		if (status === undefined) return;
 		const { record, route } = this.#request.context;
-		this.upstream.stats.count('grpc', String(status));
+		this.endpoint.stats.count('grpc', String(status));
 		if (record !== undefined) record.grpcStatus = status;
 		if (route!.opening.grpcStatuses?.includes(status)) this.settle('status', `grpc-status ${status}`);
 	}
@@ -225,15 +225,15 @@ export class UpstreamAttempt implements OutgoingRequest, ResponseHandler, Attemp
 		const { context } = this.#request;
 		const now = context.plane.clock.now();
 		const ms = now - context.sentAt;
-		this.upstream.stats.roundTrips.record(ms, now);
-		measure(context, this.upstream.durations, ms, now);
+		this.endpoint.stats.roundTrips.record(ms, now);
+		measure(context, this.endpoint.durations, ms, now);
 	}
 
 	settle(outcome: Outcome, cause = ''): void {
 		const admission = this.#admission;
 		if (admission === REFUSED) return;
 		this.#admission = REFUSED;
-		const { breaker } = this.upstream;
+		const { breaker } = this.endpoint;
 		if (outcome === 'success' || outcome === 'abandoned') return breaker.report(admission, outcome);
 		const { identity, route, plane } = this.#request.context;
 		breaker.fail(admission, { reason: outcome, cause, tenant: identity!.tenant }, route!.opening, plane.clock.now());
@@ -241,7 +241,7 @@ export class UpstreamAttempt implements OutgoingRequest, ResponseHandler, Attemp
 
 	settleProbe(): void {
 		if (this.#admission <= NORMAL) return;
-		this.upstream.breaker.report(this.#admission, 'success');
+		this.endpoint.breaker.report(this.#admission, 'success');
 		// The rest of the response is judged like any other's.
 		this.#admission = NORMAL;
 	}
@@ -265,7 +265,7 @@ export class UpstreamAttempt implements OutgoingRequest, ResponseHandler, Attemp
 
 	/** Gives back what it holds at the upstream. */
 	#leave(): void {
-		const { pool } = this.upstream;
+		const { pool } = this.endpoint;
 		if (this.connection !== undefined) {
 			this.connection = undefined;
 			this.#request.context.record?.upstreamEnds();

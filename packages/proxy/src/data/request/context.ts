@@ -13,7 +13,7 @@ import type { DataPlane } from '../plane/plane.ts';
 import type { RequestRecord } from '../records/request-record.ts';
 import type { RequestSpan } from '../records/request-span.ts';
 import type { Route } from '../routes/route.ts';
-import type { Upstream } from '../upstream/upstream.ts';
+import type { Endpoint } from '../upstream/endpoint.ts';
 import type { CallDeadline } from './call-deadline.ts';
 import type { RequestLimits } from './request-limits.ts';
 
@@ -43,7 +43,7 @@ export class RequestContext {
 	/** How much time and how many bytes it may take. */
 	limits: RequestLimits;
 	/** Where it goes, or went last; `undefined`: that has not been chosen yet. */
-	upstream: Upstream | undefined = undefined;
+	endpoint: Endpoint | undefined = undefined;
 	/** Of a gRPC call whose client has said how long it waits. */
 	callDeadline: CallDeadline | undefined = undefined;
 	/** What is left of the rate limits, where all responses say so. */

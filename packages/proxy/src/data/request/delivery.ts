@@ -5,9 +5,9 @@ import { CIRCUIT_OPEN, type FailureReason, type Outcome } from '../../gates/brea
 import type { RetryReason } from '../../memory/stats.ts';
 import type { Dispatched } from '../loop/dispatch-queue.ts';
 import type { FailureKind, UpstreamFailure } from '../upstream/contract.ts';
-import type { Choice, UpstreamGroup } from '../upstream/group.ts';
+import type { Endpoint } from '../upstream/endpoint.ts';
 import type { Departure, Place, Waiting } from '../upstream/pending-queue.ts';
-import type { Upstream } from '../upstream/upstream.ts';
+import type { Choice, Upstream } from '../upstream/upstream.ts';
 import { type AttemptOwner, UpstreamAttempt } from './attempt.ts';
 import { CALL_TIMED_OUT } from './call-deadline.ts';
 import { measure } from './context.ts';
@@ -15,28 +15,28 @@ import type { ServedRequest } from './contract.ts';
 import { STATE } from './state.ts';
 
 /**
- * One request between the gates and the response: an address of its route's group is chosen, or waited for, and the request is sent there
- * (`UpstreamAttempt`); where that upstream does not take it, and it is safe, it is sent again.
+ * One request between the gates and the response: an address of its route's upstream is chosen, or waited for, and the request is sent there
+ * (`UpstreamAttempt`); where that endpoint does not take it, and it is safe, it is sent again.
  */
 export class Delivery implements Dispatched, Waiting, AttemptOwner {
 	readonly request: ServedRequest;
 	/** The route's, or, of a request that had to wait or is sent again, the one in force when it left. */
-	group: UpstreamGroup;
-	/** At an upstream now, or last. */
+	upstream: Upstream;
+	/** At an endpoint now, or last. */
 	attempt: UpstreamAttempt | undefined = undefined;
 	/** In state `waiting`. */
 	#place: Place | undefined = undefined;
-	/** Upstreams that did not take it. */
-	#tried: readonly Upstream[] = NONE_TRIED;
-	/** Why it waits for another upstream. */
+	/** Endpoints that did not take it. */
+	#tried: readonly Endpoint[] = NONE_TRIED;
+	/** Why it waits for another endpoint. */
 	#failure: RetriedFailure | undefined = undefined;
 
 	constructor(request: ServedRequest) {
 		this.request = request;
-		this.group = request.context.route!.group;
+		this.upstream = request.context.route!.upstream;
 	}
 
-	// --- It leaves for an upstream. ---
+	// --- It leaves for an endpoint. ---
 
 	/** For `DispatchQueue`. */
 	get isGone(): boolean {
@@ -45,7 +45,7 @@ export class Delivery implements Dispatched, Waiting, AttemptOwner {
 
 	/** For `DispatchQueue`: its turn has come. */
 	dispatch(now: number): void {
-		const { retryBudget, room } = this.group;
+		const { retryBudget, room } = this.upstream;
 		retryBudget?.request(now);
 		if (room === undefined) return void this.#depart(now);
 		if (!room.comesFirst(false) && this.#depart(now) !== 'full') return;
@@ -68,7 +68,7 @@ export class Delivery implements Dispatched, Waiting, AttemptOwner {
 		}
 		// Last, since this may spend the one probe of a half-open breaker. From here on an outcome must be reported.
 		if (state === STATE.queued) context.span?.enters('circuit breaker');
-		const choice = this.group.choose(now, context.route!.cooldownMs, context.identity!.tenant);
+		const choice = this.upstream.choose(now, context.route!.cooldownMs, context.identity!.tenant);
 		if (choice === 'full') return 'full';
 		if (state === STATE.waiting) context.waitedMs += this.#waitsNoLonger(now);
 		if (choice === 'none') {
@@ -86,7 +86,7 @@ export class Delivery implements Dispatched, Waiting, AttemptOwner {
 		return 'served';
 	}
 
-	/** The client of a call waits no longer: no upstream should begin with it. */
+	/** The client of a call waits no longer: no endpoint should begin with it. */
 	#isCallOver(now: number): boolean {
 		const { callDeadline } = this.request.context;
 		return callDeadline !== undefined && callDeadline.leftAt(now) <= 0;
@@ -96,17 +96,17 @@ export class Delivery implements Dispatched, Waiting, AttemptOwner {
 		const attempt = new UpstreamAttempt(this, choice);
 		this.attempt = attempt;
 		const { request } = this;
-		request.context.upstream = choice.upstream;
+		request.context.endpoint = choice.endpoint;
 		request.enter(STATE.sent);
 		return attempt;
 	}
 
-	// --- It waits for an upstream that is at a limit. ---
+	// --- It waits for an endpoint that is at a limit. ---
 
 	/** @returns whether there was a place for it. */
 	#wait(): boolean {
 		const { request } = this;
-		this.#place = this.group.room!.enter(request.context.identity!.tenant, this);
+		this.#place = this.upstream.room!.enter(request.context.identity!.tenant, this);
 		if (this.#place === undefined) return false;
 		request.enter(STATE.waiting);
 		return true;
@@ -118,8 +118,8 @@ export class Delivery implements Dispatched, Waiting, AttemptOwner {
 	}
 
 	/** For `PendingQueue`. */
-	depart(now: number, group: UpstreamGroup): Departure {
-		this.group = group;
+	depart(now: number, upstream: Upstream): Departure {
+		this.upstream = upstream;
 		return this.#failure === undefined ? this.#depart(now) : this.#departAgain(now, this.#failure);
 	}
 
@@ -168,9 +168,9 @@ export class Delivery implements Dispatched, Waiting, AttemptOwner {
 		request.fail(rejection.UPSTREAM_TIMEOUT.because(cause), isConnected ? outcome : 'connect');
 	}
 
-	// --- An upstream has not answered. ---
+	// --- An endpoint has not answered. ---
 
-	/** What says nothing of the upstream is reported once it is known where the request goes next. */
+	/** What says nothing of the endpoint is reported once it is known where the request goes next. */
 	attemptFailing({ kind, cause }: UpstreamFailure): void {
 		if (OUTCOMES[kind] !== 'abandoned') this.attempt!.settle(OUTCOMES[kind], cause);
 	}
@@ -201,12 +201,12 @@ export class Delivery implements Dispatched, Waiting, AttemptOwner {
 		const { method } = this.attempt!;
 		const isSafe = method === 'GET' || method === 'HEAD' || method === 'OPTIONS';
 		const isUndelivered = kind === 'unreachable' || kind === 'refused';
-		const retries = kind === 'refused' ? Math.max(this.group.retries, MAX_REFUSALS) : this.group.retries;
+		const retries = kind === 'refused' ? Math.max(this.upstream.retries, MAX_REFUSALS) : this.upstream.retries;
 		return (isUndelivered || isSafe) && this.#tried.length < retries && body.canRepeat;
 	}
 
 	/**
-	 * Sends the request again, to another upstream on a connection that nobody has used, within the time that it had from the first; or has
+	 * Sends the request again, to another endpoint on a connection that nobody has used, within the time that it had from the first; or has
 	 * it wait for one that is at a limit.
 	 *
 	 * @returns the answer, where neither can be.
@@ -216,26 +216,26 @@ export class Delivery implements Dispatched, Waiting, AttemptOwner {
 		const { plane, identity, route } = this.request.context;
 		const { cooldownMs } = route!;
 		// A reload since it has left may have removed addresses, as they often do that fail just now.
-		const group = this.group.inForce;
-		this.group = group;
-		const { room, retryBudget } = group;
+		const upstream = this.upstream.inForce;
+		this.upstream = upstream;
+		const { room, retryBudget } = upstream;
 		const attempt = this.attempt!;
-		const failed = attempt.upstream;
+		const failed = attempt.endpoint;
 		const tried = [...this.#tried, failed];
 		const now = plane.clock.now();
 		if (this.#isCallOver(now)) return CALL_TIMED_OUT;
 
-		// What an upstream has refused at once is no load, and an end of its connection (GOAWAY) refuses many requests together.
+		// What an endpoint has refused at once is no load, and an end of its connection (GOAWAY) refuses many requests together.
 		if (kind !== 'refused' && retryBudget?.allows(now) === false) {
-			const found = group.look(now, cooldownMs, tried);
+			const found = upstream.look(now, cooldownMs, tried);
 			const isOffered = kind === 'stale' || found === 'free' || (found === 'full' && room?.isFull === false);
 			if (isOffered) failed.stats.count('retriesDenied', 'budget');
 			return rejection.BAD_GATEWAY.because(cause);
 		}
 
-		let choice = room?.comesFirst(true) ? 'full' : group.choose(now, cooldownMs, identity!.tenant, tried);
-		// The end of a connection says nothing of its upstream, so where there is no other one it is worth another try.
-		if (typeof choice === 'string' && SAYS_NOTHING.has(kind)) choice = group.again(attempt, now) ?? choice;
+		let choice = room?.comesFirst(true) ? 'full' : upstream.choose(now, cooldownMs, identity!.tenant, tried);
+		// The end of a connection says nothing of its endpoint, so where there is no other one it is worth another try.
+		if (typeof choice === 'string' && SAYS_NOTHING.has(kind)) choice = upstream.again(attempt, now) ?? choice;
 
 		if (typeof choice !== 'string') {
 			this.#tried = tried;
@@ -244,7 +244,7 @@ export class Delivery implements Dispatched, Waiting, AttemptOwner {
 			return undefined;
 		}
 		if (room === undefined) return rejection.BAD_GATEWAY.because(cause);
-		if (!SAYS_NOTHING.has(kind) && group.look(now, cooldownMs, tried) === 'none')
+		if (!SAYS_NOTHING.has(kind) && upstream.look(now, cooldownMs, tried) === 'none')
 			return rejection.BAD_GATEWAY.because(cause);
 		// The breaker does not wait.
 		attempt.settle('abandoned');
@@ -255,9 +255,9 @@ export class Delivery implements Dispatched, Waiting, AttemptOwner {
 		return undefined;
 	}
 
-	/** It has waited for another upstream. */
+	/** It has waited for another endpoint. */
 	#departAgain(now: number, { kind, cause }: RetriedFailure): Departure {
-		const { request, group } = this;
+		const { request, upstream } = this;
 		const { context } = request;
 		const { tenant } = context.identity!;
 		const { cooldownMs } = context.route!;
@@ -266,9 +266,9 @@ export class Delivery implements Dispatched, Waiting, AttemptOwner {
 			request.refuse(CALL_TIMED_OUT);
 			return 'unavailable';
 		}
-		let choice = group.choose(now, cooldownMs, tenant, this.#tried);
+		let choice = upstream.choose(now, cooldownMs, tenant, this.#tried);
 		if (typeof choice === 'string' && SAYS_NOTHING.has(kind)) {
-			choice = group.choose(now, cooldownMs, tenant, this.#tried.slice(0, -1));
+			choice = upstream.choose(now, cooldownMs, tenant, this.#tried.slice(0, -1));
 		}
 		if (choice === 'full') return 'full';
 		context.sentAt += this.#waitsNoLonger(now);
@@ -282,7 +282,7 @@ export class Delivery implements Dispatched, Waiting, AttemptOwner {
 
 	#sendAgain(failed: UpstreamAttempt, choice: Choice, now: number, kind: RetryReason): void {
 		failed.settle('abandoned');
-		failed.upstream.stats.count('retries', kind);
+		failed.endpoint.stats.count('retries', kind);
 		this.#attempt(choice).begin(now, false);
 	}
 }
@@ -294,7 +294,7 @@ interface RetriedFailure {
 	readonly cause: string;
 }
 
-/** Of a connection that had ended, or was about to: that is no fault of the upstream's. */
+/** Of a connection that had ended, or was about to: that is no fault of the endpoint's. */
 const SAYS_NOTHING: ReadonlySet<FailureKind> = new Set(['stale', 'refused']);
 
 /** The outcome that each of them is to the breaker. */
@@ -314,15 +314,15 @@ const NO_PLACE = {
 	timeout: rejection.OVERLOADED.because('waited for queue_timeout_secs while the upstream was at its limit'),
 };
 
-/** The upstream has not taken it, and no other one could: operators have to look at the upstream's failure, so that is the answer. */
+/** The endpoint has not taken it, and no other one could: operators have to look at the endpoint's failure, so that is the answer. */
 function failedAndNoPlace({ cause }: RetriedFailure, why: keyof typeof NO_PLACE): Rejection {
 	const what = why === 'full' ? 'and their queue was full' : 'and it waited for queue_timeout_secs';
 	return rejection.BAD_GATEWAY.because(`${cause}; no other address had room, ${what}`);
 }
 
-const NONE_TRIED: readonly Upstream[] = [];
+const NONE_TRIED: readonly Endpoint[] = [];
 /**
- * Retries of a request that upstreams have refused without a look at it (RFC 9113 section 8.7). Where a server ends its connections one
+ * Retries of a request that endpoints have refused without a look at it (RFC 9113 section 8.7). Where a server ends its connections one
  * after the other, one request may meet several ends.
  */
 const MAX_REFUSALS = 8;

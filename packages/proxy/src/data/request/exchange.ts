@@ -105,8 +105,8 @@ export class Exchange extends Timed implements ServedRequest, ExchangeEvents {
 
 	answers(status: number, refusal?: Rejection): void {
 		this.enter(STATE.answering);
-		const { plane, record, upstream } = this.context;
-		(upstream ?? plane).stats.answered(status);
+		const { plane, record, endpoint } = this.context;
+		(endpoint ?? plane).stats.answered(status);
 		record?.answers(status, refusal);
 	}
 
@@ -142,8 +142,8 @@ export class Exchange extends Timed implements ServedRequest, ExchangeEvents {
 
 	/** What operators may be told of it. */
 	get #known() {
-		const { client, route, upstream, identity } = this.context;
-		return { client, route, upstream, tenant: identity?.tenant };
+		const { client, route, endpoint, identity } = this.context;
+		return { client, route, upstream: endpoint, tenant: identity?.tenant };
 	}
 
 	// --- A tunnel. ---
@@ -291,7 +291,7 @@ export class Exchange extends Timed implements ServedRequest, ExchangeEvents {
 		context.record = undefined;
 		record.tenant = context.identity?.tenant;
 		record.route = context.route;
-		record.upstream = context.upstream;
+		record.upstream = context.endpoint;
 		record.correlation = context.correlation;
 		context.plane.requestLog!.end(record);
 	}

@@ -6,11 +6,11 @@ import type { RouteAccess } from '../../identity/route-access.ts';
 import type { RouteStats } from '../../memory/route-stats.ts';
 import type { DeadlineQueue } from '../loop/deadlines.ts';
 import type { RequestLimits } from '../request/request-limits.ts';
-import type { UpstreamGroup } from '../upstream/group.ts';
+import type { Upstream } from '../upstream/upstream.ts';
 
 export interface Route {
 	readonly prefix: string;
-	/** Its upstream takes paths in any letter case for the same path. */
+	/** Its endpoint takes paths in any letter case for the same path. */
 	readonly caseInsensitive?: boolean | undefined;
 	/** Trailers of its requests and responses pass. */
 	readonly trailers: boolean;
@@ -21,10 +21,10 @@ export interface Route {
 	/** Time and bytes that its requests have. */
 	readonly requestLimits: RequestLimits;
 	/** Where its requests go. */
-	readonly group: UpstreamGroup;
+	readonly upstream: Upstream;
 	/** Who may use it; `undefined`: whoever has come this far. */
 	readonly access: RouteAccess | undefined;
-	/** What the upstream is told of the client's certificate; `undefined`: nothing. */
+	/** What the endpoint is told of the client's certificate; `undefined`: nothing. */
 	readonly certificateHeaders: CertificateHeaders | undefined;
 	/** What becomes of a request on its way there, beside what is the same for all routes; `undefined`: nothing. */
 	readonly forwarding?: Forwarding | undefined;

@@ -17,20 +17,20 @@ import type {
 } from '../../shared/messages.ts';
 import type { DataPlane } from '../plane/plane.ts';
 import { createRequestLimits, limitBodies } from '../request/request-limits.ts';
-import { UpstreamGroup } from '../upstream/group.ts';
+import { Endpoint } from '../upstream/endpoint.ts';
 import { PendingQueue } from '../upstream/pending-queue.ts';
 import { transportsOf } from '../upstream/transport.ts';
 import { Upstream } from '../upstream/upstream.ts';
 import type { Route, WebSocketRoute } from './route.ts';
 
-/** The routing table of one worker, from one reload to the next: routes, groups and their rooms, and the upstreams, which outlive tables. */
+/** The routing table of one worker, from one reload to the next: routes, upstreams and their rooms, and the endpoints, which outlive tables. */
 export class Routing {
 	readonly #seed: Pick<WorkerSeed, 'index' | 'tenantSecret'>;
 	readonly #plane: DataPlane;
 	/** In force, by the identifier of their breaker. */
-	#upstreams = new Map<number, Upstream>();
+	#endpoints = new Map<number, Endpoint>();
 	/** In force, by the name of their `[[upstreams]]`. */
-	#groups = new Map<string | undefined, UpstreamGroup>();
+	#upstreams = new Map<string | undefined, Upstream>();
 	/** The same. */
 	readonly #rooms = new Map<string | undefined, PendingQueue>();
 
@@ -46,23 +46,23 @@ export class Routing {
 	 * @returns puts the table into force; throws nothing.
 	 */
 	prepare(routing: RoutingSeed, readNames: NameReader | undefined): () => void {
-		// An upstream is the one we know when it has the same breaker: then its connections stay, too.
-		const transports = transportsOf(routing, (id) => this.#upstreams.get(id)?.transport, this.#plane.clock);
-		const upstreams = routing.upstreams.map(
+		// An endpoint is the one we know when it has the same breaker: then its connections stay, too.
+		const transports = transportsOf(routing, (id) => this.#endpoints.get(id)?.transport, this.#plane.clock);
+		const endpoints = routing.endpoints.map(
 			(seed, i) =>
-				this.#upstreams.get(seed.breakerId) ?? new Upstream(seed, this.#seed.index, transports[i]!, this.#plane),
+				this.#endpoints.get(seed.breakerId) ?? new Endpoint(seed, this.#seed.index, transports[i]!, this.#plane),
 		);
-		const groups = routing.groups.map(
-			({ name, upstreams: members, weights, balancing, limits, waiting }) =>
-				new UpstreamGroup({
+		const upstreams = routing.upstreams.map(
+			({ name, endpoints: members, weights, balancing, limits, waiting }) =>
+				new Upstream({
 					...balancing,
 					name,
-					upstreams: members.map((member) => upstreams[member]!),
+					endpoints: members.map((member) => endpoints[member]!),
 					weights,
 					random: Math.random,
 					limits,
 					room: limits && this.#roomOf(name!, waiting!, limits),
-					before: name === undefined ? undefined : this.#groups.get(name),
+					before: name === undefined ? undefined : this.#upstreams.get(name),
 				}),
 		);
 		const plane = this.#plane;
@@ -75,7 +75,7 @@ export class Routing {
 					cooldownMs,
 					opening,
 					rate,
-					group,
+					upstream: group,
 					access,
 					certificateHeaders,
 					forwarding,
@@ -89,7 +89,7 @@ export class Routing {
 					cooldownMs,
 					opening,
 					limit: rate && this.#routeLimit(prefix, rate),
-					group: groups[group]!,
+					upstream: upstreams[group]!,
 					access: access && new RouteAccess(access, readNames),
 					certificateHeaders: certificateHeaders && new CertificateHeaders(certificateHeaders, readNames),
 					forwarding: forwarding && new Forwarding(forwarding, prefix),
@@ -101,29 +101,29 @@ export class Routing {
 			),
 		);
 		return () => {
-			const before = this.#upstreams;
-			this.#upstreams = new Map(upstreams.map((upstream, i) => [routing.upstreams[i]!.breakerId, upstream]));
-			this.#groups = new Map(groups.map((group) => [group.name, group]));
+			const before = this.#endpoints;
+			this.#endpoints = new Map(endpoints.map((endpoint, i) => [routing.endpoints[i]!.breakerId, endpoint]));
+			this.#upstreams = new Map(upstreams.map((upstream) => [upstream.name, upstream]));
 			this.#plane.routes = routes;
 			this.#plane.takesWebSockets = routing.routes.some(({ webSocket }) => webSocket !== undefined);
 			this.#plane.routesLimitBodies = limitBodies(routing.routes);
+			for (const [i, endpoint] of endpoints.entries()) {
+				endpoint.connectBy(transports[i]!);
+				endpoint.pool.use(routing.endpoints[i]!);
+			}
 			for (const [i, upstream] of upstreams.entries()) {
-				upstream.connectBy(transports[i]!);
-				upstream.pool.use(routing.upstreams[i]!);
-			}
-			for (const [i, group] of groups.entries()) {
-				group.comesIntoForce();
-				const { limits } = routing.groups[i]!;
-				for (const { pool } of group.upstreams) {
-					pool.limitTo(limits?.maxConnections, group.room);
+				upstream.comesIntoForce();
+				const { limits } = routing.upstreams[i]!;
+				for (const { pool } of upstream.endpoints) {
+					pool.limitTo(limits?.maxConnections, upstream.room);
 				}
-				this.#rooms.get(group.name)?.use(limits, group);
+				this.#rooms.get(upstream.name)?.use(limits, upstream);
 			}
-			for (const [breakerId, upstream] of before) {
-				if (!this.#upstreams.has(breakerId)) upstream.pool.retire(this.#rooms.get(upstream.group));
+			for (const [breakerId, endpoint] of before) {
+				if (!this.#endpoints.has(breakerId)) endpoint.pool.retire(this.#rooms.get(endpoint.group));
 			}
 			for (const [name, room] of this.#rooms) {
-				if (this.#groups.has(name)) continue;
+				if (this.#upstreams.has(name)) continue;
 				room.retire();
 				// Only requests that wait in it, and connections that they wait for, still know it.
 				this.#rooms.delete(name);

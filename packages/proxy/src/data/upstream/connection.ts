@@ -18,12 +18,12 @@ import {
 	type UpstreamFailure,
 	type UpstreamRequest,
 } from './contract.ts';
+import type { Endpoint } from './endpoint.ts';
 import type { UpstreamPool } from './pool.ts';
 import { ProtocolError } from './protocol-error.ts';
 import { ResponseParser } from './response-parser.ts';
 import type { Transport } from './transport.ts';
 import { Upload } from './upload.ts';
-import type { Upstream } from './upstream.ts';
 
 /**
  * One HTTP/1.1 connection to an upstream, one request at a time. Whatever the upstream does that was not asked for ends
@@ -36,7 +36,7 @@ export class UpstreamConnection extends Timed implements UpstreamRequest, Respon
 	usableUntil = 0;
 	/** `PlaneDeadlines.ticks` when the request at hand took it. */
 	takenAt = 0;
-	readonly upstream: Upstream;
+	readonly endpoint: Endpoint;
 	/** That it was made by: not the upstream's any more where its TLS settings have changed. */
 	readonly transport: Transport;
 	readonly #pool: UpstreamPool;
@@ -62,14 +62,14 @@ export class UpstreamConnection extends Timed implements UpstreamRequest, Respon
 	/** What the next read goes to. */
 	#buffer: Buffer = READ_BUFFER;
 
-	constructor(upstream: Upstream, pool: UpstreamPool) {
+	constructor(endpoint: Endpoint, pool: UpstreamPool) {
 		super();
 		this.#pool = pool;
-		this.upstream = upstream;
-		this.#openedAt = upstream.clock.now();
-		const { transport } = upstream;
+		this.endpoint = endpoint;
+		this.#openedAt = endpoint.clock.now();
+		const { transport } = endpoint;
 		this.transport = transport;
-		this.#parser = new ResponseParser(upstream.heads, transport.endIsKnown, upstream.maxTrailers);
+		this.#parser = new ResponseParser(endpoint.heads, transport.endIsKnown, endpoint.maxTrailers);
 		const socket = transport.open({
 			buffer: () => this.#nextBuffer(),
 			callback: (length: number) => this.#onRead(length),
@@ -95,14 +95,14 @@ export class UpstreamConnection extends Timed implements UpstreamRequest, Respon
 	override onFault(error: unknown): void {
 		const handler = this.#handler;
 		this.destroy();
-		if (handler === undefined) this.upstream.log.error('proxy::exchange', 'internal error', { error });
+		if (handler === undefined) this.endpoint.log.error('proxy::exchange', 'internal error', { error });
 		else handler.onFault(error);
 	}
 
 	#onConnected(): void {
 		if (this.#socket.destroyed) return;
 		this.#connected = true;
-		this.#connectMs = this.upstream.clock.now() - this.#openedAt;
+		this.#connectMs = this.endpoint.clock.now() - this.#openedAt;
 		this.cancelDeadline();
 		this.#handler?.onConnected();
 	}

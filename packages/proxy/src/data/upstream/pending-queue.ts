@@ -10,25 +10,25 @@ import type { FaultOwner } from '../loop/faults.ts';
 import { STEP, type TurnEnd } from '../loop/turn-end.ts';
 import type { DataPlane } from '../plane/plane.ts';
 import type { PlaneDeadlines } from '../plane/plane-deadlines.ts';
-import type { UpstreamGroup } from './group.ts';
+import type { Upstream } from './upstream.ts';
 
 /** Longer than another thread takes to wake up. */
 const CEDE_MS = 1;
 
-/** What became of a request's turn: it has left for the upstream; no breaker admits it any more, or its client waits no longer, and it was refused; there is no room for it. */
+/** What became of a request's turn: it has left for the endpoint; no breaker admits it any more, or its client waits no longer, and it was refused; there is no room for it. */
 export type Departure = 'served' | 'unavailable' | 'full';
 
 /** A request that waits. */
 export interface Waiting extends FaultOwner {
-	/** It was sent before, and has to leave for another upstream: where that has no room, others need not wait for it. */
+	/** It was sent before, and has to leave for another endpoint: where that has no room, others need not wait for it. */
 	readonly isRetry: boolean;
 	/**
 	 * Its turn.
 	 *
-	 * @param group that is in force: it need not be the one that was when the waiting began.
+	 * @param endpoint that is in force: it need not be the one that was when the waiting began.
 	 * @returns `full`: it goes on waiting.
 	 */
-	depart(now: number, group: UpstreamGroup): Departure;
+	depart(now: number, upstream: Upstream): Departure;
 	/** It waits no longer: its place is another tenant's, or its time is over. */
 	giveUp(why: 'full' | 'timeout'): void;
 }
@@ -65,7 +65,7 @@ export class Place extends Timed {
 }
 
 /**
- * Where this worker's requests wait while all addresses of an upstream are at a limit. It outlives reloads, like the requests. The limits are
+ * Where this worker's requests wait while all addresses of an endpoint are at a limit. It outlives reloads, like the requests. The limits are
  * the process's: what becomes free in one thread may be what another one's requests wait for, so it rings for them.
  */
 export class PendingQueue {
@@ -84,7 +84,7 @@ export class PendingQueue {
 	readonly #turnEnd: TurnEnd;
 	readonly #deadlines: PlaneDeadlines;
 	#limits: UpstreamLimits;
-	#group: UpstreamGroup | undefined;
+	#upstream: Upstream | undefined;
 	/** How often had been rung before somebody was told to wait. */
 	#seen = 0;
 	#isListening = false;
@@ -117,15 +117,15 @@ export class PendingQueue {
 	 *
 	 * @param limits `undefined`: there are none any more, and nobody has to wait.
 	 */
-	use(limits: UpstreamLimits | undefined, group: UpstreamGroup): void {
+	use(limits: UpstreamLimits | undefined, upstream: Upstream): void {
 		this.#isRetired = false;
 		this.#limits = limits ?? { ...this.#limits, maxRequests: undefined, maxConnections: undefined };
-		this.#group = group;
+		this.#upstream = upstream;
 		if (limits?.maxConnections !== undefined) this.#giveWay();
 		this.#serveSoon();
 	}
 
-	/** The group is gone. Requests that wait are served as they would have been; the room listens to nothing once there are none. */
+	/** The upstream is gone. Requests that wait are served as they would have been; the room listens to nothing once there are none. */
 	retire(): void {
 		this.#isRetired = true;
 		// What listens holds the room.
@@ -265,7 +265,7 @@ export class PendingQueue {
 		const { waiting } = place;
 		let departure: Departure = 'unavailable';
 		try {
-			departure = waiting.depart(now, this.#group!);
+			departure = waiting.depart(now, this.#upstream!);
 		} catch (error) {
 			this.#turnEnd.onFault(waiting, error);
 		}
@@ -294,7 +294,7 @@ export class PendingQueue {
 			if (this.#limits.maxConnections === undefined || this.#isRetired) return;
 			// First the bell, then the look: a ring in between is heard.
 			this.#giveWay();
-			if (this.isEmpty) for (const { pool } of this.#group!.upstreams) pool.giveWay(this.#count.total);
+			if (this.isEmpty) for (const { pool } of this.#upstream!.endpoints) pool.giveWay(this.#count.total);
 		});
 	}
 }

@@ -1,9 +1,9 @@
-import type { UpstreamSeed } from '../../shared/messages.ts';
+import type { EndpointSeed } from '../../shared/messages.ts';
 import type { UpstreamRequest } from './contract.ts';
 import type { PendingQueue } from './pending-queue.ts';
 
 /** How long a connection may take, and how long it may wait, ms. */
-export type ConnectionTimes = Pick<UpstreamSeed, 'idleTimeoutMs' | 'connectTimeoutMs'>;
+export type ConnectionTimes = Pick<EndpointSeed, 'idleTimeoutMs' | 'connectTimeoutMs'>;
 
 /** The connections of one worker to one address, by whatever protocol: `pool.ts` or `http2/pool.ts`. */
 export interface ConnectionPool {
@@ -35,7 +35,7 @@ export interface ConnectionPool {
 	/**
 	 * No route leads here any more: idle connections go now, those in use when they are done.
 	 *
-	 * @param room of its group: the address may be there again with another breaker, and the connections count.
+	 * @param room of its upstream: the address may be there again with another breaker, and the connections count.
 	 */
 	retire(room: PendingQueue | undefined): void;
 	/** Also those in use, when they are done, where they were made in another way than new ones would be. */

@@ -2,19 +2,19 @@ import type { DeadlineQueue } from '../loop/deadlines.ts';
 import type { PlaneDeadlines } from '../plane/plane-deadlines.ts';
 import { UpstreamConnection } from './connection.ts';
 import { ConnectionCount } from './connection-count.ts';
+import type { Endpoint } from './endpoint.ts';
 import type { PendingQueue } from './pending-queue.ts';
 import type { ConnectionPool, ConnectionTimes } from './pool-contract.ts';
-import type { Upstream } from './upstream.ts';
 
-/** Idle connections are dropped this much before the upstream would, ms. */
+/** Idle connections are dropped this much before the endpoint would, ms. */
 const HEAD_START_MS = 1000;
 
 /**
- * The idle connections of one worker to one upstream. Last in, first out: the connection that was used last is the one
+ * The idle connections of one worker to one endpoint. Last in, first out: the connection that was used last is the one
  * least likely to have been closed, and those that are not needed age and go.
  */
 export class UpstreamPool implements ConnectionPool {
-	readonly #upstream: Upstream;
+	readonly #endpoint: Endpoint;
 	readonly #deadlines: PlaneDeadlines;
 	#idleMs = 0;
 	#idleDeadlines!: DeadlineQueue;
@@ -26,12 +26,12 @@ export class UpstreamPool implements ConnectionPool {
 
 	/** @param count of the connections to the address, where they are not all of this pool. */
 	constructor(
-		upstream: Upstream,
+		endpoint: Endpoint,
 		deadlines: PlaneDeadlines,
 		times: ConnectionTimes,
-		count = new ConnectionCount(upstream.connections),
+		count = new ConnectionCount(endpoint.connections),
 	) {
-		this.#upstream = upstream;
+		this.#endpoint = endpoint;
 		this.#count = count;
 		this.#deadlines = deadlines;
 		this.use(times);
@@ -78,8 +78,8 @@ export class UpstreamPool implements ConnectionPool {
 
 	take(now: number): UpstreamConnection {
 		for (let connection = this.#idle.pop(); connection !== undefined; connection = this.#idle.pop()) {
-			this.#upstream.stats.connections('idle', -1);
-			this.#upstream.stats.connections('active', 1);
+			this.#endpoint.stats.connections('idle', -1);
+			this.#endpoint.stats.connections('active', 1);
 			connection.cancelDeadline();
 			if (now < connection.usableUntil) {
 				connection.takenAt = this.ticks;
@@ -92,13 +92,13 @@ export class UpstreamPool implements ConnectionPool {
 
 	open(): UpstreamConnection {
 		this.#count.begin();
-		this.#upstream.stats.connections('active', 1);
+		this.#endpoint.stats.connections('active', 1);
 		try {
-			const connection = new UpstreamConnection(this.#upstream, this);
+			const connection = new UpstreamConnection(this.#endpoint, this);
 			this.#connectDeadlines?.add(connection);
 			return connection;
 		} catch (error) {
-			this.#upstream.stats.connections('active', -1);
+			this.#endpoint.stats.connections('active', -1);
 			this.#count.end();
 			throw error;
 		}
@@ -113,7 +113,7 @@ export class UpstreamPool implements ConnectionPool {
 	release(connection: UpstreamConnection): void {
 		const promised = connection.keepAliveTimeoutMs;
 		const idleMs = promised === undefined ? this.#idleMs : Math.min(this.#idleMs, promised - HEAD_START_MS);
-		if (this.#retired || idleMs <= 0 || connection.transport !== this.#upstream.transport) {
+		if (this.#retired || idleMs <= 0 || connection.transport !== this.#endpoint.transport) {
 			connection.destroy();
 			return;
 		}
@@ -121,8 +121,8 @@ export class UpstreamPool implements ConnectionPool {
 		connection.usableUntil = this.#deadlines.now + idleMs;
 		this.#idleDeadlines.add(connection);
 		this.#idle.push(connection);
-		this.#upstream.stats.connections('active', -1);
-		this.#upstream.stats.connections('idle', 1);
+		this.#endpoint.stats.connections('active', -1);
+		this.#endpoint.stats.connections('idle', 1);
 		this.#count.idle();
 	}
 
@@ -130,7 +130,7 @@ export class UpstreamPool implements ConnectionPool {
 	forget(connection: UpstreamConnection): void {
 		const at = this.#idle.lastIndexOf(connection);
 		if (at !== -1) this.#idle.splice(at, 1);
-		this.#upstream.stats.connections(at === -1 ? 'active' : 'idle', -1);
+		this.#endpoint.stats.connections(at === -1 ? 'active' : 'idle', -1);
 		this.#count.end();
 	}
 

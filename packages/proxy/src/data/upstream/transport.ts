@@ -1,13 +1,13 @@
 import { connect, type OnReadOpts, type Socket } from 'node:net';
 import { connect as connectTls, type SecureContext } from 'node:tls';
 import type { Clock } from '@mtls-edge-proxy/gate/shared/clock.ts';
-import type { RoutingSeed, UpstreamProtocol, UpstreamSeed, UpstreamTlsSeed } from '../../shared/messages.ts';
+import type { EndpointSeed, RoutingSeed, UpstreamProtocol, UpstreamTlsSeed } from '../../shared/messages.ts';
 import { createUpstreamContext, upstreamTlsOptions } from '../../tls/upstream-tls.ts';
 import { KeptSessions, type Session } from './kept-sessions.ts';
 
-/** How connections to one upstream come about and end: over TCP, or over TLS. */
+/** How connections to one endpoint come about and end: over TCP, or over TLS. */
 export interface Transport {
-	/** The event that a connection has come about, and, over TLS, that the upstream is the one it should be. */
+	/** The event that a connection has come about, and, over TLS, that the endpoint is the one it should be. */
 	readonly connected: 'connect' | 'secureConnect';
 	/**
 	 * Whether the end of a connection can be told from one that was cut off on the way. Otherwise it cannot be the end of a
@@ -29,24 +29,24 @@ export interface Transport {
 /** For a close_notify to go out. */
 const CLOSE_LIMIT_MS = 1_000;
 
-type Address = Pick<UpstreamSeed, 'host' | 'port' | 'protocol'>;
+type Address = Pick<EndpointSeed, 'host' | 'port' | 'protocol'>;
 
 /**
- * How each upstream of a table is connected to. Where nothing of that has changed it is the transport that is known, so that
+ * How each endpoint of a table is connected to. Where nothing of that has changed it is the transport that is known, so that
  * connections stay.
  *
- * @param known of the upstream with that breaker, until now.
+ * @param known of the endpoint with that breaker, until now.
  * @throws the error of OpenSSL where it refuses certificates or keys.
  */
 export function transportsOf(
-	{ upstreams, groups }: Pick<RoutingSeed, 'upstreams' | 'groups'>,
+	{ endpoints, upstreams }: Pick<RoutingSeed, 'endpoints' | 'upstreams'>,
 	known: (breakerId: number) => Transport | undefined,
 	clock: Clock,
 ): Transport[] {
 	const transports: Transport[] = [];
-	for (const { tls, upstreams: members } of groups) {
+	for (const { tls, endpoints: members } of upstreams) {
 		const text = tls && JSON.stringify(tls);
-		const before = members.map((member) => known(upstreams[member]!.breakerId));
+		const before = members.map((member) => known(endpoints[member]!.breakerId));
 		// Most changes are of addresses, and what reads certificates and keys is expensive.
 		let context = before.find((one) => one?.isMadeOf(text) && one.context !== undefined)?.context;
 		for (const [i, member] of members.entries()) {
@@ -54,10 +54,10 @@ export function transportsOf(
 			if (same?.isMadeOf(text)) {
 				transports[member] = same;
 			} else if (tls === undefined) {
-				transports[member] = new TcpTransport(upstreams[member]!);
+				transports[member] = new TcpTransport(endpoints[member]!);
 			} else {
 				context ??= createUpstreamContext(tls);
-				transports[member] = new TlsTransport(upstreams[member]!, { tls, text: text!, context }, clock);
+				transports[member] = new TlsTransport(endpoints[member]!, { tls, text: text!, context }, clock);
 			}
 		}
 	}
@@ -89,7 +89,7 @@ class TcpTransport implements Transport {
 	}
 }
 
-/** The same for all addresses of a group. */
+/** The same for all addresses of an upstream. */
 interface TlsSettings {
 	readonly tls: UpstreamTlsSeed;
 	/** As JSON. */
@@ -148,10 +148,10 @@ class TlsTransport implements Transport {
 		return socket;
 	}
 
-	/** With a close_notify, without which the upstream would have to take it for a cut (RFC 8446 section 6.1). */
+	/** With a close_notify, without which the endpoint would have to take it for a cut (RFC 8446 section 6.1). */
 	close(socket: Socket): void {
 		if (socket.writableLength > 0) return void socket.destroy();
-		// An upstream that does not read may keep the kernel from taking it.
+		// An endpoint that does not read may keep the kernel from taking it.
 		socket.setTimeout(CLOSE_LIMIT_MS, () => socket.destroy());
 		socket.destroySoon();
 	}
@@ -161,7 +161,7 @@ class TlsTransport implements Transport {
 	}
 }
 
-/** @param chosen `false`: the upstream knows nothing of ALPN, which means HTTP/1.1. @returns the code of an error. */
+/** @param chosen `false`: the endpoint knows nothing of ALPN, which means HTTP/1.1. @returns the code of an error. */
 function alpnProblem(protocol: UpstreamProtocol | undefined, chosen: string | false | null): string | undefined {
 	const spoken = chosen === false || chosen === null ? 'http/1.1' : chosen;
 	if (spoken === (protocol ?? 'http/1.1')) return undefined;

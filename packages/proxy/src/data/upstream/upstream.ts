@@ -1,85 +1,246 @@
-import type { Clock } from '@mtls-edge-proxy/gate/shared/clock.ts';
-import type { Logger } from '@mtls-edge-proxy/gate/shared/log.ts';
-import { RateLimitedLog } from '@mtls-edge-proxy/gate/shared/rate-limited-log.ts';
-import { BreakerCell } from '../../memory/breaker-cell.ts';
-import type { BucketCounts } from '../../memory/bucket-counts.ts';
-import { UpstreamStats } from '../../memory/stats.ts';
-import { UpstreamLoad } from '../../memory/upstream-load.ts';
-import { watchCircuit } from '../../shared/circuit-watch.ts';
-import type { UpstreamSeed } from '../../shared/messages.ts';
-import { versionAndHost } from '../client/outgoing-head.ts';
-import type { DataPlane } from '../plane/plane.ts';
-import { Http2Pool } from './http2/pool.ts';
-import { UpstreamPool } from './pool.ts';
-import type { ConnectionPool } from './pool-contract.ts';
-import { ResponseHeads } from './response-heads.ts';
-import type { Transport } from './transport.ts';
+import type { Balancer, Candidates } from '../../gates/balancing/balancer.ts';
+import { createBalancer } from '../../gates/balancing/create-balancer.ts';
+import { RetryBudget } from '../../gates/balancing/retry-budget.ts';
+import type { BalancingSettings } from '../../gates/balancing/settings.ts';
+import { warmth } from '../../gates/balancing/slow-start.ts';
+import { type Admission, NORMAL, REFUSED } from '../../gates/breaker.ts';
+import type { UpstreamLoad } from '../../memory/upstream-load.ts';
+import type { UpstreamLimits } from '../../shared/messages.ts';
+import type { Endpoint } from './endpoint.ts';
+import type { PendingQueue } from './pending-queue.ts';
 
-/** One address of an upstream, as this worker knows it. */
-export class Upstream {
-	readonly authority: string;
+/** What is the same for all requests of an upstream. */
+export interface UpstreamParts extends BalancingSettings {
 	/** Of its `[[upstreams]]`; `undefined`: a route's URL. */
-	readonly group: string | undefined;
-	readonly host: string;
-	readonly port: number;
-	readonly breaker: BreakerCell;
-	readonly stats: UpstreamStats;
-	/** The same round trips as `stats.roundTrips`. */
-	readonly durations: BucketCounts;
-	readonly pool: ConnectionPool;
-	/** Counted where something is decided by it (`UpstreamGroup.counts`). */
-	readonly load: UpstreamLoad;
-	/** Connections, idle ones included, in the whole process. */
-	readonly connections: UpstreamLoad;
-	readonly heads = new ResponseHeads();
-	/** Longest trailers of a response, bytes. */
-	readonly maxTrailers: number;
-	readonly clock: Clock;
-	readonly log: Logger;
-	#transport: Transport;
-	/** Rest of the request line, and the `Host` line: the same for every request to this upstream. */
-	readonly versionAndHost: string;
+	readonly name: string | undefined;
+	/** At least one. */
+	readonly endpoints: readonly Endpoint[];
+	/** Of each of them. */
+	readonly weights: readonly number[];
+	readonly random: () => number;
+	/** What each of them may have at once, and where requests wait that are over it; `undefined`: no limit. */
+	readonly limits?: UpstreamLimits | undefined;
+	readonly room?: PendingQueue | undefined;
+	/** The upstream of that name in the routing table of before: what it has counted goes on. */
+	readonly before?: Upstream | undefined;
+}
 
-	constructor(
-		seed: UpstreamSeed,
-		worker: number,
-		transport: Transport,
-		plane: Pick<DataPlane, 'deadlines' | 'turnEnd' | 'log' | 'clock' | 'histograms' | 'limits'>,
-	) {
-		const { deadlines, log, clock, histograms, limits } = plane;
-		this.authority = seed.authority;
-		this.group = seed.group;
-		this.host = seed.host;
-		this.port = seed.port;
-		this.clock = clock;
-		this.maxTrailers = limits.maxHeaderBytes;
-		this.log = log;
-		this.stats = new UpstreamStats(seed.stats);
-		this.durations = histograms.durationsOf(seed);
-		this.load = new UpstreamLoad(seed.place.loads, worker, seed.place.at);
-		this.connections = new UpstreamLoad(seed.connections, worker);
-		const observe = watchCircuit(
-			{ upstream: seed.authority, group: seed.group },
-			this.stats.transitions,
-			this.load,
-			new RateLimitedLog(log, clock),
-			clock,
-		);
-		this.breaker = new BreakerCell(seed.breaker, observe, seed.place);
-		this.pool = seed.protocol === 'h2' ? new Http2Pool(this, plane, seed) : new UpstreamPool(this, deadlines, seed);
-		this.versionAndHost = versionAndHost(seed.hostField ?? seed.authority);
-		this.#transport = transport;
+/** The addresses among which a route's requests are spread, each behind a breaker of its own. */
+export class Upstream {
+	readonly name: string | undefined;
+	readonly endpoints: readonly Endpoint[];
+	/** Where there is nothing to choose. */
+	readonly only: Endpoint | undefined;
+	/** Whether requests under way are counted for each address (`Endpoint.load`). */
+	readonly counts: boolean;
+	/** How often one request may be sent again. */
+	readonly retries: number;
+	/** `undefined`: there is nowhere else to go. */
+	readonly retryBudget: RetryBudget | undefined;
+	/** `undefined`: nobody waits. */
+	readonly room: PendingQueue | undefined;
+	/** Of each address, what a choice looks at: the address itself may be met cold. */
+	readonly #breakers: readonly Endpoint['breaker'][];
+	readonly #loads: readonly Endpoint['load'][];
+	readonly #weights: readonly number[];
+	readonly #slowStartMs: number;
+	readonly #limits: UpstreamLimits | undefined;
+	/** Where there is nothing to choose, and nothing to count. */
+	readonly #simple: Endpoint | undefined;
+	readonly #balancedBy: string;
+	readonly #balancer: Balancer;
+	/** The same for the upstreams of that name in all routing tables. */
+	readonly #lineage: { inForce: Upstream };
+	/** By address: what is chosen while its breaker is closed. */
+	readonly #ordinary: readonly Choice[];
+
+	constructor(parts: UpstreamParts) {
+		const { name, endpoints, weights, balance, slowStartMs, retries, random, limits, room, before } = parts;
+		const isOne = endpoints.length === 1;
+		this.name = name;
+		this.endpoints = endpoints;
+		this.only = isOne ? endpoints[0] : undefined;
+		this.counts = (!isOne && balance === 'least-requests') || limits?.maxRequests !== undefined;
+		this.room = room;
+		this.#limits = limits;
+		this.#simple = limits === undefined ? this.only : undefined;
+		this.retries = retries;
+		this.retryBudget = isOne || retries === 0 ? undefined : (before?.retryBudget ?? new RetryBudget());
+		this.#breakers = endpoints.map(({ breaker }) => breaker);
+		this.#loads = endpoints.map(({ load }) => load);
+		this.#ordinary = endpoints.map((endpoint) => this.#choice(endpoint, NORMAL));
+		this.#weights = weights;
+		this.#slowStartMs = slowStartMs;
+		const addresses = endpoints.map(({ authority }) => authority);
+		// All that a choice depends on, except the moment.
+		this.#balancedBy = JSON.stringify([balance, addresses, weights]);
+		const isAsBefore = before !== undefined && this.#balancedBy === before.#balancedBy;
+		this.#balancer = isAsBefore ? before.#balancer : createBalancer(balance, addresses, weights, random);
+		this.#lineage = before === undefined ? { inForce: this } : before.#lineage;
 	}
 
-	/** How it is connected to. */
-	get transport(): Transport {
-		return this.#transport;
+	/** A routing table with this upstream is in force now. */
+	comesIntoForce(): void {
+		this.#lineage.inForce = this;
 	}
 
-	/** From now on. Connections that were made in another way end when they are idle. */
-	connectBy(transport: Transport): void {
-		if (transport === this.#transport) return;
-		this.#transport = transport;
-		this.pool.closeIdle();
+	/** The upstream of that name in the routing table that is in force, or was the last to have one: this one, or a later one. */
+	get inForce(): Upstream {
+		return this.#lineage.inForce;
+	}
+
+	/**
+	 * Chooses the endpoint for one request. It may spend the one probe of a half-open breaker. Where the upstream `counts`, the request is
+	 * under way there from now on.
+	 *
+	 * @param now monotonic milliseconds.
+	 * @param tenant whose request it is.
+	 * @param tried endpoints that did not take it: it gets a connection that no request has used. `undefined`: it is sent for the first time.
+	 * @returns `full`: breakers admit it, but each of their endpoints is at a limit; `none`: no breaker admits it.
+	 */
+	choose(now: number, cooldownMs: number, tenant: string, tried?: readonly Endpoint[]): Choice | 'full' | 'none' {
+		const only = this.#simple;
+		if (only !== undefined && tried === undefined) {
+			const admission = only.breaker.admit(now, cooldownMs);
+			return admission === REFUSED ? 'none' : this.#chosen(0, admission);
+		}
+		const moment = new Moment(this, now, cooldownMs, tried);
+		for (;;) {
+			const i = this.#balancer.choose(moment, tenant);
+			if (i === -1) return this.#limits !== undefined && moment.anyBreakerAdmits ? 'full' : 'none';
+			const admission = this.#take(this.endpoints[i]!, moment);
+			if (admission !== REFUSED) return this.#chosen(i, admission);
+			// Another thread has sent the probe, has opened the breaker or has taken the last place since it was looked at.
+		}
+	}
+
+	/** What `choose` would find; `free`: an endpoint. Takes nothing. */
+	look(now: number, cooldownMs: number, tried: readonly Endpoint[]): 'free' | 'full' | 'none' {
+		const moment = new Moment(this, now, cooldownMs, tried);
+		if (this.endpoints.some((_, i) => moment.admits(i))) return 'free';
+		return moment.anyBreakerAdmits ? 'full' : 'none';
+	}
+
+	/**
+	 * For a request that is sent once more to the endpoint that has not taken it, on another connection.
+	 *
+	 * @returns `undefined`: there is no room any more.
+	 */
+	again(attempt: Repeated, now: number): Choice | undefined {
+		const { endpoint } = attempt;
+		if (!this.#counted(endpoint)) return undefined;
+		if (endpoint.pool.reserve(now, true)) return this.#choice(endpoint, attempt.passAdmission());
+		if (this.counts) endpoint.load.dec();
+		return undefined;
+	}
+
+	/** @returns `REFUSED`: it cannot be had after all, and nothing is taken. */
+	#take(endpoint: Endpoint, { now, cooldownMs, tried }: Moment): Admission | typeof REFUSED {
+		if (!this.#counted(endpoint)) return REFUSED;
+		const { breaker, pool, load } = endpoint;
+		let admission: Admission | typeof REFUSED = REFUSED;
+		let isTaken = false;
+		try {
+			admission = breaker.admit(now, cooldownMs);
+			isTaken = admission !== REFUSED && (this.#limits === undefined || pool.reserve(now, tried !== undefined));
+		} finally {
+			if (!isTaken) {
+				if (admission !== REFUSED) breaker.report(admission, 'abandoned');
+				if (this.counts) load.dec();
+			}
+		}
+		return isTaken ? admission : REFUSED;
+	}
+
+	#counted({ load }: Endpoint): boolean {
+		const max = this.#limits?.maxRequests;
+		if (max !== undefined) return load.tryInc(max);
+		if (this.counts) load.inc();
+		return true;
+	}
+
+	#chosen(i: number, admission: Admission): Choice {
+		return admission === NORMAL ? this.#ordinary[i]! : this.#choice(this.endpoints[i]!, admission);
+	}
+
+	#choice(endpoint: Endpoint, admission: Admission | typeof REFUSED): Choice {
+		return { endpoint, admission, load: this.counts ? endpoint.load : undefined };
+	}
+
+	/** For `Moment`. */
+	hasRoom(i: number, now: number): boolean {
+		if (this.#limits === undefined) return true;
+		const { load, pool } = this.endpoints[i]!;
+		const max = this.#limits.maxRequests;
+		return (max === undefined || load.total < max) && pool.hasRoom(now);
+	}
+
+	/** For `Moment`. */
+	breakerAdmits(i: number, now: number, cooldownMs: number): boolean {
+		return this.#breakers[i]!.admits(now, cooldownMs);
+	}
+
+	/** For `Moment`. */
+	load(i: number): number {
+		return this.#loads[i]!.recent;
+	}
+
+	/** For `Moment`. */
+	weight(i: number, now: number): number {
+		const weight = this.#weights[i]!;
+		if (this.#slowStartMs === 0) return weight;
+		return weight * warmth(now - this.#loads[i]!.since, this.#slowStartMs);
+	}
+}
+
+/** An endpoint for one request. All of it has to be given back: `UpstreamAttempt` does. */
+export interface Choice {
+	readonly endpoint: Endpoint;
+	/** What its breaker was promised a report on; `REFUSED`: that was reported before. */
+	readonly admission: Admission | typeof REFUSED;
+	/** Where the request is counted as under way; `undefined`: the upstream does not count. */
+	readonly load: UpstreamLoad | undefined;
+}
+
+/** An attempt whose endpoint may get the request again. */
+interface Repeated {
+	readonly endpoint: Endpoint;
+	/** Its admission is the next attempt's from now on. */
+	passAdmission(): Admission | typeof REFUSED;
+}
+
+/** The addresses of an upstream as one request finds them. */
+class Moment implements Candidates {
+	readonly now: number;
+	readonly cooldownMs: number;
+	readonly tried: readonly Endpoint[] | undefined;
+	readonly #upstream: Upstream;
+
+	constructor(upstream: Upstream, now: number, cooldownMs: number, tried: readonly Endpoint[] | undefined) {
+		this.#upstream = upstream;
+		this.now = now;
+		this.cooldownMs = cooldownMs;
+		this.tried = tried;
+	}
+
+	admits(i: number): boolean {
+		return this.#breakerAdmits(i) && this.#upstream.hasRoom(i, this.now);
+	}
+
+	get anyBreakerAdmits(): boolean {
+		return this.#upstream.endpoints.some((_, i) => this.#breakerAdmits(i));
+	}
+
+	#breakerAdmits(i: number): boolean {
+		if (this.tried?.includes(this.#upstream.endpoints[i]!)) return false;
+		return this.#upstream.breakerAdmits(i, this.now, this.cooldownMs);
+	}
+
+	load(i: number): number {
+		return this.#upstream.load(i);
+	}
+
+	weight(i: number): number {
+		return this.#upstream.weight(i, this.now);
 	}
 }

@@ -10,8 +10,8 @@ import { TICK_MS, Timed } from '../../loop/deadlines.ts';
 import { guarded } from '../../loop/faults.ts';
 import type { Flushed } from '../../loop/turn-end.ts';
 import { STALE, UNCONNECTED, UNREACHED, type UpstreamFailure } from '../contract.ts';
+import type { Endpoint } from '../endpoint.ts';
 import type { Transport } from '../transport.ts';
-import type { Upstream } from '../upstream.ts';
 import { Liveness } from './liveness.ts';
 import { Http2UpstreamRequest } from './request.ts';
 
@@ -50,7 +50,7 @@ export class Http2UpstreamConnection extends Timed implements ClientEvents, Flus
 	reads = 0;
 	/** `ticks` at the last read, or at the beginning. */
 	heardAt: number;
-	readonly upstream: Upstream;
+	readonly endpoint: Endpoint;
 	/** That it was made by. */
 	readonly transport: Transport;
 	readonly protocol: ClientProtocol;
@@ -71,13 +71,13 @@ export class Http2UpstreamConnection extends Timed implements ClientEvents, Flus
 	readonly #ungreeted: Http2UpstreamRequest[] = [];
 
 	/** @param untoldStreams requests at once until the upstream has said how many. */
-	constructor(upstream: Upstream, owner: ConnectionOwner, untoldStreams: number) {
+	constructor(endpoint: Endpoint, owner: ConnectionOwner, untoldStreams: number) {
 		super();
-		this.upstream = upstream;
+		this.endpoint = endpoint;
 		this.#owner = owner;
-		this.#openedAt = upstream.clock.now();
+		this.#openedAt = endpoint.clock.now();
 		this.heardAt = owner.ticks;
-		const { transport } = upstream;
+		const { transport } = endpoint;
 		this.transport = transport;
 		this.scheme = transport.context === undefined ? HTTP : HTTPS;
 		this.protocol = new ClientProtocol(this, { ...LIMITS, untoldStreams });
@@ -134,7 +134,7 @@ export class Http2UpstreamConnection extends Timed implements ClientEvents, Flus
 	#onConnected(): void {
 		if (this.#state !== 'connecting' || this.#socket.destroyed) return;
 		this.#state = 'up';
-		this.#connectMs = this.upstream.clock.now() - this.#openedAt;
+		this.#connectMs = this.endpoint.clock.now() - this.#openedAt;
 		this.cancelDeadline();
 		const waiting = this.#waiting;
 		this.#waiting = [];
@@ -159,7 +159,7 @@ export class Http2UpstreamConnection extends Timed implements ClientEvents, Flus
 		this.requests++;
 		request.readsBefore = this.reads;
 		request.sentAtTick = this.#owner.ticks;
-		this.upstream.stats.streams(1);
+		this.endpoint.stats.streams(1);
 		this.#liveness.watch();
 		if (this.#state === 'connecting') this.#waiting.push(request);
 	}
@@ -233,7 +233,7 @@ export class Http2UpstreamConnection extends Timed implements ClientEvents, Flus
 	}
 
 	#countsNoMore(): void {
-		this.upstream.stats.streams(-1);
+		this.endpoint.stats.streams(-1);
 	}
 
 	#becomeIdle(): void {
@@ -335,7 +335,7 @@ export class Http2UpstreamConnection extends Timed implements ClientEvents, Flus
 
 	/** Something of ours has thrown in a callback of the socket. */
 	override onFault(error: unknown): void {
-		this.upstream.log.error('proxy::exchange', 'internal error', { error });
+		this.endpoint.log.error('proxy::exchange', 'internal error', { error });
 		for (const request of this.#goes(CODE.INTERNAL_ERROR)) request.fault(error);
 	}
 

@@ -3,9 +3,9 @@ import { FlushQueue, type TurnEnd } from '../../loop/turn-end.ts';
 import type { PlaneDeadlines } from '../../plane/plane-deadlines.ts';
 import { ConnectionCount } from '../connection-count.ts';
 import type { UpstreamRequest } from '../contract.ts';
+import type { Endpoint } from '../endpoint.ts';
 import type { PendingQueue } from '../pending-queue.ts';
 import type { ConnectionPool, ConnectionTimes } from '../pool-contract.ts';
-import type { Upstream } from '../upstream.ts';
 import { type ConnectionOwner, Http2UpstreamConnection } from './connection.ts';
 import type { Liveness } from './liveness.ts';
 
@@ -14,7 +14,7 @@ import type { Liveness } from './liveness.ts';
  * them, so that those which are not needed become idle, age and go; and another one is made before the first becomes a bottleneck.
  */
 export class Http2Pool implements ConnectionPool, ConnectionOwner {
-	readonly #upstream: Upstream;
+	readonly #endpoint: Endpoint;
 	readonly #deadlines: PlaneDeadlines;
 	readonly #count: ConnectionCount;
 	readonly #writing: FlushQueue;
@@ -31,12 +31,12 @@ export class Http2Pool implements ConnectionPool, ConnectionOwner {
 
 	/** @param count of the connections to the address, where they are not all of this pool. */
 	constructor(
-		upstream: Upstream,
+		endpoint: Endpoint,
 		{ deadlines, turnEnd }: { readonly deadlines: PlaneDeadlines; readonly turnEnd: TurnEnd },
 		times: ConnectionTimes,
-		count = new ConnectionCount(upstream.connections),
+		count = new ConnectionCount(endpoint.connections),
 	) {
-		this.#upstream = upstream;
+		this.#endpoint = endpoint;
 		this.#deadlines = deadlines;
 		this.#writing = new FlushQueue(turnEnd);
 		this.#count = count;
@@ -123,14 +123,14 @@ export class Http2Pool implements ConnectionPool, ConnectionOwner {
 
 	#open(): Http2UpstreamConnection {
 		this.#count.begin();
-		this.#upstream.stats.connections('active', 1);
+		this.#endpoint.stats.connections('active', 1);
 		try {
-			const connection = new Http2UpstreamConnection(this.#upstream, this, this.#streams);
+			const connection = new Http2UpstreamConnection(this.#endpoint, this, this.#streams);
 			this.#connections.push(connection);
 			this.#connectDeadlines?.add(connection);
 			return connection;
 		} catch (error) {
-			this.#upstream.stats.connections('active', -1);
+			this.#endpoint.stats.connections('active', -1);
 			this.#count.end();
 			throw error;
 		}
@@ -146,7 +146,7 @@ export class Http2Pool implements ConnectionPool, ConnectionOwner {
 	}
 
 	closeIdle(): void {
-		const { transport } = this.#upstream;
+		const { transport } = this.#endpoint;
 		for (const connection of [...this.#connections]) {
 			if (connection.isIdle) connection.close();
 			else if (connection.transport !== transport) connection.retire();
@@ -168,8 +168,8 @@ export class Http2Pool implements ConnectionPool, ConnectionOwner {
 	}
 
 	whenIdle(connection: Http2UpstreamConnection): boolean {
-		this.#upstream.stats.connections('active', -1);
-		this.#upstream.stats.connections('idle', 1);
+		this.#endpoint.stats.connections('active', -1);
+		this.#endpoint.stats.connections('idle', 1);
 		this.#idleDeadlines.add(connection);
 		if (!this.#isKept || this.#count.cedes()) return false;
 		this.#count.idle();
@@ -177,8 +177,8 @@ export class Http2Pool implements ConnectionPool, ConnectionOwner {
 	}
 
 	whenBusy(_connection: Http2UpstreamConnection): void {
-		this.#upstream.stats.connections('idle', -1);
-		this.#upstream.stats.connections('active', 1);
+		this.#endpoint.stats.connections('idle', -1);
+		this.#endpoint.stats.connections('active', 1);
 	}
 
 	leave(connection: Http2UpstreamConnection): void {
@@ -202,7 +202,7 @@ export class Http2Pool implements ConnectionPool, ConnectionOwner {
 		const at = this.#connections.indexOf(connection);
 		if (at !== -1) this.#connections.splice(at, 1);
 		this.#leaving.delete(connection);
-		this.#upstream.stats.connections(connection.isIdle ? 'idle' : 'active', -1);
+		this.#endpoint.stats.connections(connection.isIdle ? 'idle' : 'active', -1);
 		this.#count.end();
 	}
 

@@ -2,10 +2,10 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { Timed } from '../../../../packages/proxy/src/data/loop/deadlines.ts';
 import type { UpstreamConnection } from '../../../../packages/proxy/src/data/upstream/connection.ts';
-import { UpstreamGroup } from '../../../../packages/proxy/src/data/upstream/group.ts';
+import type { Endpoint } from '../../../../packages/proxy/src/data/upstream/endpoint.ts';
 import { PendingQueue, type Waiting } from '../../../../packages/proxy/src/data/upstream/pending-queue.ts';
 import { UpstreamPool } from '../../../../packages/proxy/src/data/upstream/pool.ts';
-import type { Upstream } from '../../../../packages/proxy/src/data/upstream/upstream.ts';
+import { Upstream } from '../../../../packages/proxy/src/data/upstream/upstream.ts';
 import { BALANCES, DEFAULT_BALANCING } from '../../../../packages/proxy/src/gates/balancing/settings.ts';
 import { NORMAL } from '../../../../packages/proxy/src/gates/breaker.ts';
 import { QueueClaims } from '../../../../packages/proxy/src/memory/queue-claims.ts';
@@ -19,7 +19,7 @@ const COOLDOWN_MS = 1_000;
 const LIMITS = { maxRequests: undefined, maxConnections: 2, queue: 0, queueTimeoutMs: 1_000 };
 
 /** An upstream whose breaker is closed. A choice that does not end would ask it for ever. */
-function testUpstream(authority: string, plane: FakePlane): Upstream {
+function testUpstream(authority: string, plane: FakePlane): Endpoint {
 	let asked = 0;
 	const admit = () => {
 		assert.ok(++asked < 100, 'the choice ends');
@@ -33,12 +33,12 @@ function testUpstream(authority: string, plane: FakePlane): Upstream {
 		load: counts(),
 		connections: counts(),
 	};
-	const pool = new UpstreamPool(upstream as unknown as Upstream, plane.deadlines, {
+	const pool = new UpstreamPool(upstream as unknown as Endpoint, plane.deadlines, {
 		idleTimeoutMs: 10_000,
 		connectTimeoutMs: undefined,
 	});
 	pool.limitTo(LIMITS.maxConnections, undefined);
-	return Object.assign(upstream, { pool }) as unknown as Upstream;
+	return Object.assign(upstream, { pool }) as unknown as Endpoint;
 }
 
 /** As much of a connection as the pool looks at. */
@@ -63,7 +63,7 @@ class FakeConnection extends Timed {
 }
 
 /** A connection to the upstream that waits for its next request. */
-function idle({ connections, pool: any }: Upstream): FakeConnection {
+function idle({ connections, pool: any }: Endpoint): FakeConnection {
 	const pool = any as UpstreamPool;
 	const connection = new FakeConnection(pool);
 	connections.inc();
@@ -76,7 +76,7 @@ describe('a group of few places', () => {
 
 	for (const balance of BALANCES) {
 		it(`without an address, which DNS may leave, admits nothing: ${balance}`, () => {
-			const group = new UpstreamGroup({ ...settings, balance, upstreams: [], weights: [] });
+			const group = new Upstream({ ...settings, balance, endpoints: [], weights: [] });
 			assert.equal(group.choose(0, COOLDOWN_MS, 'tenant-a'), 'none');
 		});
 	}
@@ -85,9 +85,9 @@ describe('a group of few places', () => {
 		const plane = new FakePlane();
 		const [failed, other] = [testUpstream('a:1', plane), testUpstream('b:1', plane)];
 		const kept = [idle(other), idle(other)];
-		const group = new UpstreamGroup({ ...settings, upstreams: [failed, other], weights: [1, 1], limits: LIMITS });
+		const group = new Upstream({ ...settings, endpoints: [failed, other], weights: [1, 1], limits: LIMITS });
 		assert.deepEqual(group.choose(0, COOLDOWN_MS, 'tenant-a', [failed]), {
-			upstream: other,
+			endpoint: other,
 			admission: NORMAL,
 			load: other.load,
 		});
@@ -101,7 +101,7 @@ describe('a group of few places', () => {
 	it('does so, too, where the request may go again to each of them', () => {
 		const only = testUpstream('a:1', new FakePlane());
 		const kept = [idle(only), idle(only)];
-		const group = new UpstreamGroup({ ...settings, upstreams: [only], weights: [1], limits: LIMITS });
+		const group = new Upstream({ ...settings, endpoints: [only], weights: [1], limits: LIMITS });
 		assert.notEqual(typeof group.choose(0, COOLDOWN_MS, 'tenant-a', []), 'string');
 		assert.deepEqual(
 			kept.map(({ isDestroyed }) => isDestroyed),
@@ -234,8 +234,8 @@ describe('requests that wait', () => {
 		const memory = seed();
 		const room = new PendingQueue(memory, limits, 0, plane);
 		const groupOf = (is: UpstreamLimits | undefined) =>
-			new UpstreamGroup({
-				...{ ...DEFAULT_BALANCING, name: 'group', random: Math.random, upstreams: [upstream], weights: [1] },
+			new Upstream({
+				...{ ...DEFAULT_BALANCING, name: 'group', random: Math.random, endpoints: [upstream], weights: [1] },
 				...(is && { limits: is, room }),
 			});
 		return { upstream, room, groupOf, wanted: memory.wanted };

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { type Choice, type GroupParts, UpstreamGroup } from '../../../../packages/proxy/src/data/upstream/group.ts';
-import type { Upstream } from '../../../../packages/proxy/src/data/upstream/upstream.ts';
+import type { Endpoint } from '../../../../packages/proxy/src/data/upstream/endpoint.ts';
+import { type Choice, Upstream, type UpstreamParts } from '../../../../packages/proxy/src/data/upstream/upstream.ts';
 import { DEFAULT_BALANCING } from '../../../../packages/proxy/src/gates/balancing/settings.ts';
 import { BreakerCell, CLOSED, NORMAL, OPEN, REFUSED } from '../../../../packages/proxy/src/memory/breaker-cell.ts';
 import { UpstreamLoad } from '../../../../packages/proxy/src/memory/upstream-load.ts';
@@ -9,27 +9,27 @@ import { UpstreamLoad } from '../../../../packages/proxy/src/memory/upstream-loa
 const COOLDOWN_MS = 1_000;
 
 /** As much of an upstream as its group looks at. */
-function upstream(i: number, circuit: typeof OPEN | typeof CLOSED = CLOSED): Upstream {
+function upstream(i: number, circuit: typeof OPEN | typeof CLOSED = CLOSED): Endpoint {
 	return {
 		authority: `10.0.0.${i}:80`,
 		breaker: new BreakerCell(BreakerCell.allocate(0, circuit)),
 		load: new UpstreamLoad(UpstreamLoad.allocate(1, 0), 0),
-	} as Upstream;
+	} as Endpoint;
 }
 
-function group(upstreams: readonly Upstream[], parts: Partial<GroupParts> = {}): UpstreamGroup {
+function group(upstreams: readonly Endpoint[], parts: Partial<UpstreamParts> = {}): Upstream {
 	const weights = upstreams.map(() => 1);
-	return new UpstreamGroup({
+	return new Upstream({
 		...DEFAULT_BALANCING,
 		name: 'billing',
-		upstreams,
+		endpoints: upstreams,
 		weights,
 		random: Math.random,
 		...parts,
 	});
 }
 
-function chosen(of: UpstreamGroup, now: number, tried?: readonly Upstream[]): Choice {
+function chosen(of: Upstream, now: number, tried?: readonly Endpoint[]): Choice {
 	const choice = of.choose(now, COOLDOWN_MS, 't', tried);
 	assert.ok(typeof choice !== 'string', `${choice}`);
 	return choice;
@@ -40,7 +40,7 @@ describe('a group of addresses', () => {
 		const [a, b] = [upstream(1), upstream(2, OPEN)];
 		const both = group([a, b]);
 		for (let i = 0; i < 20; i++) {
-			assert.deepEqual(both.choose(0, COOLDOWN_MS, 't'), { upstream: a, admission: NORMAL, load: a.load });
+			assert.deepEqual(both.choose(0, COOLDOWN_MS, 't'), { endpoint: a, admission: NORMAL, load: a.load });
 		}
 		a.breaker.health(false, 0);
 		assert.equal(both.choose(0, COOLDOWN_MS, 't'), 'none');
@@ -51,10 +51,10 @@ describe('a group of addresses', () => {
 		const both = group([a, b], { balance: 'round-robin' });
 		const admitted = Array.from({ length: 10 }, () => chosen(both, COOLDOWN_MS));
 		assert.deepEqual(
-			admitted.filter(({ upstream }) => upstream === b).map(({ admission }) => admission !== NORMAL),
+			admitted.filter(({ endpoint: upstream }) => upstream === b).map(({ admission }) => admission !== NORMAL),
 			[true],
 		);
-		assert.equal(admitted.filter(({ upstream }) => upstream === a).length, 9);
+		assert.equal(admitted.filter(({ endpoint: upstream }) => upstream === a).length, 9);
 	});
 
 	it('chooses anew when another thread has sent the probe since it looked', () => {
@@ -70,7 +70,7 @@ describe('a group of addresses', () => {
 			}),
 		});
 		const both = group([stale, a], { balance: 'round-robin', random: () => 0 });
-		assert.equal(chosen(both, 0).upstream, a);
+		assert.equal(chosen(both, 0).endpoint, a);
 		assert.equal(stale.breaker.looks > 1, true);
 	});
 
@@ -78,10 +78,10 @@ describe('a group of addresses', () => {
 		const all = [upstream(1), upstream(2), upstream(3)];
 		for (const balance of ['least-requests', 'round-robin', 'hash'] as const) {
 			const three = group(all, { balance });
-			const [a, b, c] = all as [Upstream, Upstream, Upstream];
-			for (let i = 0; i < 10; i++) assert.equal(chosen(three, 0, [a, c]).upstream, b);
+			const [a, b, c] = all as [Endpoint, Endpoint, Endpoint];
+			for (let i = 0; i < 10; i++) assert.equal(chosen(three, 0, [a, c]).endpoint, b);
 			assert.equal(three.choose(0, COOLDOWN_MS, 't', all), 'none');
-			assert.ok(all.includes(chosen(three, 0).upstream), 'the next request may go anywhere again');
+			assert.ok(all.includes(chosen(three, 0).endpoint), 'the next request may go anywhere again');
 		}
 	});
 
@@ -104,23 +104,23 @@ describe('a group of addresses', () => {
 		const all = [upstream(1), upstream(2), upstream(3)];
 		const parts = { balance: 'round-robin', random: () => 0 } as const;
 		const first = group(all, parts);
-		assert.equal(chosen(first, 0).upstream, all[0]);
+		assert.equal(chosen(first, 0).endpoint, all[0]);
 		first.retryBudget!.retry(0);
 		const second = group(all, { ...parts, before: first, slowStartMs: 1_000 });
 		assert.equal(second.retryBudget, first.retryBudget);
 		assert.deepEqual(
-			all.map(() => chosen(second, 5_000).upstream),
+			all.map(() => chosen(second, 5_000).endpoint),
 			[all[1], all[2], all[0]],
 		);
 		const fewer = group(all.slice(1), { ...parts, before: second });
 		assert.equal(fewer.retryBudget, first.retryBudget, 'the budget is for whatever its addresses are');
-		assert.equal(chosen(fewer, 5_000).upstream, all[1], 'the turns begin anew');
+		assert.equal(chosen(fewer, 5_000).endpoint, all[1], 'the turns begin anew');
 		assert.equal(group(all.slice(2), { ...parts, before: second }).retryBudget, undefined);
 	});
 
 	it('chooses and counts nothing where there is one address, and counts only what is looked at', () => {
 		const one = group([upstream(1)]);
-		assert.deepEqual([one.counts, one.retryBudget, one.only], [false, undefined, one.upstreams[0]]);
+		assert.deepEqual([one.counts, one.retryBudget, one.only], [false, undefined, one.endpoints[0]]);
 		assert.equal(group([upstream(1), upstream(2)]).counts, true);
 		assert.equal(group([upstream(1), upstream(2)], { balance: 'hash' }).counts, false);
 		assert.equal(group([upstream(1), upstream(2)], { retries: 0 }).retryBudget, undefined);

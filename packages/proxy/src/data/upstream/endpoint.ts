@@ -1,0 +1,85 @@
+import type { Clock } from '@mtls-edge-proxy/gate/shared/clock.ts';
+import type { Logger } from '@mtls-edge-proxy/gate/shared/log.ts';
+import { RateLimitedLog } from '@mtls-edge-proxy/gate/shared/rate-limited-log.ts';
+import { BreakerCell } from '../../memory/breaker-cell.ts';
+import type { BucketCounts } from '../../memory/bucket-counts.ts';
+import { UpstreamStats } from '../../memory/stats.ts';
+import { UpstreamLoad } from '../../memory/upstream-load.ts';
+import { watchCircuit } from '../../shared/circuit-watch.ts';
+import type { EndpointSeed } from '../../shared/messages.ts';
+import { versionAndHost } from '../client/outgoing-head.ts';
+import type { DataPlane } from '../plane/plane.ts';
+import { Http2Pool } from './http2/pool.ts';
+import { UpstreamPool } from './pool.ts';
+import type { ConnectionPool } from './pool-contract.ts';
+import { ResponseHeads } from './response-heads.ts';
+import type { Transport } from './transport.ts';
+
+/** One address of an endpoint, as this worker knows it. */
+export class Endpoint {
+	readonly authority: string;
+	/** Of its `[[upstreams]]`; `undefined`: a route's URL. */
+	readonly group: string | undefined;
+	readonly host: string;
+	readonly port: number;
+	readonly breaker: BreakerCell;
+	readonly stats: UpstreamStats;
+	/** The same round trips as `stats.roundTrips`. */
+	readonly durations: BucketCounts;
+	readonly pool: ConnectionPool;
+	/** Counted where something is decided by it (`UpstreamGroup.counts`). */
+	readonly load: UpstreamLoad;
+	/** Connections, idle ones included, in the whole process. */
+	readonly connections: UpstreamLoad;
+	readonly heads = new ResponseHeads();
+	/** Longest trailers of a response, bytes. */
+	readonly maxTrailers: number;
+	readonly clock: Clock;
+	readonly log: Logger;
+	#transport: Transport;
+	/** Rest of the request line, and the `Host` line: the same for every request to this endpoint. */
+	readonly versionAndHost: string;
+
+	constructor(
+		seed: EndpointSeed,
+		worker: number,
+		transport: Transport,
+		plane: Pick<DataPlane, 'deadlines' | 'turnEnd' | 'log' | 'clock' | 'histograms' | 'limits'>,
+	) {
+		const { deadlines, log, clock, histograms, limits } = plane;
+		this.authority = seed.authority;
+		this.group = seed.group;
+		this.host = seed.host;
+		this.port = seed.port;
+		this.clock = clock;
+		this.maxTrailers = limits.maxHeaderBytes;
+		this.log = log;
+		this.stats = new UpstreamStats(seed.stats);
+		this.durations = histograms.durationsOf(seed);
+		this.load = new UpstreamLoad(seed.place.loads, worker, seed.place.at);
+		this.connections = new UpstreamLoad(seed.connections, worker);
+		const observe = watchCircuit(
+			{ upstream: seed.authority, group: seed.group },
+			this.stats.transitions,
+			this.load,
+			new RateLimitedLog(log, clock),
+			clock,
+		);
+		this.breaker = new BreakerCell(seed.breaker, observe, seed.place);
+		this.pool = seed.protocol === 'h2' ? new Http2Pool(this, plane, seed) : new UpstreamPool(this, deadlines, seed);
+		this.versionAndHost = versionAndHost(seed.hostField ?? seed.authority);
+		this.#transport = transport;
+	}
+
+	/** How it is connected to. */
+	get transport(): Transport {
+		return this.#transport;
+	}
+
+	/** From now on. Connections that were made in another way end when they are idle. */
+	connectBy(transport: Transport): void {
+		if (transport === this.#transport) return;
+		this.#transport = transport;
+		this.pool.closeIdle();
+	}
+}
