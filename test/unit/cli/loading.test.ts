@@ -56,7 +56,7 @@ describe('the table of commands', () => {
 			'packages/proxy/src/config/units.ts',
 			'packages/proxy/src/config/upstream.ts',
 			'packages/proxy/src/config/wording.ts',
-			'packages/gate/src/shared/suggest.ts',
+			'packages/gate/src/words/suggest.ts',
 		];
 		assert.deepEqual(others, readers.sort());
 		assert.deepEqual(

@@ -59,7 +59,7 @@ describe('docs/reference/logs.md', () => {
 		const all = (pattern: RegExp) =>
 			sources.flatMap((text) => Array.from(text.matchAll(pattern), ([, a, b]) => a ?? b!));
 		const causes = Array.from(
-			readPage('packages/gate/src/shared/causes.ts').matchAll(/\['E[A-Z_]+', '([a-z ]+)'\]/g),
+			readPage('packages/gate/src/words/causes.ts').matchAll(/\['E[A-Z_]+', '([a-z ]+)'\]/g),
 			([, cause]) => cause!,
 		);
 		const reasons = [

@@ -14,7 +14,7 @@ describe('a reload', () => {
 		assert.deepEqual(process.listeners('SIGUSR1'), before);
 		await assert.rejects(listening({ onReload: () => {} }), {
 			code: 'ERR_TLS_OPTIONS',
-			message: 'onReload is told of reloads by signal; set reloadOnSignal: true beside it',
+			message: 'onReload is called after reloads by signal; set reloadOnSignal: true too',
 		});
 	});
 

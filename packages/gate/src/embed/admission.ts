@@ -8,20 +8,20 @@ import { checkOptions, type Kinds } from './options.ts';
 import { refused } from './refusal.ts';
 
 interface Admission {
-	/** Programs make requests of their own in the course of one that was admitted, for somebody else and with another token. */
+	/** A request object may be judged again with another token, on behalf of another caller. Its admission holds for one token. */
 	readonly authorization: unknown;
 	readonly verdict: Admitted;
 }
 
-/** The requests that each gate has admitted. Nothing that a request says can put it there. */
+/** The requests that each gate has admitted. Only the gate adds to it: no part of a request can. */
 const ADMITTED = new WeakMap<Gate, WeakMap<object, Admission>>();
 
 /** Asks a gate about a request. @param request the same object for each guard that the request passes. */
 export type Question = (request: object, authorization: Parameters<Gate['check']>[0], caller: Caller) => Verdict;
 
 /**
- * How adapters ask a gate: a request passes it once with one token, however many guards of the same gate stand in its way. It is counted
- * by the first one; the others only ask for their scopes.
+ * How adapters ask a gate. A request with one token is counted once, however many guards of the same gate it passes: the first guard
+ * counts it, and the others check their scopes only.
  *
  * @internal
  */
@@ -41,7 +41,7 @@ export function questionTo(gate: Gate): Question {
 	};
 }
 
-/** What belongs to the first guard: it gives back the slot, and has set the headers. */
+/** For later guards: the first guard releases the slot and has set the headers. */
 function withoutSlot(verdict: Admitted): Admitted {
 	const { ok, claims, tenant, slot, headers } = verdict;
 	return slot === undefined && headers === undefined ? verdict : { ok, claims, tenant };
@@ -52,10 +52,10 @@ function askedForScopes(admitted: Admitted, { scopes = [] }: Caller): Verdict {
 }
 
 /**
- * Judges what a guard is made with.
+ * Checks the arguments of a guard at construction.
  *
- * @param options `undefined` where none were given.
- * @param rest arguments behind the last one that there is: the handler of another adapter's guard, for instance, which would never be called.
+ * @param options `undefined` if none were given.
+ * @param rest arguments after the last one that the guard takes, such as the handler of another adapter's guard. It would never be called.
  * @throws {GateError} `ERR_GATE_OPTIONS`.
  *
  * @internal

@@ -7,17 +7,18 @@ export interface Answer {
 	readonly body: string;
 }
 
-/** One of the proxy's own answers that have no headers beside those of the body. */
+/** A plain-text answer, with the headers of its body only. */
 export function textAnswer({ status, body }: Pick<Answer, 'status' | 'body'>): Answer {
 	const length = String(Buffer.byteLength(body));
 	return { status, headers: { 'content-type': 'text/plain; charset=utf-8', 'content-length': length }, body };
 }
 
 /**
- * Ends a response that somebody else has failed to make. One that has begun is broken off, so that nobody takes it for a whole one.
+ * Ends a response that a handler failed to finish. If it has begun, the stream or connection is reset, so that the client cannot
+ * take it for complete.
  *
- * @param isLeftOver whether a header, in lower case, belongs to the answer that failed, and is dropped.
- * @param stream of HTTP/2.
+ * @param isLeftOver whether a header (lower case) belongs to the failed answer and is dropped.
+ * @param stream the HTTP/2 stream, if there is one.
  */
 export function endWith(
 	res: ServerResponse,

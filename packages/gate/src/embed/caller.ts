@@ -7,11 +7,11 @@ import { answerNow } from './foreign.ts';
 /** A client's certificate: as Node has it, or as DER. */
 export type CallerCertificate = X509Certificate | Uint8Array;
 
-/** What a gate may want to know of a request besides its token. */
+/** What a gate can use of a request besides its token. */
 export interface Caller {
 	/**
-	 * The certificate that the client has shown on this connection. A token that is bound to a certificate (RFC 8705) is refused
-	 * without it. A function is called for such tokens alone.
+	 * The client's certificate on this connection. Without it, a token that is bound to a certificate (RFC 8705) is refused.
+	 * A function is called for such tokens only.
 	 */
 	readonly certificate?: CallerCertificate | (() => CallerCertificate | undefined) | undefined;
 	/** The token must have all of these; otherwise the request is refused with 403 `insufficient scope` (RFC 6750 section 3.1). */
@@ -19,7 +19,7 @@ export interface Caller {
 }
 
 /**
- * The certificate of the client on the other end of a request's or an upgrade's socket; `undefined` where there is none.
+ * The client's certificate of a request's or an upgrade's connection; `undefined` if it has none.
  *
  * @param request of `node:http`, `node:https` or `node:http2`.
  */
@@ -50,15 +50,15 @@ export function certificateIn(socket: unknown, connection: unknown = socket): X5
 	return certificate;
 }
 
-/** By connection: Node reads a connection's certificate anew each time, which takes longer than all the rest of a gate. */
+/** By connection: Node parses the certificate anew at each call, which takes longer than all other checks of a gate. */
 const CERTIFICATES = new WeakMap<object, X509Certificate>();
-/** What has been worked out about a certificate. */
+/** Facts derived from a certificate, such as its thumbprint. */
 const FACTS = new WeakMap<X509Certificate, PeerCertificate>();
 
 /**
- * SHA-256 of the caller's certificate as DER, 32 bytes; `undefined` where there is none.
+ * SHA-256 of the caller's certificate as DER, 32 bytes; `undefined` if there is none.
  *
- * @throws Error for something that is no certificate.
+ * @throws Error if the value is not a certificate.
  *
  * @internal
  */
@@ -74,9 +74,9 @@ export function thumbprintOf(caller: Caller): Buffer | undefined {
 }
 
 /**
- * The caller's certificate; `undefined` where there is none.
+ * The caller's certificate; `undefined` if there is none.
  *
- * @throws Error for something that is no certificate.
+ * @throws Error if the value is not a certificate.
  *
  * @internal
  */

@@ -1,20 +1,20 @@
 import { readScopes } from '../gates/scopes.ts';
 import type { Identity } from '../gates/token-cache.ts';
 
-/** What a verified token says: its whole payload, in which these members are known to be of these types. */
+/** The payload of a verified token. The named members are checked to have these types. */
 export interface Claims {
-	/** The tenant, unless another claim names it: 1 to 256 visible ASCII characters. The empty string where the token has none. */
+	/** The tenant, unless another claim names it: 1 to 256 visible ASCII characters. Empty if the token has no `sub`. */
 	readonly sub: string;
-	/** The empty string where the token has no `scope`, or one that is no string. */
+	/** Empty if the token has no `scope`, or its `scope` is not a string. */
 	readonly scope: string;
 	/** Expiry, seconds since the epoch. */
 	readonly exp: number;
-	/** Everything else, as signed: check its type before you rely on it. */
+	/** Every other claim, as signed. Check its type before you rely on it. */
 	readonly [claim: string]: unknown;
 }
 
 /**
- * The claims as handlers get them, frozen throughout: every request with the same token is given the same object.
+ * The claims as handlers get them. Deeply frozen, because all requests with the same token share one object.
  *
  * @internal
  */
@@ -25,11 +25,11 @@ export function claimsOf(identity: Identity): Claims {
 	return claims;
 }
 
-/** By the claims that a gate has given out. */
+/** The key is a claims object that a gate has returned. */
 const SCOPES = new WeakMap<Claims, ReadonlySet<string>>();
 
 /**
- * The scopes of a token, as its gate has read them. Claims that a wrapper of a gate has made have those of `scope`.
+ * The scopes of a token, as its gate has read them. For claims that a wrapper of a gate has made, they are read from `scope`.
  *
  * @internal
  */

@@ -6,18 +6,18 @@ import { GateError } from './error.ts';
 import { callForeign } from './foreign.ts';
 import { repairPrototypes } from './http2-members.ts';
 
-/** Told of every fault of a handler, with the request that met it. */
+/** Called with every fault of a handler, and the request in which it happened. */
 export type FaultReport = (error: unknown, request: IncomingMessage) => void;
 
 /**
- * The handler with its faults contained: what it throws, a promise that it returns and that rejects, and errors of its request
- * and response that nobody listens for. Each of these would end the process, and with it everybody's connections. The request
- * is answered with 500 `internal error`; where its answer has begun it is broken off, so that nobody takes it for a whole one.
+ * Wraps a handler and contains its faults: a throw, a rejected promise, and unhandled `error` events of its request and response.
+ * Each of these would end the process, and with it all connections. The client gets 500 `internal error`. If the response has begun,
+ * it is reset, so that the client cannot take it for complete.
  */
 export function contained(handler: RequestListener, report: FaultReport): RequestListener {
 	const tell = once(report);
 	return (req, res: ServerResponse & { readonly stream?: ServerHttp2Stream }) => {
-		// Now, since an exchange of prototypes changes the answer.
+		// Read now: a handler that changes the prototype changes what `res.stream` returns.
 		const { stream } = res;
 		const fail = (error: unknown) => {
 			report(error, req);
@@ -25,13 +25,13 @@ export function contained(handler: RequestListener, report: FaultReport): Reques
 		};
 		listenForErrors(req, fail);
 		listenForErrors(res, fail);
-		// Listeners are typed to return nothing, and often are async functions.
+		// The type says that listeners return nothing, but many are async functions.
 		callForeign(() => handler(req, res), fail);
 		if (stream && repairPrototypes(req, res)) tell(req);
 	};
 }
 
-/** An exchange is the same for each request: it is told of once. */
+/** The prototype changes at each request; one report is enough. */
 function once(report: FaultReport): (req: IncomingMessage) => void {
 	let told = false;
 	return (req) => {
@@ -43,7 +43,7 @@ function once(report: FaultReport): (req: IncomingMessage) => void {
 	};
 }
 
-/** A client that goes away is no fault; an error that the handler listens for is its own affair. */
+/** Ignores clients that disconnect, and errors for which the handler has a listener of its own. */
 function listenForErrors(emitter: IncomingMessage | ServerResponse, fail: (error: unknown) => void): void {
 	emitter.on('error', (error: NodeJS.ErrnoException) => {
 		if (emitter.listenerCount('error') > 1 || error.code === 'ECONNRESET' || error.code === 'EPIPE') return;
@@ -51,10 +51,10 @@ function listenForErrors(emitter: IncomingMessage | ServerResponse, fail: (error
 	});
 }
 
-/** @param stream of HTTP/2. */
+/** @param stream the HTTP/2 stream, if there is one. */
 function answerFault(req: IncomingMessage, res: ServerResponse, stream: ServerHttp2Stream | undefined): void {
 	if (stream) repairPrototypes(req, res);
-	// All that described another answer; `connection` is of the connection, and a drain sets it.
+	// Headers of the failed answer go. `connection` belongs to the connection: a drain sets it.
 	endWith(res, FAULT, (name) => name !== 'connection', stream);
 }
 

@@ -5,17 +5,17 @@ import type { Socket } from 'node:net';
 export interface Drainable {
 	/** Stops accepting and resolves when the last connection is gone; every call gets the same promise. */
 	drain(): Promise<void>;
-	/** As Node's own, and what has not finished after `drainMs` is cut: frameworks end a server by it. */
+	/** Node's `close`, which frameworks call. Requests that have not finished after `drainMs` are cut. */
 	close(callback?: (error?: Error) => void): Server;
-	/** Cuts every connection, of either protocol and also within the handshake. */
+	/** Cuts every connection of both protocols, also during the handshake. */
 	closeAllConnections(): void;
 }
 
 /**
- * Prepares a server for being drained. `server.close` alone waits for idle HTTP/1.1 connections that were busy a moment
- * before, for handshakes, and for peers that never end.
+ * Makes a server drainable. `server.close` by itself waits without a limit: for HTTP/1.1 connections that have just become idle,
+ * for handshakes, and for peers that never close.
  *
- * @param drainMs how long requests in flight may take to finish.
+ * @param drainMs the time in ms that requests in flight have to finish.
  */
 export function drainable(server: Server, drainMs: number): Drainable {
 	const connections = new Set<Socket>();
@@ -51,7 +51,7 @@ export function drainable(server: Server, drainMs: number): Drainable {
 		return closeServer(callback);
 	};
 	const drain = () => {
-		// Called with an error where the server has never listened: there is nothing to wait for then, either.
+		// A server that never listened calls back with an error. Then there is nothing to wait for.
 		drained ??= new Promise((resolve) => close(() => resolve()));
 		return drained;
 	};

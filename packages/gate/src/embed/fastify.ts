@@ -1,5 +1,5 @@
 import type { FastifyContextConfig, FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify';
-import { suggest } from '../shared/suggest.ts';
+import { suggest } from '../words/suggest.ts';
 import { checkGuard, questionTo } from './admission.ts';
 import { authorizationIn } from './authorization.ts';
 import { certificateOf } from './caller.ts';
@@ -13,7 +13,7 @@ import { releaseAfterResponse } from './slot.ts';
 declare module 'fastify' {
 	interface FastifyRequest {
 		/**
-		 * What the token says.
+		 * The claims of the token.
 		 *
 		 * @throws {GateError} `ERR_GATE_NO_CLAIMS` on a route that is not behind the gate.
 		 */
@@ -22,7 +22,7 @@ declare module 'fastify' {
 	interface FastifyContextConfig {
 		/** `false` leaves this route outside the gate: `{ config: { gate: false } }`. */
 		gate?: boolean;
-		/** What the token must be good for on this route; see `Caller.scopes`. */
+		/** The scopes that the token must have on this route; see `Caller.scopes`. */
 		scopes?: readonly string[];
 	}
 }
@@ -31,8 +31,8 @@ export interface GuardOptions {
 	readonly gate: Gate;
 	/**
 	 * Answers a refused request in place of the gate's plain text: by `reply.send`, by a payload that it returns or resolves with,
-	 * or by throwing, as a `RefusedError`, for the application's error handler. Status and `www-authenticate` or `retry-after`
-	 * are set already. The request never goes on to the handlers behind the gate.
+	 * or by an error such as a `RefusedError`, which goes to the application's error handler. The status and `www-authenticate` or
+	 * `retry-after` are already set. The request never reaches the handlers behind the gate.
 	 */
 	readonly onRefused?: (refusal: Refusal, request: FastifyRequest, reply: FastifyReply) => unknown;
 }
@@ -51,7 +51,7 @@ export const guard: FastifyPluginAsync<GuardOptions> = async (app, options) => {
 	const { gate, onRefused } = options;
 	const ask = questionTo(gate);
 	if (!app.hasRequestDecorator(ADMITTED)) {
-		// Both in advance, so that all requests have one shape.
+		// Declared in advance, so that all requests have one shape.
 		app.decorateRequest(ADMITTED, null);
 		app.decorateRequest('claims', { getter: claimsOf });
 	}
@@ -61,7 +61,7 @@ export const guard: FastifyPluginAsync<GuardOptions> = async (app, options) => {
 		try {
 			checkRoute(config, config.url);
 		} catch (error) {
-			// The route is older than this plugin, and was not judged before: 500.
+			// The route was added before this plugin, so `onRoute` did not check it: 500.
 			next(error as GateError);
 			return;
 		}
@@ -82,7 +82,7 @@ export const guard: FastifyPluginAsync<GuardOptions> = async (app, options) => {
 
 type RouteConfig = FastifyContextConfig & { readonly url?: string };
 
-/** Of the request's route. The first releases of Fastify 4 keep it in a context, which later ones no longer have. */
+/** The `config` of the request's route. Early releases of Fastify 4 keep it in `context`, which later ones lack. */
 function configOf(request: FastifyRequest): RouteConfig {
 	return request.routeOptions?.config ?? (request as unknown as { context: { config: RouteConfig } }).context.config;
 }
@@ -99,10 +99,10 @@ function leaveTo(
 	callForeign(
 		() => {
 			const outcome = onRefused(refusal, request, reply);
-			// It is a thenable that settles with the connection, which may be much later.
+			// `reply` is a thenable that settles with the connection, which may be much later.
 			return outcome === reply ? undefined : outcome;
 		},
-		// Fastify takes a hook that is done without an error for one that lets the request through.
+		// A hook that calls `next` without an error would let the request through.
 		(error) => next(error instanceof Error ? error : new RefusedError(refusal)),
 		(payload) => {
 			if (isAsync) finish(reply, refusal, payload);
@@ -112,7 +112,7 @@ function leaveTo(
 	isAsync = true;
 }
 
-/** Nothing more will come of the hook: without an answer the request would hang. */
+/** The hook has finished. If it sent nothing, the gate answers; otherwise the request would hang. */
 function finish(reply: FastifyReply, refusal: Refusal, payload: unknown): void {
 	if (reply.sent) return;
 	if (payload === undefined || payload === reply) answer(reply, refusal);
@@ -129,7 +129,7 @@ function claimsOf(this: FastifyRequest): Claims {
 	throw new GateError('ERR_GATE_NO_CLAIMS', 'request.claims was read on a route that is not behind the gate');
 }
 
-// Fastify puts options of its own beside those of a plugin.
+// Fastify adds options of its own to those of a plugin.
 const KINDS: Kinds<GuardOptions & { prefix: string; logLevel: string; logSerializers: object }> = {
 	gate: ANY,
 	onRefused: FUNCTION,
@@ -142,8 +142,7 @@ const ROUTE_KINDS: Readonly<Record<'gate' | 'scopes', Kind>> = { gate: BOOLEAN, 
 const CHECKED = new WeakSet<object>();
 
 /**
- * Judges what a route's `config` says to the guard, once. Other plugins have options there, too, so only those are refused that are
- * almost ours.
+ * Checks the guard's options in a route's `config`, once. Other plugins keep options there too, so only near misses of ours are refused.
  *
  * @throws {GateError} `ERR_GATE_OPTIONS`.
  */
@@ -157,8 +156,8 @@ function checkRoute(config: FastifyContextConfig | undefined, url: string | unde
 	CHECKED.add(config);
 }
 
-// What the package fastify-plugin would add: the hook belongs to the instance that registers the plugin, not to a
-// scope of the plugin's own, and an instance of another major version refuses it.
+// What the package fastify-plugin would add: the hook belongs to the instance that registers the plugin, not to a scope of the
+// plugin, and an instance of an unsupported major version refuses it.
 Object.assign(guard, {
 	[Symbol.for('skip-override')]: true,
 	[Symbol.for('fastify.display-name')]: 'mtls-edge-proxy',

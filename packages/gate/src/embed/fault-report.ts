@@ -5,7 +5,7 @@ import { RateLimitedLog } from '../shared/rate-limited-log.ts';
 import type { FaultReport } from './contained.ts';
 import { callForeign } from './foreign.ts';
 
-/** Strangers can provoke faults: a few warnings in a period, not one for each. */
+/** Callers can provoke faults, so the rate of warnings is limited. */
 const warnings = new RateLimitedLog(
 	createLogger(
 		{ enabled: () => true, problems: [] },
@@ -16,7 +16,7 @@ const warnings = new RateLimitedLog(
 );
 
 /**
- * @param onError the program's own hook; its own faults become warnings. Without one every fault becomes a warning of the process.
+ * @param onError the program's hook. If it throws or rejects, that becomes a warning of the process. Without a hook, every fault does.
  */
 export function faultReport(onError: FaultReport = warnOfFault): FaultReport {
 	const hook = safeHook('onError', onError);
@@ -24,7 +24,7 @@ export function faultReport(onError: FaultReport = warnOfFault): FaultReport {
 }
 
 /**
- * A hook that may be called anywhere: none of its faults gets out, and each becomes a warning of the process.
+ * Wraps a hook so that it never throws or rejects: each of its faults becomes a warning of the process.
  *
  * @param name of the option.
  */
@@ -52,7 +52,7 @@ function warn(message: string, error: unknown): void {
 	warnings.write('error', 'embed', message, message, () => ({ error: describe(error) }));
 }
 
-/** Whatever was thrown, in words; it may be no error, and it may throw when it is looked at. */
+/** The text of a thrown value, which may be no `Error`, and may itself throw when it is read. */
 function describe(error: unknown): string {
 	try {
 		return error instanceof Error ? (error.stack ?? error.message) : String(error);

@@ -6,13 +6,13 @@ import { isResponse, type Refusal, responseTo } from './refusal.ts';
 import { releaseAfterAbort, releaseAfterBody } from './slot.ts';
 
 export interface GuardOptions<Rest extends unknown[] = unknown[]> {
-	/** What the token must be good for here; see `Caller.scopes`. */
+	/** The scopes that the token must have here; see `Caller.scopes`. */
 	readonly scopes?: readonly string[];
-	/** The client's certificate, which a web-standard request does not have; called for tokens that are bound to one alone. */
+	/** Returns the client's certificate, which a web-standard request lacks. Called for tokens that are bound to one only. */
 	readonly certificate?: (request: Request, ...rest: Rest) => CallerCertificate | undefined;
 	/**
-	 * Answers a refused request in place of the gate's plain text; status and headers are the hook's as well. An `Error` that it throws is
-	 * the server's; anything else that is no response becomes the gate's own answer.
+	 * Answers a refused request in place of the gate's plain text, with its own status and headers. An `Error` that it throws goes to the
+	 * server. If it returns anything but a response, the gate answers.
 	 */
 	readonly onRefused?: (refusal: Refusal, request: Request, ...rest: Rest) => Response | Promise<Response>;
 }
@@ -34,7 +34,7 @@ export function guard<Rest extends unknown[]>(
 	const { onRefused, scopes, certificate } = options;
 	const ask = questionTo(gate);
 	return (request, ...rest) => {
-		// Two headers arrive as one value with a comma in it, which no token has: refused, as two must be.
+		// `Headers` joins two values with a comma. No token has one, so the gate refuses them.
 		const caller = { certificate: certificate && (() => certificate(request, ...rest)), scopes };
 		const verdict = ask(request, request.headers.get('authorization'), caller);
 		if (verdict.ok) {
@@ -48,7 +48,7 @@ export function guard<Rest extends unknown[]>(
 
 const KINDS: Kinds<GuardOptions> = { scopes: SCOPES, certificate: FUNCTION, onRefused: FUNCTION };
 
-/** A router may take what is no response for a sign to go on to its next handler. */
+/** A router may call its next handler if it gets no response, so this always returns one. */
 async function leaveTo(refusal: Refusal, hook: () => Promise<unknown>): Promise<Response> {
 	try {
 		const response = await hook();
@@ -59,7 +59,7 @@ async function leaveTo(refusal: Refusal, hook: () => Promise<unknown>): Promise<
 	}
 }
 
-/** Puts the verdict's headers on the response, and gives its slot back when the response is over or its client has left. */
+/** Adds the verdict's headers to the response, and releases its slot when the response is over or the client has left. */
 async function accompany(
 	{ slot, headers }: Admitted,
 	clientLeft: AbortSignal,
@@ -78,7 +78,7 @@ async function accompany(
 function withHeaders(response: Response, headers: Admitted['headers']): Response {
 	// A network error (`Response.error()`) has no headers at all.
 	if (headers === undefined || response.type === 'error') return response;
-	// Those of a response that was fetched, or of a redirect, cannot be changed.
+	// The headers of a fetched response or a redirect are immutable.
 	const copy = new Response(response.body, response);
 	for (const [name, value] of Object.entries(headers)) copy.headers.set(name, value);
 	return copy;

@@ -1,9 +1,9 @@
 /**
- * The one way in which foreign code is called: hooks and handlers of the program. Each of its faults reaches `failed`, once: what it
- * throws, which may be `undefined`, a promise or another thenable that rejects, and a `then` that throws.
+ * Calls code of the program (hooks and handlers); all such calls go through here. Each fault reaches `failed` once: a thrown value, also
+ * `undefined`, a promise or thenable that rejects, and a `then` that throws.
  *
  * @param failed must not throw.
- * @param done gets what the code returns or resolves with. What `done` itself throws reaches `failed` as well.
+ * @param done gets the value that the code returns or resolves with. If `done` throws, `failed` gets that too.
  */
 export function callForeign(
 	code: () => unknown,
@@ -16,14 +16,14 @@ export function callForeign(
 			done(value);
 			return;
 		}
-		// Not `value.then`: only a promise of the language itself settles once, and later.
+		// Not `value.then`: only a native promise is sure to settle once and asynchronously.
 		new Promise((resolve) => resolve(value)).then(done).catch((error) => failed(visible(error)));
 	} catch (error) {
 		failed(visible(error));
 	}
 }
 
-/** What was thrown, or an error in its place where looking at it throws, as at a proxy: `failed` will ask whether it is an error. */
+/** The thrown value, or an `Error` in its place if `instanceof` throws on it, as it can on a `Proxy`. */
 function visible(thrown: unknown): unknown {
 	try {
 		void (thrown instanceof Error);
@@ -34,9 +34,9 @@ function visible(thrown: unknown): unknown {
 }
 
 /**
- * What foreign code answers that must not wait.
+ * The value of code that must answer synchronously.
  *
- * @throws TypeError for a thenable, whose rejection then ends nothing; and whatever the code throws.
+ * @throws TypeError for a thenable (its later rejection is ignored), and whatever the code throws.
  */
 export function answerNow<Answer>(code: () => Answer): Answer {
 	const value = code();
@@ -47,7 +47,7 @@ export function answerNow<Answer>(code: () => Answer): Answer {
 
 function ignore(): void {}
 
-/** @throws whatever its `then` throws when it is read. */
+/** @throws what the getter of `then` throws. */
 function isThenable(value: unknown): value is PromiseLike<unknown> {
 	if ((typeof value !== 'object' && typeof value !== 'function') || value === null) return false;
 	return typeof (value as { readonly then?: unknown }).then === 'function';

@@ -57,18 +57,17 @@ export type {
 export { authorizationOf, certificateOf, GateError, grpcStatusOf, RefusedError };
 
 /**
- * The proxy's authentication and tenant limit for a server of your own. Frameworks get it through
- * an adapter: `mtls-edge-gate/node`, `/fastify`, `/hono` or `/fetch`.
+ * The proxy's authentication and tenant limit for your own server. Each framework has an adapter: `mtls-edge-gate/node`, `/fastify`,
+ * `/hono` or `/fetch`.
  */
 export interface Gate {
 	/**
-	 * Judges one request, and counts it against its tenant's limit when its token is good. Never throws: whatever it is given,
-	 * and whatever the clock says, a request that cannot be judged is refused.
+	 * Judges one request, and counts it against its tenant's limit if its token is valid. Never throws: a request that cannot be
+	 * judged is refused.
 	 *
-	 * @param authorization the value of the `Authorization` header, best read with `authorizationOf`; `undefined` or `null`
-	 *   where there is none. A list is every value that came: more than one is refused, since it leaves open which of them a
-	 *   later reader would believe.
-	 * @param caller the client's certificate, for tokens that are bound to one, and the scopes that are needed here.
+	 * @param authorization the value of the `Authorization` header, best read with `authorizationOf`; `undefined` or `null` if there
+	 *   is none. A list has every value of the request. More than one is refused: a later reader might believe another one.
+	 * @param caller the client's certificate, for tokens that are bound to one, and the scopes that this request needs.
 	 */
 	check(authorization: string | readonly string[] | null | undefined, caller?: Caller): Verdict;
 }
@@ -76,17 +75,17 @@ export interface Gate {
 /** A gate that may have issuers whose keys come over the network. */
 export interface RefreshingGate extends Gate {
 	/**
-	 * Resolves when each of them has given some; at once where there is none. Until then the tokens of the others are judged. Rejects with
-	 * `ERR_GATE_NOT_READY` after `readyTimeoutMs`, counted from the first time that `ready` is read, and with `ERR_GATE_CLOSED` when the gate is
-	 * closed before. The gate goes on fetching after `ERR_GATE_NOT_READY`.
+	 * Resolves when each of these issuers has given keys; at once if there are none. Meanwhile tokens of the other issuers are judged.
+	 * Rejects with `ERR_GATE_NOT_READY` after `readyTimeoutMs`, counted from the first read of `ready`, and with `ERR_GATE_CLOSED` if the
+	 * gate is closed first. After `ERR_GATE_NOT_READY` the gate goes on fetching.
 	 */
 	readonly ready: Promise<void>;
-	/** Fetches no keys any more. The gate goes on with those that it has. */
+	/** Stops fetching keys. The gate goes on with the keys that it has. */
 	close(): void;
 	/**
-	 * From here on these are refused in place of those before, also where their tokens are remembered.
+	 * Replaces the revocation list. It holds at once, also for tokens that the gate remembers.
 	 *
-	 * @throws {GateError} `ERR_GATE_REVOKED`; the gate then goes on with the list that it had.
+	 * @throws {GateError} `ERR_GATE_REVOKED`; the gate then keeps its old list.
 	 */
 	setRevoked(list: RevokedOptions): void;
 }
@@ -94,20 +93,20 @@ export interface RefreshingGate extends Gate {
 export type Verdict = Admitted | { readonly ok: false; readonly refusal: Refusal };
 
 /**
- * Frozen. Requests with one token share it as long as the token is remembered, unless it has a `slot` or `headers`, which are those of one
- * request.
+ * Frozen. Requests with the same token share one object while the gate remembers the token. A verdict with a `slot` or `headers` belongs
+ * to one request.
  */
 export interface Admitted {
 	readonly ok: true;
 	readonly claims: Claims;
-	/** Who was counted: the claim that names it, behind the issuer's prefix. */
+	/** The tenant that was counted: the issuer's prefix, then the claim that names the tenant. */
 	readonly tenant: string;
 	/**
-	 * There for tenants with a `concurrency`: the request is one of those that they have under way. Give it back when the request is over,
-	 * whatever has become of it. Adapters do.
+	 * Only for tenants with a `concurrency`: the request's place among those in flight. Release it when the request is over, however it
+	 * ends. Adapters do that.
 	 */
 	readonly slot?: Slot | undefined;
-	/** With `rateLimitHeaders`: what to put on the answer, names in lower case. */
+	/** With `rateLimitHeaders`: headers for the response, names in lower case. */
 	readonly headers?: Readonly<Record<string, string>> | undefined;
 }
 
@@ -126,7 +125,7 @@ export interface KeyOptions {
 }
 
 export interface IssuersOptions {
-	/** At least one. Those whose keys come over the network are asked at once; `close` ends that. */
+	/** At least one. Keys from the network are fetched at once and then regularly, until `close`. */
 	readonly issuers: readonly IssuerOptions[];
 	readonly jwtPublicKey?: undefined;
 	readonly issuer?: undefined;
@@ -135,31 +134,31 @@ export interface IssuersOptions {
 
 export interface CommonOptions {
 	/**
-	 * Requests per second for each tenant, and as many at once after a pause: a whole number from 0 to 1,000,000; 0
-	 * switches the limit off, as leaving it out does. It holds for one gate in one process: let the servers of a process share a gate.
+	 * Requests per second for each tenant, which is also the burst after a pause: a whole number from 0 to 1,000,000. 0 or no value means
+	 * no limit. The limit belongs to one gate in one process, so let all servers of a process share one gate.
 	 */
 	readonly tenantRps?: number;
 	/** Tenants with a limit of their own. */
 	readonly tenants?: readonly TenantOptions[];
-	/** Whether answers to admitted requests say what is left of their tenant's limits, as 429 does anyway. Default `false`. */
+	/** Whether responses to admitted requests carry `RateLimit` fields too; a 429 always does. Default `false`. */
 	readonly rateLimitHeaders?: boolean;
-	/** Who is refused although all else is good; `setRevoked` exchanges it. Default nobody. */
+	/** Revoked certificates, tokens and tenants; `setRevoked` replaces the list. Default: none. */
 	readonly revoked?: RevokedOptions;
 	/** How long `ready` waits for keys over the network, in ms. Default 30,000. */
 	readonly readyTimeoutMs?: number;
-	/** Told of fetches of keys. By default those that fail become warnings of the process. */
+	/** Called for each fetch of keys. By default, failed fetches become warnings of the process. */
 	readonly onEvent?: (event: GateEvent) => void;
-	/** Where time comes from, for tests; the system's clocks by default. */
+	/** The source of time, for tests. Default: the system's clocks. */
 	readonly clock?: Clock;
 }
 
-/** Tenants in debt at the same moment, in 1 MiB. A tenant that finds no place among them has to wait. */
+/** How many tenants can be in debt at the same moment; the table takes 1 MiB. A tenant that finds no free slot is refused. */
 const LIMITER_SLOTS = 1 << 16;
 const READY_MS = 30_000;
 
 /**
- * Creates a gate. It remembers verified tokens, at most 10,000, each for at most 5 minutes and never longer than to its
- * `exp` and the 60 s of leeway.
+ * Creates a gate. It remembers at most 10,000 verified tokens, each for at most 5 minutes and never beyond its `exp` plus 60 s of
+ * leeway.
  *
  * @throws {GateError} `ERR_GATE_PUBLIC_KEY`, `ERR_GATE_ISSUER`, `ERR_GATE_AUDIENCE`, `ERR_GATE_ISSUERS`,
  *   `ERR_GATE_TENANT_RPS`, `ERR_GATE_TENANTS`, `ERR_GATE_REVOKED` or `ERR_GATE_OPTIONS`.
@@ -170,9 +169,9 @@ export function createGate(options: GateOptions): RefreshingGate {
 	const issuers = readTrusted(options);
 	const secret = randomBytes(32);
 	const keyOf = (tenant: string) => tenantKey(secret, tenant);
-	// Made for the first tenant that has a rate: a gate without limits has no memory for them.
+	// Allocated for the first tenant with a rate, so that a gate without limits needs no memory for it.
 	let limiter: TenantLimiter | undefined;
-	// `undefined` that is written is refused: the limit must not vanish because a variable is not set.
+	// An explicit `undefined` is refused: the limit must not vanish because a variable is unset.
 	const quotas = readQuotas('tenantRps' in options ? options.tenantRps : 0, options.tenants, keyOf);
 	const revokedAtFirst = readRevoked(revoked);
 	const keys = new RemoteKeys(
@@ -184,14 +183,14 @@ export function createGate(options: GateOptions): RefreshingGate {
 	const authenticator = new Authenticator(trustIn(keys.identity), { keyOf }, quotas);
 	let revokedCallers = new RevokedCallers(revokedAtFirst);
 	authenticator.refuseRevoked(new RevokedTokens(revokedAtFirst));
-	// As long as the authenticator remembers an identity, and no longer.
+	// An entry lives as long as the authenticator remembers the identity.
 	const admitted = new WeakMap<Identity, Admitted>();
 
 	const judge = (authorization: unknown, caller: Caller): Verdict => {
-		// A name that is misspelt asks for nothing: `scope` in place of `scopes` would let everybody in. So does a promise.
+		// A misspelt member or a promise would require nothing: `scope` in place of `scopes` would let everybody in.
 		if (!isPlainObject(caller)) return refused(NO_CALLER);
 		const { scopes } = caller;
-		// An iterator has `every`, too, and is at its end after the first request.
+		// An iterator has `every` too, but is exhausted after the first request.
 		if (scopes !== undefined && !Array.isArray(scopes)) return refused(NO_SCOPES);
 		for (const key in caller) if (key !== 'certificate' && key !== 'scopes') return refused(NO_SUCH_MEMBER);
 		const identity = authenticator.authenticate(onlyValue(authorization), clock.wallSeconds());
@@ -220,7 +219,7 @@ export function createGate(options: GateOptions): RefreshingGate {
 			admitted.set(identity, verdict);
 		}
 		if (slots === undefined && report === undefined) return verdict;
-		// Last, so that whoever has a slot is let through, and has to give it back.
+		// Last, so that every request that takes a slot is admitted and releases it.
 		const tooMany = slots && refuseOverConcurrency(slots, report);
 		if (tooMany) return refused(tooMany);
 		return Object.freeze({ ...verdict, slot: slots && takenSlot(slots), headers: report && headersOf(report) });
@@ -231,7 +230,7 @@ export function createGate(options: GateOptions): RefreshingGate {
 			try {
 				return judge(authorization, caller);
 			} catch {
-				// A list or a certificate that throws when it is read, or a clock that does.
+				// Reading the list, the certificate or the clock threw.
 				return refused(NOT_JUDGED);
 			}
 		},
@@ -252,7 +251,7 @@ const CLOCK = kind('must be a clock: an object with the functions now and wallSe
 	return typeof now === 'function' && typeof wallSeconds === 'function';
 });
 
-/** Where there is `ANY`, whoever reads the option judges it. */
+/** Options of kind `ANY` are checked by the function that reads them. */
 const KINDS: Kinds<CommonOptions & KeyOptions> = {
 	jwtPublicKey: ANY,
 	issuer: ANY,
@@ -267,18 +266,18 @@ const KINDS: Kinds<CommonOptions & KeyOptions> = {
 	clock: CLOCK,
 };
 
-/** A refusal for another reason than a limit says as well what is left of the limits. */
+/** Adds the `RateLimit` fields to a refusal that is not about a limit. */
 function withReport(rejection: Rejection, report: RateLimitFields | undefined): Rejection {
 	return report === undefined ? rejection : rejection.withHeaders([...rejection.headers, ...report.fields]);
 }
 
-/** `undefined` for a tenant without a limit. */
+/** `undefined` if the tenant has no limit. */
 function headersOf({ fields }: RateLimitFields): Readonly<Record<string, string>> | undefined {
 	if (fields.length === 0) return undefined;
 	return Object.freeze(Object.fromEntries(fields.flatMap((name, i) => (i % 2 ? [] : [[name, fields[i + 1]!]]))));
 }
 
-/** Whom the options name: `issuers`, or the one of the short form. */
+/** The issuers of the options: `issuers`, or the one of the short form. */
 function readTrusted({ issuers, jwtPublicKey, issuer, audience }: GateOptions): ReadIssuers {
 	if (issuers !== undefined) {
 		if (jwtPublicKey === undefined && issuer === undefined && audience === undefined) return readIssuers(issuers);
@@ -303,8 +302,8 @@ const NO_SUCH_MEMBER = TOKEN_INVALID.because(
 const NOT_JUDGED = TOKEN_INVALID.because('could not be judged: the value, the certificate or the clock threw');
 
 /**
- * The gates below tell "none" (`undefined`) from what they cannot trust (`null`): more than one value, or something that is no
- * string, as JavaScript may give.
+ * `undefined` means that there is no value. `null` means a value that cannot be trusted: more than one, or not a string, which a
+ * JavaScript caller may pass.
  */
 function onlyValue(authorization: unknown): string | null | undefined {
 	if (typeof authorization === 'string') return authorization;
@@ -319,7 +318,7 @@ function ownClock(): Clock {
 	return systemClock(process.hrtime.bigint());
 }
 
-/** `undefined` is refused: the check must not vanish because an environment variable is not set. */
+/** `undefined` is refused: the check must not vanish because an environment variable is unset. */
 function readExpectation(name: string, code: GateErrorCode, value: string | null): string | undefined {
 	if (value === null) return undefined;
 	if (typeof value === 'string' && value !== '') return value;

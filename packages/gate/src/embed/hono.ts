@@ -9,24 +9,24 @@ import { isResponse, type Refusal, responseTo, signalHeaders } from './refusal.t
 import { releaseAfterAbort, releaseAfterBody, releaseAfterResponse } from './slot.ts';
 
 /**
- * Hono's type of an application of which some routes are behind the gate: `new Hono<GateEnv>()`. There `c.get('claims')` may be
+ * Hono's environment for an application with some routes behind the gate: `new Hono<GateEnv>()`. `c.get('claims')` may then be
  * `undefined`; use `claimsOf(c)`.
  */
 export interface GateEnv {
 	Variables: { claims?: Claims };
 }
 
-/** Hono's type of what is certainly behind the gate: handlers that are given to a route together with `guard(gate)`. */
+/** Hono's environment for handlers that follow `guard(gate)` on the same route, and so always have claims. */
 export interface GuardedEnv {
 	Variables: { claims: Claims };
 }
 
 export interface GuardOptions {
-	/** What the token must be good for here; see `Caller.scopes`. */
+	/** The scopes that the token must have here; see `Caller.scopes`. */
 	readonly scopes?: readonly string[];
 	/**
-	 * Answers a refused request in place of the gate's plain text. Status and `www-authenticate` or `retry-after` are set
-	 * already for `c.text`, `c.json` and the like. What it throws, as a `RefusedError`, goes to `app.onError`.
+	 * Answers a refused request in place of the gate's plain text. The status and `www-authenticate` or `retry-after` are already
+	 * set for `c.text`, `c.json` and the like. An `Error` that it throws, such as a `RefusedError`, goes to `app.onError`.
 	 */
 	readonly onRefused?: (refusal: Refusal, c: Context) => Response | Promise<Response>;
 }
@@ -41,7 +41,7 @@ export function guard(gate: Gate, options: GuardOptions = {}, ...rest: never[]):
 	const ask = questionTo(gate);
 	return async (c, next) => {
 		const { incoming } = bindingsOf(c);
-		// Two headers arrive as one value with a comma in it, which no token has: refused, as two must be.
+		// `Headers` joins two values with a comma. No token has one, so the gate refuses them.
 		const verdict = ask(incoming ?? c, c.req.header('authorization'), {
 			certificate: () => incoming && certificateOf(incoming),
 			scopes,
@@ -56,10 +56,10 @@ export function guard(gate: Gate, options: GuardOptions = {}, ...rest: never[]):
 		for (const [name, value] of Object.entries(signalHeaders(refusal))) c.header(name, value);
 		try {
 			const response: unknown = await onRefused(refusal, c);
-			// Hono takes a middleware without a response for one that has none to give, and answers 404.
+			// Without a response from its middleware, Hono would answer 404.
 			return isResponse(response) ? response : responseTo(refusal);
 		} catch (error) {
-			// For `app.onError`, which gets errors and nothing else.
+			// `app.onError` takes an `Error` only.
 			if (error instanceof Error) throw error;
 			return responseTo(refusal);
 		}
@@ -71,8 +71,8 @@ const KINDS: Kinds<GuardOptions> = { scopes: SCOPES, onRefused: FUNCTION };
 /**
  * The claims of a request that `guard` has let through.
  *
- * @throws {GateError} `ERR_GATE_NO_CLAIMS` where it has not, so that a handler outside the gate fails instead of serving nobody in
- *   particular.
+ * @throws {GateError} `ERR_GATE_NO_CLAIMS` if it has not: a handler that is not behind the gate fails instead of serving an unknown
+ *   caller.
  */
 export function claimsOf(c: Context): Claims {
 	const claims: Claims | undefined = c.get('claims');
@@ -80,7 +80,7 @@ export function claimsOf(c: Context): Claims {
 	throw new GateError('ERR_GATE_NO_CLAIMS', 'this request has passed no gate: put guard(gate) in front of the handler');
 }
 
-/** Puts the verdict's headers on the response, and gives its slot back when the response is over or its client has left. */
+/** Adds the verdict's headers to the response, and releases its slot when the response is over or the client has left. */
 async function accompany({ slot, headers = {} }: Admitted, c: Context, next: Next): Promise<void> {
 	const { incoming, outgoing } = bindingsOf(c);
 	const isNode = incoming !== undefined && outgoing !== undefined;
@@ -94,16 +94,16 @@ async function accompany({ slot, headers = {} }: Admitted, c: Context, next: Nex
 		slot?.release();
 		throw error;
 	}
-	// Behind the handlers: whatever response they have made, it has them.
+	// After the handlers, so that every response of theirs gets the headers.
 	for (const [name, value] of Object.entries(headers)) c.header(name, value);
 	if (slot === undefined || isNode) return;
 	const watched = releaseAfterBody(slot, c.res);
-	// Two steps, since Hono otherwise puts the old one's headers on the new one, cookies twice.
+	// In two steps: otherwise Hono copies the old response's headers to the new one, and cookies appear twice.
 	c.res = undefined;
 	c.res = watched;
 }
 
-/** What `@hono/node-server` hands on of Node's own request and response; other runtimes have no such members. */
+/** Node's request and response, which `@hono/node-server` passes on. Other runtimes have no such members. */
 function bindingsOf({ env }: Context): { readonly incoming?: IncomingMessage; readonly outgoing?: ServerResponse } {
 	return (env as { incoming?: IncomingMessage; outgoing?: ServerResponse } | undefined) ?? {};
 }

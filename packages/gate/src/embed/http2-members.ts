@@ -2,25 +2,25 @@ import { Http2ServerRequest, Http2ServerResponse } from 'node:http2';
 import { Readable } from 'node:stream';
 
 /**
- * Express gives each request and response the prototype of HTTP/1.1 ones. On those of HTTP/2, Node's own reading then fails
- * where nobody can catch it, and ends the process. An exchange of prototypes cannot be prevented, but it does not reach own
- * properties: given the members of HTTP/2 as its own, an object keeps working whatever its prototype becomes.
+ * Express replaces the prototype of each request and response by that of HTTP/1.1. On HTTP/2 objects, Node's internal reads then
+ * throw where nothing can catch it, and the process ends. The replacement cannot be prevented, but it does not affect own properties:
+ * an object with the HTTP/2 members as its own properties works with any prototype.
  */
 
-/** The members that HTTP/1.1's prototypes have in another meaning. */
+/** The members that have another meaning in HTTP/1.1's prototypes. */
 const REQUEST_MEMBERS: PropertyDescriptorMap = {
 	...membersOf(Http2ServerRequest.prototype),
-	// IncomingMessage has one of its own.
+	// `IncomingMessage` overrides it.
 	_destroy: { value: Readable.prototype._destroy, writable: true, configurable: true },
 };
 const RESPONSE_MEMBERS = membersOf(Http2ServerResponse.prototype);
 
-/** What somebody else has put into `req.res`. */
+/** A value of `req.res` that is not a response, set by other code. */
 const OTHER = Symbol('other');
 
 /**
- * A request that notices Express: versions 4 and 5 set `req.res` in front of the exchange. For every request to own these
- * members from its start would cost more than the rest of the gate.
+ * A request that detects Express: versions 4 and 5 set `req.res` before they replace the prototype. To give every request these
+ * members from the start would cost more than the rest of the gate.
  */
 export class Http2Request extends Http2ServerRequest {
 	declare [OTHER]?: unknown;
@@ -39,7 +39,7 @@ export class Http2Request extends Http2ServerRequest {
 	}
 }
 
-/** For an exchange that was not noticed. @returns whether there was one. */
+/** Repairs a replaced prototype that was not detected before. @returns whether there was one. */
 export function repairPrototypes(request: object, response: object): boolean {
 	if (Object.getPrototypeOf(request) === Http2Request.prototype) {
 		if (Object.getPrototypeOf(response) === Http2ServerResponse.prototype) return false;
@@ -53,7 +53,7 @@ function keepMembers(request: object, response: object): void {
 	makeOwn(response, RESPONSE_MEMBERS);
 }
 
-/** But for members that are its own already, such as a `writeHead` that a middleware has wrapped. */
+/** Skips existing own members, such as a `writeHead` that a middleware has wrapped. */
 function makeOwn(target: object, members: PropertyDescriptorMap): void {
 	for (const key of Reflect.ownKeys(members)) {
 		if (!Object.hasOwn(target, key)) Object.defineProperty(target, key, members[key as string]!);

@@ -15,50 +15,50 @@ import { readKey, type VerificationKey } from './verification-key.ts';
 
 export type { Algorithm, CertificateBound, Fetch, FetchInit, FetchResponse };
 
-/** Whose tokens are believed. The keys come from one of `publicKey`, `jwks`, `jwksUrl` and `discovery`. */
+/** A trusted issuer. Its keys come from one of `publicKey`, `jwks`, `jwksUrl` and `discovery`. */
 export interface IssuerOptions {
 	/** The `iss` of its tokens; it picks the issuer before any key is tried. */
 	readonly issuer: string;
-	/** The `aud` that tokens must carry, or several of which they must carry one. `null` refuses tokens that carry any. */
+	/** The accepted `aud`, or a list of them; a token must carry one. `null` refuses tokens that carry any. */
 	readonly audience: string | readonly string[] | null;
 	/** Default `['RS256']`. */
 	readonly algorithms?: readonly Algorithm[];
-	/** One key, whatever `kid` a token has. */
+	/** One key, for tokens with any `kid`. */
 	readonly publicKey?: VerificationKey;
 	/** A JWK Set: its text, or the parsed object. `kid` chooses among its keys. */
 	readonly jwks?: string | { readonly keys: readonly (webcrypto.JsonWebKey & { readonly kid?: string })[] };
-	/** Where the JWK Set is published: `https:`, or `http:` on the loopback address. */
+	/** The URL of the JWK Set: `https:`, or `http:` on the loopback address. */
 	readonly jwksUrl?: string | URL;
-	/** The address of the set stands in the issuer's metadata (RFC 8414, OpenID Connect Discovery). */
+	/** Takes the URL of the set from the issuer's metadata (RFC 8414, OpenID Connect Discovery). */
 	readonly discovery?: boolean;
 	/**
-	 * Asks `jwksUrl`, or the addresses of `discovery`, for instance with CAs of your own. It must not follow redirects, nor take certificates
-	 * unjudged. Default: Node's `fetch`.
+	 * Fetches `jwksUrl`, or the URLs of `discovery`, for example with your own CAs. It must verify certificates and must not follow
+	 * redirects. Default: Node's `fetch`.
 	 */
 	readonly fetch?: Fetch;
 	/** Time between two fetches in ms, unless the response's `Cache-Control` says otherwise. Default 300,000. */
 	readonly refreshMs?: number;
-	/** How long keys are believed in ms while the issuer cannot be reached. Default 86,400,000, a day. */
+	/** How long keys stay valid while the issuer cannot be reached, in ms. Default 86,400,000 (a day). */
 	readonly maxStaleMs?: number;
-	/** By how much `exp` and `nbf` may be missed in ms, 0 to 600,000. Default 60,000. */
+	/** The tolerance for `exp` and `nbf` in ms, 0 to 600,000. Default 60,000. */
 	readonly leewayMs?: number;
-	/** Before the tenant of each token. Where there are several issuers each needs one, and none may begin another's. Default none. */
+	/** Put before the tenant of each token. With several issuers, each needs one, and none may be the beginning of another. Default: none. */
 	readonly tenantPrefix?: string;
 	/** The claim that names the tenant, or the path of names that leads to it. Default `sub`. */
 	readonly tenantClaim?: string | readonly string[];
-	/** Claims that tokens must have: their names, or names with the value, or one of the values, that is wanted. */
+	/** Claims that tokens must have: a list of names, or an object of names with the required value or a list of accepted values. */
 	readonly requiredClaims?: readonly string[] | Readonly<Record<string, ClaimValue | readonly ClaimValue[]>>;
-	/** What becomes of tokens that are, or are not, bound to a client certificate (RFC 8705). Default `'if-present'`. */
+	/** Whether tokens must be bound to the client's certificate (RFC 8705). Default `'if-present'`. */
 	readonly certificateBound?: CertificateBound;
 	/** The claim that says how many requests per second the tenant may make: a whole number, at least 1. */
 	readonly rateClaim?: string;
-	/** What claims more than this has this. Default 1,000,000. */
+	/** The upper bound for `rateClaim`: a larger claim counts as this. Default 1,000,000. */
 	readonly maxRps?: number;
 }
 
-/** Issuers as the gate below wants them. */
+/** Issuers in the form that the gate uses. */
 export interface ReadIssuers {
-	/** Without keys where these come over the network. */
+	/** Seeds of issuers with keys from the network have no keys yet. */
 	readonly seeds: readonly IssuerSeed[];
 	readonly remotes: readonly FetchedIssuer[];
 }
@@ -68,7 +68,7 @@ export interface FetchedIssuer extends RemoteIssuer {
 }
 
 /**
- * @throws {GateError} `ERR_GATE_ISSUERS` or, where it is a key, `ERR_GATE_PUBLIC_KEY`.
+ * @throws {GateError} `ERR_GATE_ISSUERS`, or `ERR_GATE_PUBLIC_KEY` for an invalid key.
  *
  * @internal
  */
@@ -110,7 +110,7 @@ const KEYS = Object.keys({
 	rateClaim: 1,
 	maxRps: 1,
 } satisfies Record<keyof IssuerOptions, 1>);
-/** What means something for keys from the network alone. */
+/** Options for keys from the network only. */
 const NETWORK_KEYS = ['fetch', 'refreshMs', 'maxStaleMs'] as const;
 
 function readIssuer(options: IssuerOptions, place: string): { seed: IssuerSeed; remote?: FetchedIssuer } {
@@ -129,7 +129,7 @@ function readIssuer(options: IssuerOptions, place: string): { seed: IssuerSeed; 
 		areNames(algorithms) && algorithms.every((one) => ALGORITHMS.includes(one)),
 		`must be a list out of ${ALGORITHMS.join(', ')}`,
 	);
-	// A text passes for a number in a comparison; added to `exp` it would make a time that never comes.
+	// A string would pass the comparisons, and `exp + '60'` would be a time far in the future.
 	const isLeeway = typeof leewayMs === 'number' && leewayMs >= 0 && leewayMs <= 600_000;
 	demand('leewayMs', isLeeway, 'must be a number of ms from 0 to 600,000');
 	demand(

@@ -32,13 +32,13 @@ type Request = IncomingMessage | Http2ServerRequest;
 type Response = ServerResponse | Http2ServerResponse;
 
 export interface GuardOptions<Req = Request, Res = Response> {
-	/** What the token must be good for here; see `Caller.scopes`. */
+	/** The scopes that the token must have here; see `Caller.scopes`. */
 	readonly scopes?: readonly string[];
 	/**
-	 * Answers a refused request in place of the gate's plain text. Status and `www-authenticate` or `retry-after` are set
-	 * already; the body is the hook's. An error that it throws at once, as a `RefusedError`, goes to the error handler of Express or
-	 * Connect. After any other fault of the hook, and without these frameworks, the gate answers itself.
-	 * There is no way on from here to the handlers behind the gate.
+	 * Answers a refused request in place of the gate's plain text. The status and `www-authenticate` or `retry-after` are already set;
+	 * the hook writes the body. An `Error` that it throws synchronously, such as a `RefusedError`, goes to the error handler of Express
+	 * or Connect. After any other fault, or without these frameworks, the gate itself answers. The request never reaches the handlers
+	 * behind the gate.
 	 */
 	readonly onRefused?: (refusal: Refusal, req: Req, res: Res) => void;
 }
@@ -59,7 +59,7 @@ export function guard<Req extends Request = Request, Res extends Response = Resp
 		const verdict = ask(req, authorizationIn(req.rawHeaders), { certificate: () => certificateOf(req), scopes });
 		if (verdict.ok) {
 			req.claims = verdict.claims;
-			// First, for headers that have been sent already make the next line throw.
+			// First, because the next line throws if the headers have been sent.
 			if (verdict.slot !== undefined) releaseAfterResponse(verdict.slot, req, res);
 			if (verdict.headers !== undefined) setHeaders(res, verdict.headers);
 			next();
@@ -75,8 +75,8 @@ const KINDS: Kinds<GuardOptions> = { scopes: SCOPES, onRefused: FUNCTION };
 /**
  * The claims of a request that `guard` or `guardUpgrade` has let through.
  *
- * @throws {GateError} `ERR_GATE_NO_CLAIMS` where none has, so that a handler outside the gate fails instead of
- *   serving nobody in particular.
+ * @throws {GateError} `ERR_GATE_NO_CLAIMS` if none has: a handler that is not behind the gate fails instead of serving an unknown
+ *   caller.
  */
 export function claimsOf(req: Request): Claims {
 	if (req.claims) return req.claims;
@@ -109,14 +109,14 @@ function leaveTo<Req extends Request, Res extends Response>(
 }
 
 /**
- * Express and Connect set it, and pass on what a middleware throws. They take `undefined`, `null`, `''`, `0` and the word `'route'` for
- * no error at all, and go on to the next handler: only an `Error` is thrown to them.
+ * Express and Connect set `originalUrl`, and pass what a middleware throws to their error handler. But they treat `undefined`, `null`,
+ * `''`, `0` and `'route'` as no error and call the next handler, so only an `Error` is thrown to them.
  */
 function hasErrorHandler(req: Request): boolean {
 	return typeof (req as { readonly originalUrl?: unknown }).originalUrl === 'string';
 }
 
-/** Headers of the body that the hook did not send; what others have set, as CORS, stays. */
+/** Headers of a body that the hook did not send. Other headers, such as those of CORS, stay. */
 function isOfBody(name: string): boolean {
 	return /^(?:content-|transfer-encoding$|trailer$|etag$|last-modified$)/.test(name);
 }
@@ -127,11 +127,11 @@ function setHeaders(res: Response, headers: Readonly<Record<string, string>>): v
 
 function answer(req: Request, res: Response, refusal: Refusal): void {
 	const { status, headers, body } = refusal;
-	// Socket.IO gives middleware of an upgrade an object that can only be ended.
+	// For an upgrade, Socket.IO passes middleware an object without headers.
 	if (typeof res.getHeaderNames !== 'function') {
 		refuseUpgrade(req.socket, refusal);
 		return;
 	}
-	// The two kinds of response share these members, but not a call signature that TypeScript could choose.
+	// Both response types have these members, but no common call signature.
 	(res as ServerResponse).writeHead(status, headers).end(body);
 }

@@ -1,31 +1,31 @@
 import { SCOPE_TOKEN } from '../gates/scopes.ts';
-import { suggest } from '../shared/suggest.ts';
+import { suggest } from '../words/suggest.ts';
 import { GateError, type GateErrorCode } from './error.ts';
 
-/** What an option may be. `undefined` stands for an option that is left out. */
+/** The kind of value that an option takes. `undefined` means that the option is left out. */
 export interface Kind {
-	/** Behind the option's name: `must be a function`. */
+	/** The rest of the message after the option's name, such as `must be a function`. */
 	readonly wanted: string;
-	/** Asked of a value that is not `undefined`. */
+	/** Called for values other than `undefined`. */
 	readonly holds: (value: unknown) => boolean;
 	/** Whether the option may not be left out. */
 	readonly isRequired?: boolean;
 }
 
-/** A kind for each option, so that one which is added without its kind does not compile. */
+/** One kind for each option: an option that is added without a kind does not compile. */
 export type Kinds<Options> = Readonly<Record<keyof Options, Kind>>;
 
 /** @internal */
 export const BOOLEAN = kind('must be true or false', (value) => typeof value === 'boolean');
 /** @internal */
 export const FUNCTION = kind('must be a function', (value) => typeof value === 'function');
-/** Empty: nothing is needed. @internal */
+/** An empty list requires no scope. @internal */
 export const SCOPES = kind(
 	'must be a list of scopes (RFC 6749 section 3.3), such as ["orders:read"]',
-	// `every` passes over holes, and `new Array(1)` would ask for nothing.
+	// `every` skips holes, so `new Array(1)` would require nothing.
 	(value) => Array.isArray(value) && [...value].every((one) => typeof one === 'string' && SCOPE_TOKEN.test(one)),
 );
-/** Read by its owner, in words of its own. @internal */
+/** Checked by the code that reads the option, which has its own message. @internal */
 export const ANY = kind('', () => true);
 
 /** @internal */
@@ -39,11 +39,11 @@ export function required(one: Kind): Kind {
 }
 
 /**
- * Judges options at construction. An option that is misspelt or of another type would be left out without a word: a route without its
- * scopes, a drain without its end.
+ * Checks options at construction. A misspelt option would otherwise be ignored in silence, and a route would lack its scopes, or a
+ * drain its limit.
  *
- * @param place of the options, for the message; empty for those of the function itself.
- * @throws {GateError} with `code`, naming the option, what it must be, and which one may be meant.
+ * @param place where the options stand, for the message; empty for the options of the function itself.
+ * @throws {GateError} with `code`. The message names the option, the value that it takes, and the option that may be meant.
  *
  * @internal
  */
@@ -67,8 +67,8 @@ export function checkHandler(code: GateErrorCode, handler: unknown): void {
 }
 
 /**
- * @param known the options that there are.
- * @throws {GateError} with `code` for a key that there is not, and for what is no plain object.
+ * @param known the names of all options.
+ * @throws {GateError} with `code` for an unknown key, and for a value that is not a plain object.
  *
  * @internal
  */
@@ -81,7 +81,7 @@ export function refuseUnknownKeys(
 	if (!isPlainObject(options)) {
 		throw new GateError(code, `${place || 'the options'} must be an object with ${known.join(', ')}`);
 	}
-	// Also symbols, and what a loop over the object would not see.
+	// Includes symbols and properties that are not enumerable.
 	for (const key of Reflect.ownKeys(options).map(String)) {
 		if (known.includes(key)) continue;
 		throw new GateError(code, `${place === '' ? key : `${place}.${key}`} is unknown; ${remedyFor(key, known)}`);
@@ -89,14 +89,14 @@ export function refuseUnknownKeys(
 }
 
 function remedyFor(key: string, known: readonly string[]): string {
-	// As the proxy's configuration and earlier versions have it: all options are in milliseconds.
+	// The proxy's configuration and earlier versions have seconds; all options here are in milliseconds.
 	const inMs = key.replace(/_(.)/g, (_, first: string) => first.toUpperCase()).replace(/Secs$/, 'Ms');
 	if (/secs$/i.test(key) && known.includes(inMs)) return `write ${inMs}, in milliseconds`;
 	const meant = suggest(key, known);
 	return meant === undefined ? `there are ${known.join(', ')}` : `did you mean ${meant}?`;
 }
 
-/** Node's timers take no more. */
+/** The longest delay that Node's timers take. */
 const LONGEST_MS = 2_147_483_647;
 
 /** @internal */
@@ -108,14 +108,14 @@ export function milliseconds(least: number): Kind {
 }
 
 /**
- * Whether all that a value says is in its own keys. A promise that nobody has awaited, a map, and an object that inherits from another one
- * have no keys of their own: read as options they would ask for nothing.
+ * Whether the value is a plain object, with all its members as own keys. A promise, a `Map` or an object with a prototype of its own has
+ * no own keys for them; read as options, it would require nothing.
  *
  * @internal
  */
 export function isPlainObject(value: unknown): value is object {
 	if (typeof value !== 'object' || value === null) return false;
 	const prototype = Object.getPrototypeOf(value);
-	// `Object.prototype` of any realm: the one that has none above it.
+	// `Object.prototype` of any realm has no prototype itself.
 	return prototype === null || Object.getPrototypeOf(prototype) === null;
 }

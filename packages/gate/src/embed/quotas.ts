@@ -3,22 +3,22 @@ import { ConcurrencyCounts } from '../memory/concurrency.ts';
 import { GateError } from './error.ts';
 import { refuseUnknownKeys } from './options.ts';
 
-/** What one tenant may ask for, in place of what holds for all. */
+/** The limits of one tenant, in place of the limits for all. */
 export interface TenantOptions {
-	/** The tenant: as its tokens name it, behind its issuer's prefix. */
+	/** The tenant's name: its issuer's prefix, then the name in its tokens. */
 	readonly name: string;
-	/** Requests per second, 0 to 1,000,000; 0: no limit. Default: what its token claims, or `tenantRps`. */
+	/** Requests per second, 0 to 1,000,000; 0 means no limit. Default: the rate claim of its token, or `tenantRps`. */
 	readonly rps?: number;
-	/** So many at once after a pause. Default `rps`, which has to stand beside it. */
+	/** The burst after a pause, in requests. Default `rps`. Needs `rps`. */
 	readonly burst?: number;
-	/** Requests under way at once, 1 to 1,000,000. Default: no limit. A request ends with its answer, or with its `slot`. */
+	/** Requests in flight at once, 1 to 1,000,000. Default: no limit. A request ends with its response, or when its `slot` is released. */
 	readonly concurrency?: number;
 }
 
 const KEYS = Object.keys({ name: 1, rps: 1, burst: 1, concurrency: 1 } satisfies Record<keyof TenantOptions, 1>);
 
 /**
- * One request a microsecond; far below the rate at which the limiter's arithmetic would stop being exact.
+ * One request a microsecond. The limiter's arithmetic is exact far beyond this rate.
  *
  * @internal
  */

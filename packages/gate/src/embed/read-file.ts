@@ -2,10 +2,10 @@ import { fileURLToPath } from 'node:url';
 import { FileError, readRegularFileSync } from '../shared/regular-file.ts';
 
 /**
- * Reads a file of certificates or keys: a regular file of at most 8 MiB. A FIFO or a device would never come to an end, and
- * hold up the whole process with it.
+ * Reads a file of certificates or keys: a regular file of at most 8 MiB. Reading a FIFO or a device might never end, and would block the
+ * process.
  *
- * @throws Error naming the file and what is wrong with it; never a word of its content.
+ * @throws Error that names the file and its fault, and never quotes its content.
  */
 export function readSmallFile(path: string | URL): string {
 	const name = nameOf(path);

@@ -1,44 +1,44 @@
 import { grpcStatusOf as codeOf } from '../gates/grpc.ts';
 import { type Rejection, TOKEN_INVALID, TOKEN_MISSING } from '../gates/rejection.ts';
 
-/** The answer to a request that the gate does not let through, ready to send. */
+/** The complete response to a refused request. */
 export interface Refusal {
-	/** Stable; for logs and metrics. Callers are not told a missing token from an invalid one. */
+	/** Stable, for logs and metrics. The response itself does not tell a missing token from an invalid one. */
 	readonly code: 'token-missing' | 'token-invalid' | 'insufficient-scope' | 'rate-limited';
 	readonly status: 401 | 403 | 429;
-	/** All of the answer's own headers, lower case, `content-type` and `content-length` among them. */
+	/** All headers of the response, names in lower case, with `content-type` and `content-length`. */
 	readonly headers: Readonly<Record<string, string>>;
 	/** ASCII. */
 	readonly body: string;
 	/**
-	 * For operators alone: which check has failed, in a few words, where that is known (`expired 12 s ago`). Do not send it: it
-	 * tells an attacker how far a token got. It is not enumerable, so that it does not go out with the rest of the object.
+	 * For operators only: the check that failed, in a few words, if known (`expired 12 s ago`). Do not send it to the client: it tells
+	 * an attacker how far a token got. It is not enumerable, so that it is not serialised with the object.
 	 */
 	readonly reason: string | undefined;
 }
 
 /**
- * The status code of gRPC that a refusal is to a call, as the proxy answers it: UNAUTHENTICATED (16) for 401, PERMISSION_DENIED (7) for 403,
- * RESOURCE_EXHAUSTED (8) for 429. The codes of Connect have the same numbers.
+ * The gRPC status code of a refusal, the same that the proxy sends: UNAUTHENTICATED (16) for 401, PERMISSION_DENIED (7) for 403,
+ * RESOURCE_EXHAUSTED (8) for 429. Connect uses the same numbers.
  */
 export function grpcStatusOf({ status }: Pick<Refusal, 'status'>): number {
 	return codeOf({ status });
 }
 
 /**
- * A refusal as an error, for a framework's own error handler: throw it from `onRefused`, or give it to `next`. It has the members
- * that frameworks take an answer from. None of them tells a missing token from an invalid one.
+ * A refusal as an error, for a framework's error handler: throw it from `onRefused`, or pass it to `next`. Frameworks build the
+ * response from its members. None of them tells a missing token from an invalid one.
  */
 export class RefusedError extends Error {
 	override readonly name = 'RefusedError';
 	readonly code = 'ERR_GATE_REFUSED';
 	readonly status: Refusal['status'];
 	readonly statusCode: Refusal['status'];
-	/** What the answer should have beside its body: `www-authenticate` or `retry-after`. */
+	/** Headers for the response besides those of its body: `www-authenticate` or `retry-after`. */
 	readonly headers: Readonly<Record<string, string>>;
 	/** The message may be shown. */
 	readonly expose = true;
-	/** Not enumerable, since its `reason` is for operators alone. */
+	/** Not enumerable, because its `reason` is for operators only. */
 	declare readonly refusal: Refusal;
 
 	constructor(refusal: Refusal) {
@@ -49,7 +49,7 @@ export class RefusedError extends Error {
 		Object.defineProperty(this, 'refusal', { value: refusal });
 	}
 
-	/** For Hono, whose default error handler asks for it. */
+	/** Hono's default error handler calls it. */
 	getResponse(): Response {
 		return responseTo(this.refusal);
 	}
@@ -65,7 +65,7 @@ export function responseTo({ status, headers, body }: Refusal): Response {
 }
 
 /**
- * What a hook gives as a response; several implementations may live in a process.
+ * Whether a hook returned a `Response`. Checked by shape, because a process may have several implementations of it.
  *
  * @internal
  */
@@ -74,7 +74,7 @@ export function isResponse(value: unknown): value is Response {
 }
 
 /**
- * The headers that say what the status means, without those that describe the body.
+ * The headers that belong to the status, without those that describe the body.
  *
  * @internal
  */
@@ -93,9 +93,10 @@ const VERDICTS = new Map(
 );
 
 /**
- * @param rejection one of those that the gate can give, with its own reason or another one. Reasons may differ from
- *   request to request, and so may headers (what is left of a limit, which scopes are needed), so only the verdicts on a token itself
- *   are kept.
+ * Only the verdicts about a token itself are cached: reasons differ between requests, and so can headers (what is left of a limit, which
+ * scopes are required).
+ *
+ * @param rejection one that the gate can give, with its own reason or another one.
  *
  * @internal
  */

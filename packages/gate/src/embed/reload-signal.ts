@@ -1,12 +1,12 @@
-/** What SIGUSR1 reloads: every mTLS server of this process that is not closed. */
+/** The reloads that SIGUSR1 runs: one for each open mTLS server of this process. */
 const reloads = new Set<() => void>();
 let installed = false;
 
 /**
  * Runs `reload` at every SIGUSR1 from now on.
  *
- * @returns a function that ends this. The process's own handler stays even when nothing is left to reload: without one
- *   a signal that comes late, during a drain for example, kills the process.
+ * @returns a function that ends this. The signal handler stays even when nothing is left to reload: without one, a late signal (during
+ *   a drain, for example) would kill the process.
  */
 export function onReloadSignal(reload: () => void): () => void {
 	if (!installed) {

@@ -7,7 +7,7 @@ import { GateError } from './error.ts';
 import { safeHook } from './fault-report.ts';
 import type { FetchedIssuer, ReadIssuers } from './issuers.ts';
 
-/** One event of a gate's life, such as a fetch of keys. Nothing secret is in it. */
+/** An event of a gate, such as a fetch of keys. It contains no secrets. */
 export interface GateEvent {
 	readonly level: 'error' | 'warn' | 'info' | 'debug' | 'trace';
 	readonly message: string;
@@ -20,7 +20,7 @@ interface RemoteKeysOptions {
 	readonly readyTimeoutMs: number;
 }
 
-/** Keeps the keys of issuers that publish them over the network fresh, beside the requests and never in their way. */
+/** Fetches the keys of issuers that publish them over the network, in the background: no request waits for it. */
 export class RemoteKeys {
 	readonly #refreshers: ReadonlyMap<string, KeyRefresher>;
 	readonly #seeds: ReadIssuers['seeds'];
@@ -29,7 +29,7 @@ export class RemoteKeys {
 	#isSettled = false;
 	#timer: NodeJS.Timeout | undefined;
 
-	/** @param onChange called with the keys of the moment, whenever they are others. */
+	/** @param onChange called with the current keys each time that they change. */
 	constructor(
 		{ seeds, remotes }: ReadIssuers,
 		{ clock, onEvent, readyTimeoutMs }: RemoteKeysOptions,
@@ -49,7 +49,7 @@ export class RemoteKeys {
 		this.#seeds = seeds;
 		this.#readyTimeoutMs = readyTimeoutMs;
 		this.#refreshers = new Map(remotes.map((remote) => [remote.issuer, new KeyRefresher(remote, partsOf(remote))]));
-		// A program need not wait for it.
+		// A program may ignore `ready`; its rejection must not end the process.
 		this.#ready.promise.catch(() => {});
 		for (const refresher of this.#refreshers.values()) {
 			refresher.start(() => {
@@ -61,8 +61,8 @@ export class RemoteKeys {
 	}
 
 	/**
-	 * Resolves when each issuer has given keys; rejects when the gate is closed before, or after a time that runs from the first call. Meanwhile
-	 * the process is kept alive: it waits for this.
+	 * Resolves when each issuer has given keys. Rejects when the gate is closed first, or `readyTimeoutMs` after the first read. The
+	 * process stays alive while it waits.
 	 */
 	get ready(): Promise<void> {
 		if (!this.#isSettled) this.#timer ??= setTimeout(() => this.#settle(this.#notReady()), this.#readyTimeoutMs);
@@ -85,30 +85,30 @@ export class RemoteKeys {
 		return new GateError('ERR_GATE_NOT_READY', message);
 	}
 
-	/** With the keys of the moment. */
+	/** All issuers with their current keys. */
 	get identity(): IdentitySeed {
 		const keysOf = (issuer: string) => this.#refreshers.get(issuer)?.value;
 		return { issuers: this.#seeds.map((seed) => (seed.remote ? { ...seed, keys: keysOf(seed.issuer!) } : seed)) };
 	}
 
-	/** A token names a key that is not known. */
+	/** Called when a token names an unknown key. */
 	unknownKey(issuer: string): void {
 		this.#refreshers.get(issuer)?.unknownKey();
 	}
 
 	close(): void {
 		for (const refresher of this.#refreshers.values()) refresher.stop();
-		// Too late for a promise that is settled.
+		// No effect if the promise has settled.
 		this.#settle(new GateError('ERR_GATE_CLOSED', 'the gate was closed before each of its issuers had given keys'));
 	}
 }
 
-/** What nobody listens for and goes wrong is a warning of the process. */
+/** The default of `onEvent`: failures become warnings of the process. */
 export function warnOfEvent({ level, message, fields }: GateEvent): void {
 	if (level === 'error' || level === 'warn') process.emitWarning(`${message}: ${JSON.stringify(fields)}`);
 }
 
-/** A program that has nothing else to do is not kept alive by it. */
+/** The timer does not keep the process alive. */
 function after(ms: number, run: () => void): () => void {
 	const timer = setTimeout(run, ms).unref();
 	return () => clearTimeout(timer);

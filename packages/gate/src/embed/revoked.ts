@@ -13,11 +13,11 @@ import { type Caller, x509Of } from './caller.ts';
 import { GateError } from './error.ts';
 import { refuseUnknownKeys } from './options.ts';
 
-/** Who is refused although all else is good: the members of the proxy's `revoked_path`. */
+/** Revoked certificates, tokens and tenants, with the members of the proxy's `revoked_path`. */
 export interface RevokedOptions {
-	/** SHA-256 of certificates, hexadecimal, with colons or without. A CA's among them refuses all whose chain it is in. */
+	/** SHA-256 of certificates, hexadecimal, with or without colons. The entry of a CA revokes every certificate whose chain contains it. */
 	readonly certificates?: readonly string[];
-	/** Certificates by their issuer's name (`CN=Clients`, as Node or openssl has it) and their serial number, hexadecimal. */
+	/** Certificates by issuer name (`CN=Clients`, in the form of Node or openssl) and serial number (hexadecimal). */
 	readonly serials?: readonly { readonly issuer: string; readonly serial: string }[];
 	/** `jti`s. */
 	readonly tokens?: readonly string[];
@@ -77,8 +77,8 @@ function textOf(text: unknown, place: string, pattern: RegExp, wanted: string): 
 }
 
 /**
- * The certificates of a list. A gate without any is asked nothing; each certificate is judged once, as long as whoever calls gives
- * the same object for it, as adapters do for all requests of a connection.
+ * The revoked certificates of a list. The verdict about a certificate is cached by its object, and adapters pass the same object for all
+ * requests of a connection.
  *
  * @internal
  */
@@ -94,12 +94,12 @@ export class RevokedCallers {
 		return this.#revoked.isEmpty;
 	}
 
-	/** @throws Error for something that is no certificate. */
+	/** @throws Error if the value is not a certificate. */
 	refuse(caller: Caller): Rejection | undefined {
-		// A program that never says who is calling would revoke nobody, and not notice.
+		// Without this, a program that never passes a certificate would revoke nobody and not notice.
 		if (caller.certificate === undefined) return UNKNOWN_CALLER;
 		const certificate = x509Of(caller);
-		// This client has shown none, so it is not one of them.
+		// The client has no certificate, so it has no revoked one.
 		if (certificate === undefined) return undefined;
 		let isRevoked = this.#verdicts.get(certificate);
 		if (isRevoked === undefined) {
@@ -109,7 +109,7 @@ export class RevokedCallers {
 		return isRevoked ? REVOKED_CERTIFICATE : undefined;
 	}
 
-	/** It, or anything that came with it: which of these make up its chain nobody tells. */
+	/** The leaf, or any certificate that came with it: Node does not say which of them are in the verified chain. */
 	#isRevoked(leaf: X509Certificate): boolean {
 		for (let one: X509Certificate | undefined = leaf; one !== undefined; one = one.issuerCertificate) {
 			if (this.#revoked.has(one)) return true;

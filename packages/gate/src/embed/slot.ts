@@ -4,16 +4,16 @@ import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import type { RequestSlots } from '../gates/quota.ts';
 
-/** One of the requests that a tenant may have under way at once, taken by a request that was let through. */
+/** An admitted request's place among the requests that its tenant may have in flight. */
 export interface Slot {
-	/** The request is over. Whatever is called after the first time does nothing. */
+	/** Call it when the request is over. Further calls do nothing. */
 	release(): void;
 	/** The same as `release`. */
 	[Symbol.dispose](): void;
 }
 
 /**
- * @param slots of which one has just been taken.
+ * @param slots the tenant's slots, of which the caller has just claimed one.
  *
  * @internal
  */
@@ -28,7 +28,7 @@ export function takenSlot(slots: RequestSlots): Slot {
 }
 
 /**
- * Gives the slot back when the response is over: sent whole, broken off, or never begun because the client has left.
+ * Releases the slot when the response is over: sent, broken off, or never begun because the client has left.
  *
  * @internal
  */
@@ -37,21 +37,21 @@ export function releaseAfterResponse(
 	req: IncomingMessage | Http2ServerRequest,
 	res: ServerResponse | Http2ServerResponse,
 ): void {
-	// It may be over before it is guarded, after a middleware that has waited: then nothing more is heard of it.
+	// After an asynchronous middleware the response may be over already, and no event follows.
 	if ('stream' in res && res.stream !== undefined) {
 		if (res.stream.destroyed) return slot.release();
 	} else {
 		const { socket } = req as IncomingMessage;
 		if ((res as ServerResponse).destroyed || socket?.destroyed) return slot.release();
-		// Pipelined behind others: until it is its turn Node tells it nothing of its connection's end.
+		// A pipelined response: until its turn, Node does not tell it that the connection has ended.
 		if (res.socket === null) releaseAfterPipeline(slot, res as ServerResponse, socket);
 	}
-	// Requests that Fastify's `inject` makes up finish, and never close.
+	// Requests of Fastify's `inject` emit `finish` and never `close`.
 	(res as ServerResponse).once('finish', slot.release).once('close', slot.release);
 }
 
 /**
- * Gives the slot back when the connection is gone.
+ * Releases the slot when the connection is closed.
  *
  * @internal
  */
@@ -60,7 +60,7 @@ export function releaseAfterConnection(slot: Slot, socket: Duplex): void {
 	else socket.once('close', slot.release);
 }
 
-/** By connection, so that it has one listener however many requests wait on it. */
+/** One listener for each connection, however many requests wait on it. */
 const PIPELINED = new WeakMap<Socket, Set<Slot>>();
 
 function releaseAfterPipeline(slot: Slot, res: ServerResponse, socket: Socket): void {
@@ -78,27 +78,27 @@ function releaseAfterPipeline(slot: Slot, res: ServerResponse, socket: Socket): 
 }
 
 /**
- * Gives the slot back when the client of a web-standard request leaves.
+ * Releases the slot when the client of a web-standard request disconnects.
  *
  * @internal
  */
 export function releaseAfterAbort(slot: Slot, signal: AbortSignal): void {
-	// One that has been aborted says so once, and that was before.
+	// An aborted signal emits no further event.
 	if (signal.aborted) slot.release();
 	else signal.addEventListener('abort', slot.release, { once: true });
 }
 
 /**
- * The same as `releaseAfterResponse` for a web-standard response, which tells nobody of its end: the slot is given back with the last
- * byte of its body, or when the server cancels it.
+ * As `releaseAfterResponse`, for a web-standard response, which has no event for its end. The slot is released after the last byte of the
+ * body, or when the server cancels it.
  *
- * @returns the response to hand on in its place.
+ * @returns the response to return in its place.
  *
  * @internal
  */
 export function releaseAfterBody(slot: Slot, response: Response): Response {
 	const { body } = response;
-	// A body that somebody else is reading already cannot be watched.
+	// A body with another reader cannot be watched.
 	if (body === null || body.locked) {
 		slot.release();
 		return response;

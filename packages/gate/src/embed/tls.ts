@@ -33,42 +33,42 @@ export interface MtlsServerOptions {
 	readonly certPath: string | URL;
 	/** The leaf's private key, PEM (PKCS#8, PKCS#1 or SEC1), not encrypted. */
 	readonly keyPath: string | URL;
-	/** The CAs of the clients, PEM. A client without a certificate that chains to one of them is not let in. */
+	/** The CAs of the clients, PEM. A client needs a certificate that chains to one of them. */
 	readonly clientCaPath: string | URL;
 	/**
-	 * Whether to offer `h2` beside `http/1.1`; the default is `false`, since a handler has to be made for it. Fastify, Hono,
-	 * Koa, fetch handlers and plain listeners are; Express is not.
+	 * Whether to offer `h2` as well as `http/1.1`. Default `false`, because not every handler supports it: Fastify, Hono, Koa, fetch
+	 * handlers and plain listeners do; Express does not.
 	 */
 	readonly http2?: boolean;
-	/** Clients that cannot do this version are refused; the default is `TLSv1.2`. */
+	/** The lowest version that is accepted. Default `TLSv1.2`. */
 	readonly minVersion?: 'TLSv1.2' | 'TLSv1.3';
 	/**
-	 * Whether SIGUSR1 reloads the three files; the default is `false`: the signal belongs to the program, as in any of Node's. Worker threads
-	 * get no signals: call `reload`.
+	 * Whether SIGUSR1 reloads the three files. Default `false`: the signal belongs to the program. Worker threads get no signals; call
+	 * `reload` there.
 	 */
 	readonly reloadOnSignal?: boolean;
-	/** Told of every reload by signal; needs `reloadOnSignal` beside it. Without it a failure becomes a warning of the process. */
+	/** Called after every reload by signal. Needs `reloadOnSignal`. Without it, a failure becomes a warning of the process. */
 	readonly onReload?: (reload: Reload) => void;
 	/**
-	 * Told of every fault of the handler: what it has thrown, a promise of its that has rejected, an error of its request or
-	 * response that nobody listens for. The request has its answer by then or gets 500 `internal error`, and the process goes
-	 * on. Without this, faults become warnings of the process, a few at a time.
+	 * Called for every fault of the handler: a throw, a rejected promise, or an unhandled `error` event of its request or response. If
+	 * the request has no answer by then, it gets 500 `internal error`. The process goes on. Without this hook, faults become warnings of
+	 * the process, at a limited rate.
 	 */
 	readonly onError?: FaultReport;
-	/** How long `drain` and `close` let requests finish, in ms; the default is 25,000. */
+	/** The time in ms that `drain` and `close` give requests in flight to finish. Default 25,000. */
 	readonly drainMs?: number;
 	/** Aborting it drains the server. */
 	readonly signal?: AbortSignal;
 }
 
-/** What came of a reload. After a failure the server goes on with what it had. */
+/** The result of a reload. After a failure the server keeps its old files. */
 export type Reload =
 	| { readonly ok: true; readonly generation: number }
 	| { readonly ok: false; readonly error: GateError };
 
 /**
- * A server of `node:https`, or of `node:http2` with HTTP/1.1 beside it; both have the members of the former. To hand it
- * to a framework, see the examples of docs/reference/embed.md.
+ * A server of `node:https`, or of `node:http2` with HTTP/1.1 allowed; both have the members of the former. The page
+ * docs/reference/embed.md has examples for frameworks.
  */
 export interface MtlsServer extends Server {
 	/**
@@ -78,7 +78,7 @@ export interface MtlsServer extends Server {
 	 * @throws {GateError} `ERR_TLS_MATERIAL`; the server then goes on with what it had.
 	 */
 	reload(): number;
-	/** Stops accepting, lets requests in flight finish for `drainMs`, then cuts what is left. So does `close`. Idempotent; never rejects. */
+	/** Stops accepting, gives requests in flight `drainMs` to finish, then cuts the rest. So does `close`. Idempotent; never rejects. */
 	drain(): Promise<void>;
 	/** The same as `drain`. */
 	[Symbol.asyncDispose](): Promise<void>;
@@ -94,17 +94,17 @@ const DRAIN_MS = 25_000;
  * Creates a listener with the proxy's own TLS settings: TLS 1.2 and 1.3, a client certificate on
  * every connection, no resumption, no renegotiation; 10 s for the handshake, 10 s for the first request after it.
  *
- * @param handler gets the requests. None of its faults ends the process (see `onError`). Those of HTTP/2 come through Node's compatibility layer, which has
- *   the same members; mind that its `setHeader` returns nothing to chain on.
- * @throws {GateError} `ERR_TLS_MATERIAL` where a file cannot be used, `ERR_TLS_HTTP2_HANDLER` for an Express
- *   application with `http2: true`, `ERR_TLS_MIN_VERSION` for another version than the two, `ERR_TLS_OPTIONS` for an option that is
- *   unknown, missing or of another type.
+ * @param handler gets the requests. None of its faults ends the process (see `onError`). HTTP/2 requests come through Node's
+ *   compatibility layer, which has the same members; but its `setHeader` returns nothing to chain on.
+ * @throws {GateError} `ERR_TLS_MATERIAL` for an unusable file, `ERR_TLS_HTTP2_HANDLER` for an Express application with `http2: true`,
+ *   `ERR_TLS_MIN_VERSION` for any other version than the two, `ERR_TLS_OPTIONS` for an option that is unknown, missing or of the wrong
+ *   type.
  */
 export function createMtlsServer(options: MtlsServerOptions, handler: RequestListener): MtlsServer {
 	checkOptions('ERR_TLS_OPTIONS', '', options, KINDS);
 	checkHandler('ERR_TLS_OPTIONS', handler);
 	if (options.onReload !== undefined && options.reloadOnSignal === undefined) {
-		throw new GateError('ERR_TLS_OPTIONS', 'onReload is told of reloads by signal; set reloadOnSignal: true beside it');
+		throw new GateError('ERR_TLS_OPTIONS', 'onReload is called after reloads by signal; set reloadOnSignal: true too');
 	}
 	const { http2 = false, reloadOnSignal = false, drainMs = DRAIN_MS, signal } = options;
 	const onReload = safeHook('onReload', options.onReload ?? warnOfFailure);
@@ -118,9 +118,9 @@ export function createMtlsServer(options: MtlsServerOptions, handler: RequestLis
 		ALPNProtocols: http2 ? listenerOptions.ALPNProtocols : ['http/1.1'],
 		handshakeTimeout: HANDSHAKE_MS,
 		headersTimeout: FIRST_REQUEST_MS,
-		// Node looks for requests that are overdue every 30 s unless it is told otherwise.
+		// Node's default checks for overdue requests every 30 s only.
 		connectionsCheckingInterval: 1000,
-		// Finds peers that have gone without a word.
+		// Finds peers that have vanished.
 		keepAlive: true,
 		keepAliveInitialDelay: 30_000,
 	};
@@ -170,15 +170,15 @@ function createHttp2Server(options: object, handler: RequestListener): Server {
 		allowHTTP1: true,
 		settings,
 		Http2ServerRequest: Http2Request,
-		// Node's own validation takes such a field away without a word: a handler would not see what another reader has seen.
+		// Node's own validation drops such a field in silence, and the handler would not see what another reader has seen.
 		strictFieldWhitespaceValidation: false,
 	};
-	// Node types its compatibility layer apart from what it is compatible with.
+	// Node's types do not say that the compatibility layer is compatible.
 	const server = createSecureServer(http2, refusingWhitespace(handler) as never) as unknown as Server;
 	return server.on('session', expectRequest);
 }
 
-/** As the proxy does: a field value that begins or ends with white space makes a request malformed (RFC 9113 section 8.2.1). */
+/** Refuses malformed requests, as the proxy does: a field value may not begin or end with white space (RFC 9113 section 8.2.1). */
 function refusingWhitespace(handler: RequestListener): RequestListener {
 	return (req, res) => {
 		if (req.httpVersionMajor === 2 && hasWhitespaceAround(req.rawHeaders))
@@ -200,7 +200,7 @@ function isWhitespace(code: number): boolean {
 	return code === 0x20 || code === 0x09;
 }
 
-/** `headersTimeout` is for HTTP/1.1 only. */
+/** Limits the time to the first request; `headersTimeout` covers HTTP/1.1 only. */
 function expectRequest(session: ServerHttp2Session): void {
 	const timer = setTimeout(() => session.destroy(), FIRST_REQUEST_MS).unref();
 	session.once('stream', () => clearTimeout(timer));
@@ -208,8 +208,8 @@ function expectRequest(session: ServerHttp2Session): void {
 }
 
 /**
- * Express gives each request the prototype of an HTTP/1.1 one. `http2-members.ts` keeps that from doing harm, for an application
- * within a function of its own cannot be told from other handlers; but what Express reads of the request, as its host, is wrong.
+ * Express gives each request the prototype of an HTTP/1.1 request, and then reads members such as its host wrongly. An application that
+ * is wrapped in a function cannot be detected here; `http2-members.ts` keeps that harmless.
  */
 function refuseExpress(handler: RequestListener & { request?: unknown }): void {
 	if (handler.request instanceof IncomingMessage) {
@@ -217,7 +217,7 @@ function refuseExpress(handler: RequestListener & { request?: unknown }): void {
 	}
 }
 
-/** A slip in the spelling must not mean the older version. */
+/** A misspelt version must not mean the older one. */
 function refuseOtherVersions(minVersion: string | undefined): void {
 	if (minVersion === undefined || minVersion === 'TLSv1.2' || minVersion === 'TLSv1.3') return;
 	throw new GateError('ERR_TLS_MIN_VERSION', "minVersion must be 'TLSv1.2' or 'TLSv1.3'");

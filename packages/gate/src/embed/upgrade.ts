@@ -11,21 +11,21 @@ import { checkHandler, FUNCTION, type Kinds, SCOPES } from './options.ts';
 import type { Refusal } from './refusal.ts';
 import { releaseAfterConnection } from './slot.ts';
 
-/** Takes over a connection, for example with `handleUpgrade` of the package `ws`. */
+/** Takes over a connection, for example by `handleUpgrade` of the package `ws`. */
 export type UpgradeHandler = (req: IncomingMessage, socket: Duplex, head: Buffer, claims: Claims) => unknown;
 
 export interface UpgradeOptions {
-	/** What the token must be good for here; see `Caller.scopes`. */
+	/** The scopes that the token must have here; see `Caller.scopes`. */
 	readonly scopes?: readonly string[];
-	/** Told of what the handler throws or rejects with; the socket is then closed. By default a warning of the process. */
+	/** Called with what the handler throws or rejects with; the socket is then closed. Default: a warning of the process. */
 	readonly onError?: FaultReport;
 }
 
 /**
- * Puts a gate in front of `upgrade` events, which go past every middleware: `server.on('upgrade', guardUpgrade(gate, handler))`.
- * Refuses the handshake (401 `unauthorized`, 429 `rate limited`) and closes the connection, or sets
- * `req.claims` and calls the handler. The token is looked at once: what comes over the connection later is not counted, and the
- * connection outlives the token's `exp` unless the handler ends it. Where its tenant has a `concurrency`, it counts as one request until it closes.
+ * Puts a gate in front of `upgrade` events, which bypass every middleware: `server.on('upgrade', guardUpgrade(gate, handler))`.
+ * Refuses the handshake (401 `unauthorized`, 429 `rate limited`) and closes the connection, or sets `req.claims` and calls the handler.
+ * The token is checked once: messages on the connection are not counted, and the connection outlives the token's `exp` unless the handler
+ * ends it. If its tenant has a `concurrency`, the connection counts as one request until it closes.
  */
 export function guardUpgrade(
 	gate: Gate,
@@ -39,7 +39,7 @@ export function guardUpgrade(
 	const report = faultReport(onError);
 	const ask = questionTo(gate);
 	return (req, socket, head) => {
-		// Node no longer listens for errors of this socket; a client that resets it would end the process.
+		// Node no longer handles errors of this socket: a reset by the client would end the process.
 		socket.on('error', () => socket.destroy());
 		const verdict = ask(req, authorizationIn(req.rawHeaders), { certificate: () => certificateIn(socket), scopes });
 		if (!verdict.ok) {
@@ -60,11 +60,11 @@ export function guardUpgrade(
 
 const KINDS: Kinds<UpgradeOptions> = { scopes: SCOPES, onError: FUNCTION };
 
-/** By hand: an upgrade has no response object. @internal */
+/** Writes the response by hand, because an upgrade has no response object. @internal */
 export function refuseUpgrade(socket: Duplex, { status, headers, body }: Refusal): void {
 	const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`);
 	socket.once('finish', () => socket.destroy());
-	// What the client has sent already is read: closed over it, the connection would be reset, and the answer lost.
+	// Reads what the client has already sent. Unread bytes would turn the close into a reset, and the response would be lost.
 	socket.resume();
 	socket.end(`HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\n${lines.join('')}connection: close\r\n\r\n${body}`);
 }

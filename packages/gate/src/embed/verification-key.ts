@@ -21,7 +21,7 @@ export function readVerificationKey(key: VerificationKey): KeyObject {
 }
 
 /**
- * The same for a key that may be for other algorithms than RS256.
+ * As `readVerificationKey`, for other algorithms than RS256 too.
  *
  * @param name of the option, for messages.
  * @param algorithms it must fit one of these.
@@ -43,7 +43,7 @@ export function readKey(name: string, key: VerificationKey, algorithms: readonly
 
 const WANTED = 'give PEM text, its bytes, DER (SPKI), a KeyObject, a CryptoKey or a JWK';
 
-/** A DER key begins with the tag of a sequence, which no PEM text and no JSON does. */
+/** DER begins with the tag of a sequence; PEM and JSON never do. */
 function readBytes(bytes: Uint8Array, algorithms: readonly Algorithm[]): KeyObject {
 	if (bytes[0] !== 0x30) return readPublicKey(Buffer.from(bytes).toString('utf8'), algorithms);
 	let key: KeyObject;
@@ -57,18 +57,18 @@ function readBytes(bytes: Uint8Array, algorithms: readonly Algorithm[]): KeyObje
 
 function readCryptoKey(key: webcrypto.CryptoKey, algorithms: readonly Algorithm[]): KeyObject {
 	const { name, hash } = key.algorithm as webcrypto.RsaHashedKeyAlgorithm;
-	// The key itself does not know its hash, nor the RSA padding that it is for.
+	// The `KeyObject` would not show the hash or the RSA padding of the CryptoKey.
 	if (!algorithms.some((algorithm) => isFor(key, algorithm))) {
 		const found = [name, hash?.name].join(' ').trim();
 		throw new Error(`is a CryptoKey for ${found}; ${needed(algorithms)}`);
 	}
 	if (key.type !== 'public') throw new Error(`holds a ${key.type} key; give the publicKey of the pair`);
-	// Node is about to refuse these (DEP0204), and a public key has nothing to hide.
+	// Node has deprecated these (DEP0204), and a public key has nothing to hide.
 	if (!key.extractable) throw new Error('is a CryptoKey that is not extractable; import it with extractable: true');
 	return checkPublicKey(KeyObject.from(key), algorithms);
 }
 
-/** What a JWK says about its purpose is believed (RFC 7517 section 4): a key for another one is a mix-up. */
+/** A JWK whose members name another purpose (RFC 7517 section 4) is refused: it is the wrong key. */
 function readJwk(jwk: webcrypto.JsonWebKey, algorithms: readonly Algorithm[]): KeyObject {
 	const { kty, use, alg, key_ops: operations } = jwk;
 	if ('keys' in jwk) throw new Error('is a JWK Set; give the one key of it that verifies, as keys[0]');

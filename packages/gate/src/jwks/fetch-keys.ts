@@ -1,7 +1,7 @@
 import { parseUniqueObject } from '../gates/json-members.ts';
 import { FETCH_LIMIT_MS } from '../identity/key-refresh.ts';
 import { type KeySetReading, readJwks } from '../identity/key-set.ts';
-import { connectionCause } from '../shared/causes.ts';
+import { connectionCause } from '../words/causes.ts';
 import type { RemoteIssuer } from './remote-issuer.ts';
 
 /** Of one answer. A set of 64 keys with certificates has a tenth of it. */

@@ -1,5 +1,5 @@
+import { suggest } from '../words/suggest.ts';
 import { LOG_TARGETS } from './log-targets.ts';
-import { suggest } from './suggest.ts';
 
 /**
  * Logging without I/O: what a record is, which records are wanted (`RUST_LOG`) and what a line looks

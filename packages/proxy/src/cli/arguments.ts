@@ -1,5 +1,5 @@
 import { parseArgs } from 'node:util';
-import { suggest } from '@mtls-edge-proxy/gate/shared/suggest.ts';
+import { suggest } from '@mtls-edge-proxy/gate/words/suggest.ts';
 import { quote } from '../config/wording.ts';
 import {
 	COMMON_SWITCHES,

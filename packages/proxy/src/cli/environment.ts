@@ -1,4 +1,4 @@
-import { suggest } from '@mtls-edge-proxy/gate/shared/suggest.ts';
+import { suggest } from '@mtls-edge-proxy/gate/words/suggest.ts';
 import type { Command, Environment } from './command.ts';
 
 /** A variable that seems to be for the proxy, and the remedy. */

@@ -1,4 +1,4 @@
-import { suggest } from '@mtls-edge-proxy/gate/shared/suggest.ts';
+import { suggest } from '@mtls-edge-proxy/gate/words/suggest.ts';
 import type { z } from 'zod';
 import { type ConfigProblem, problemAt } from './error.ts';
 import { formatKey, type TomlDocument, type TomlPath } from './toml.ts';

@@ -1,4 +1,4 @@
-import { suggest } from '@mtls-edge-proxy/gate/shared/suggest.ts';
+import { suggest } from '@mtls-edge-proxy/gate/words/suggest.ts';
 import { prefixConflicts } from '../gates/routes.ts';
 import { tablesOf } from './conflicts.ts';
 import { type ConfigProblem, problemAt } from './error.ts';

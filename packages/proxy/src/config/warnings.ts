@@ -1,6 +1,6 @@
 import { refreshDoubt } from '@mtls-edge-proxy/gate/identity/key-refresh.ts';
 import { isLoopback } from '@mtls-edge-proxy/gate/jwks/jwks-url.ts';
-import { suggest } from '@mtls-edge-proxy/gate/shared/suggest.ts';
+import { suggest } from '@mtls-edge-proxy/gate/words/suggest.ts';
 import { RouteTable } from '../gates/routes.ts';
 import { withoutSlash } from '../gates/strip-prefix.ts';
 import type { RequestLimitsSeed } from '../shared/limits.ts';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { connectionCause, SPEAKS_TLS, silenceCause } from '../../../../packages/gate/src/shared/causes.ts';
+import { connectionCause, SPEAKS_TLS, silenceCause } from '../../../../packages/gate/src/words/causes.ts';
 import { inWords, outcomeOf } from '../../../../packages/proxy/src/control/health/outcome.ts';
 
 const said = (cause: string, status?: number, path = '/health') =>

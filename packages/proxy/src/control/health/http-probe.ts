@@ -2,7 +2,7 @@ import * as http from 'node:http';
 import * as https from 'node:https';
 import { type ConnectionOptions, connect } from 'node:tls';
 import { grpcStatusIn } from '@mtls-edge-proxy/gate/gates/grpc.ts';
-import { connectionCause, SPEAKS_TLS, silenceCause } from '@mtls-edge-proxy/gate/shared/causes.ts';
+import { connectionCause, SPEAKS_TLS, silenceCause } from '@mtls-edge-proxy/gate/words/causes.ts';
 import type { HealthSettings, UpstreamAddress } from '../../config/config.ts';
 import { HEALTH_CHECK_PATH, healthProblem, healthRequest, MAX_ANSWER } from '../../gates/grpc-health.ts';
 import type { UpstreamProtocol } from '../../shared/messages.ts';

@@ -1,4 +1,4 @@
-import { SPEAKS_NO_TLS, SPEAKS_TLS, UNTRUSTED } from '@mtls-edge-proxy/gate/shared/causes.ts';
+import { SPEAKS_NO_TLS, SPEAKS_TLS, UNTRUSTED } from '@mtls-edge-proxy/gate/words/causes.ts';
 import type { HealthSettings } from '../../config/config.ts';
 import type { Verdict } from './health.ts';
 
@@ -67,7 +67,7 @@ const NAME = 'correct the host name, or add it to DNS';
 const NETWORK = 'see to routes and firewalls between here and there, and to its machine';
 const HERE = 'raise the limit of this machine or container (ulimit -n)';
 
-/** By the words of `shared/causes.ts`. */
+/** By the words of `words/causes.ts`. */
 const REMEDIES: Readonly<Record<string, string>> = {
 	'connection refused': 'start it, or correct the port: nothing listens there',
 	'connection reset': OWN_LOG,

@@ -1,6 +1,6 @@
-import { connectionCause } from '@mtls-edge-proxy/gate/shared/causes.ts';
 import type { Clock } from '@mtls-edge-proxy/gate/shared/clock.ts';
 import type { Logger } from '@mtls-edge-proxy/gate/shared/log.ts';
+import { connectionCause } from '@mtls-edge-proxy/gate/words/causes.ts';
 import type { ReadableSpan, SpanExporter } from '@opentelemetry/sdk-trace';
 import type { Timers } from '../timers.ts';
 

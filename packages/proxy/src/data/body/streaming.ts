@@ -1,6 +1,6 @@
 import type { Rejection } from '@mtls-edge-proxy/gate/gates/rejection.ts';
 import * as rejection from '@mtls-edge-proxy/gate/gates/rejection.ts';
-import { notOverCause, silenceCause } from '@mtls-edge-proxy/gate/shared/causes.ts';
+import { notOverCause, silenceCause } from '@mtls-edge-proxy/gate/words/causes.ts';
 import { admitLength, UNDECLARED } from '../../gates/body-limit.ts';
 import { ResponsePace } from '../../gates/response-pace.ts';
 import { announcedNames, type Trailers } from '../../gates/trailers.ts';

@@ -1,6 +1,6 @@
 import type { Rejection } from '@mtls-edge-proxy/gate/gates/rejection.ts';
 import * as rejection from '@mtls-edge-proxy/gate/gates/rejection.ts';
-import { silenceCause } from '@mtls-edge-proxy/gate/shared/causes.ts';
+import { silenceCause } from '@mtls-edge-proxy/gate/words/causes.ts';
 import { CIRCUIT_OPEN, type FailureReason, type Outcome } from '../../gates/breaker.ts';
 import type { RetryReason } from '../../memory/stats.ts';
 import type { Dispatched } from '../loop/dispatch-queue.ts';

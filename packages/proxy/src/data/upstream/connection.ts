@@ -1,6 +1,6 @@
 import type { Socket } from 'node:net';
-import { connectionCause } from '@mtls-edge-proxy/gate/shared/causes.ts';
-import { refusesOurCertificate } from '@mtls-edge-proxy/gate/shared/tls-causes.ts';
+import { connectionCause } from '@mtls-edge-proxy/gate/words/causes.ts';
+import { refusesOurCertificate } from '@mtls-edge-proxy/gate/words/tls-causes.ts';
 import { UNDECLARED } from '../../gates/body-limit.ts';
 import type { Trailers } from '../../gates/trailers.ts';
 import type { ResponseFields } from '../client/response-fields.ts';

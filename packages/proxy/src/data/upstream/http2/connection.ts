@@ -1,6 +1,6 @@
 import type { Socket } from 'node:net';
-import { connectionCause } from '@mtls-edge-proxy/gate/shared/causes.ts';
-import { refusesOurCertificate } from '@mtls-edge-proxy/gate/shared/tls-causes.ts';
+import { connectionCause } from '@mtls-edge-proxy/gate/words/causes.ts';
+import { refusesOurCertificate } from '@mtls-edge-proxy/gate/words/tls-causes.ts';
 import { type ClientEvents, ClientProtocol } from '../../../http2/client/client-protocol.ts';
 import { ConnectionError } from '../../../http2/errors.ts';
 import { CODE } from '../../../http2/frame-format.ts';

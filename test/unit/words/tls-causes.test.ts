@@ -1,7 +1,7 @@
 import { equal } from 'node:assert/strict';
 import { test } from 'node:test';
-import { connectionCause } from '../../../packages/gate/src/shared/causes.ts';
-import { refusesOurCertificate, tlsCause } from '../../../packages/gate/src/shared/tls-causes.ts';
+import { connectionCause } from '../../../packages/gate/src/words/causes.ts';
+import { refusesOurCertificate, tlsCause } from '../../../packages/gate/src/words/tls-causes.ts';
 
 const failed = (code: string) => Object.assign(new Error('quotes the certificate'), { code });
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { connectionCause, silenceCause } from '../../../packages/gate/src/shared/causes.ts';
+import { connectionCause, silenceCause } from '../../../packages/gate/src/words/causes.ts';
 
 test('failed connections have names that operators know', () => {
 	for (const [code, cause] of [

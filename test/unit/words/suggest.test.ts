@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { suggest } from '../../../packages/gate/src/shared/suggest.ts';
+import { suggest } from '../../../packages/gate/src/words/suggest.ts';
 
 const KEYS = ['issuer', 'audience', 'jwks_path', 'cooldown_secs', 'default_cooldown_secs'];
 
