@@ -31,7 +31,9 @@ describe('names in the pages', () => {
 				text.matchAll(/`((?:packages|test|tools|bench|deploy|docs)\/[\w./-]+)`/g),
 				([, file]) => file!,
 			);
-			const missing = files.filter((file) => !existsSync(join(ROOT, file)));
+			// A build makes these.
+			const isBuilt = (file: string) => /^packages\/\w+\/dist(?:-streaming)?$/.test(file);
+			const missing = files.filter((file) => !isBuilt(file) && !existsSync(join(ROOT, file)));
 			assert.deepEqual({ unknown, missing }, { unknown: [], missing: [] });
 		});
 	}

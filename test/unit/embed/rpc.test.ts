@@ -61,7 +61,7 @@ async function recipe(name: string, { code }: DocBlock): Promise<unknown> {
 	const embed = import.meta.resolve('../../../packages/gate/src/embed/gate.ts');
 	const file = join(temporaryFolder('recipe'), `${name}.ts`);
 	const resolved = code.replaceAll(/ from '([^']+)'/g, (_all, from: string) => {
-		return ` from '${from === 'mtls-edge-proxy/embed' ? embed : import.meta.resolve(from)}'`;
+		return ` from '${from === 'mtls-edge-gate' ? embed : import.meta.resolve(from)}'`;
 	});
 	writeFileSync(file, resolved);
 	return import(pathToFileURL(file).href);

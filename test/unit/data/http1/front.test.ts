@@ -234,7 +234,7 @@ describe('an HTTP/1.1 connection', () => {
 		plane.dispatches.add = () => {};
 		const stats = RouteStats.view(RouteStats.allocate(1), 0);
 		plane.routes = {
-			match: () => ({ stats, group: { only: { stats: plane.stats } } }),
+			match: () => ({ stats, upstream: { only: { stats: plane.stats } } }),
 		} as unknown as FakePlane['routes'];
 		const client = new Client(plane);
 		client.send(`GET / HTTP/1.1\r\nHost: localhost\r\n\r\n${'x'.repeat(70_000)}`);
