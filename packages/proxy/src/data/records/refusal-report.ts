@@ -11,7 +11,7 @@ import type { Endpoint } from '../upstream/endpoint.ts';
 /** What operators are told of requests that were refused or broken off: in counters by reason, and in the log. */
 
 /** As far as it is known. */
-interface Refused {
+export interface Refused {
 	readonly client: Pick<ClientRequest, 'connection' | 'target'>;
 	readonly route?: Route | undefined;
 	readonly endpoint?: Endpoint | undefined;

@@ -9,7 +9,7 @@ import { ResponseFields } from '../client/response-fields.ts';
 import { refusalResponse } from '../client/responses.ts';
 import { Timed } from '../loop/deadlines.ts';
 import type { DataPlane } from '../plane/plane.ts';
-import { reportBrokenOff, reportRefusal } from '../records/refusal-report.ts';
+import { type Refused, reportBrokenOff, reportRefusal } from '../records/refusal-report.ts';
 import { leaveTunnel, openTunnel } from '../tunnel/opening.ts';
 import type { Tunnel } from '../tunnel/tunnel.ts';
 import { admit, admitToRoute } from './admit.ts';
@@ -141,9 +141,9 @@ export class Exchange extends Timed implements ServedRequest, ExchangeEvents {
 	}
 
 	/** What operators may be told of it. */
-	get #known() {
+	get #known(): Refused {
 		const { client, route, endpoint, identity } = this.context;
-		return { client, route, upstream: endpoint, tenant: identity?.tenant };
+		return { client, route, endpoint, tenant: identity?.tenant };
 	}
 
 	// --- A tunnel. ---
