@@ -31,6 +31,9 @@ describe('proxy demo', () => {
 		assert.match(demo.text, /proxy::breaker: circuit is open .* group=svc-c /);
 		assert.match(demo.text, /ok {3}requests reach svc-c-2 again/);
 		assert.match(demo.text, /ok .* 101 svc-b heard tenant-c: hello\n/);
+		assert.match(demo.text, /ok .* \/demo\.Greeter\/SayHello tenant-c +0 OK: greeter heard tenant-c: hello\n/);
+		assert.match(demo.text, /ok .* \/demo\.Greeter\/SayHello \(no token\) +16 UNAUTHENTICATED: unauthorized\n/);
+		assert.match(demo.text, /proxy_grpc_responses_total\{.*code="0"\} 1\n/);
 		assert.match(demo.text, /ok {3}the WebSocket +ended with Close 1008\n/);
 		assert.match(demo.text, /Every outcome was the expected one\.\n$/);
 	});

@@ -10,6 +10,7 @@ import type { ExplainResult } from '../../packages/proxy/src/cli/explain/json.ts
 import { inspect, type StartFiles } from '../../packages/proxy/src/control/files/inspection.ts';
 import { connectTls, h1Raw, request } from '../fixtures/clients.ts';
 import { EXPLAIN_CASES, type ExplainCase, explainConfig, explained, ordinary } from '../fixtures/explain-cases.ts';
+import { type Http2Upstream, type StreamScript, startHttp2Upstream } from '../fixtures/h2-upstream.ts';
 import { temporaryFolder, testPki } from '../fixtures/pki.ts';
 import type { LogLine } from '../fixtures/program.ts';
 import { BODY_MODE, type ProxyProcess, startProxy } from '../fixtures/proxy.ts';
@@ -20,16 +21,27 @@ const { valid } = pki.clients;
 
 const open = new AsyncDisposableStack();
 let upstream: Upstream;
+let http2: Http2Upstream;
 let proxy: ProxyProcess;
 let files: StartFiles;
 before(async () => {
 	upstream = open.use(await startUpstream());
-	proxy = open.use(await startProxy({ configText: explainConfig(upstream.url), workers: 1 }));
+	http2 = await startHttp2Upstream({ settings: { enableConnectProtocol: true }, script: answer });
+	open.defer(() => http2.stop());
+	proxy = open.use(
+		await startProxy({ configText: explainConfig(upstream.url, `h2c://${http2.authority}`), workers: 1 }),
+	);
 	const { files: read, problems } = await inspect(proxy.configPath, new Date());
 	assert.deepEqual(problems, []);
 	files = read!;
 });
 after(() => open.disposeAsync());
+
+/** 200 for everything; a WebSocket ends at once. */
+const answer: StreamScript = (stream) => {
+	stream.respond({ ':status': 200 });
+	stream.end();
+};
 
 interface Real {
 	readonly status: number;
@@ -90,6 +102,8 @@ const withoutRandom = (head: string) =>
 		.replace(/^(traceparent: 00-)(?!a{32}).{32}-.{16}/m, '$1x-x')
 		.replace(/^(x-request-id: ).{32}$/m, '$1x');
 
+const textOf = (head: readonly string[]) => `${head.join('\r\n')}\r\n\r\n`;
+
 describe('what is explained is what happens', () => {
 	for (const one of EXPLAIN_CASES) {
 		test(`${one.protocol ?? 'h1'}: ${one.name}`, async () => {
@@ -109,7 +123,7 @@ describe('what is explained is what happens', () => {
 			if (one.reason === undefined) {
 				assert.equal(answer.status, 200, answer.text);
 				assert.equal(upstream.requests.length, count + 1);
-				assert.equal(withoutRandom(said.head!), withoutRandom(upstream.requests.at(-1)!.raw));
+				assert.equal(withoutRandom(textOf(said.head!)), withoutRandom(upstream.requests.at(-1)!.raw));
 				// Its line would be taken for that of the next request.
 				assert.equal(await loggedReason(lines), undefined);
 				return;
@@ -126,6 +140,34 @@ describe('what is explained is what happens', () => {
 			const type = one.isGrpc ? 'application/grpc' : 'text/plain; charset=utf-8';
 			const own = { 'content-type': type, 'content-length': fields['content-length'] };
 			assert.deepEqual(fields, { ...own, ...headers });
+		});
+	}
+
+	const call = { method: 'POST', headers: ['content-type: application/grpc', 'te: trailers', 'grpc-timeout: 90S'] };
+	const TO_HTTP2: readonly Partial<ExplainCase>[] = [
+		{ name: 'GET', path: '/h2/x?y', headers: ['X-A: 1', 'cookie: a=b', 'cookie: c=d', 'TE: trailers'] },
+		{ name: 'a POST with a body', method: 'POST', bodyBytes: 11 },
+		{ name: 'a gRPC call', ...call },
+		{ name: 'a gRPC call over HTTP/2', protocol: 'h2', ...call },
+		{ name: 'HTTP/2, a POST with a body', protocol: 'h2', method: 'POST', bodyBytes: 11 },
+		{
+			name: 'a WebSocket',
+			headers: [
+				...['Connection: Upgrade', 'Upgrade: websocket', 'Sec-WebSocket-Version: 13'],
+				...['Sec-WebSocket-Protocol: chat', 'Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ=='],
+			],
+		},
+	];
+	for (const one of TO_HTTP2) {
+		test(`to an HTTP/2 upstream, ${one.name}: the fields of its header block, in their order`, async () => {
+			const whole = { path: '/h2', reason: undefined, ...one } as ExplainCase;
+			const { head } = await explained(files, whole);
+			const { streams } = http2;
+			await real(whole);
+			assert.equal(http2.streams, streams + 1);
+			const raw = http2.lastHead;
+			const lines = raw.flatMap((name, i) => (i % 2 === 0 ? [`${name}: ${raw[i + 1]}`] : []));
+			assert.equal(withoutRandom(textOf(head!)), withoutRandom(textOf(lines)));
 		});
 	}
 

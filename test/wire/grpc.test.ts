@@ -6,6 +6,7 @@ import { deepEqual, equal, ok } from 'node:assert/strict';
 import { once } from 'node:events';
 import { after, before, describe, test } from 'node:test';
 import { status } from '@grpc/grpc-js';
+import type { StatusPage } from '../../packages/proxy/src/control/status/schema.ts';
 import { PROTOCOLS, request } from '../fixtures/clients.ts';
 import { GrpcClient, type GrpcServer, startGrpcServer } from '../fixtures/grpc-interop.ts';
 import { assertOwnAnswer } from '../fixtures/own-answer.ts';
@@ -134,6 +135,22 @@ describe('a gRPC call', () => {
 			);
 		});
 	}
+
+	test('its status is on the status page, with the upstream and what is spoken to it', async () => {
+		const fails = client.metadata({ 'x-fails-bin': Buffer.from('15 lost') });
+		equal((await client.unary('UnaryCall', Buffer.alloc(0), fails).outcome).code, 15);
+		const upstream = new URL(server.url).host;
+		await until(async () => {
+			const answer = await fetch(`http://127.0.0.1:${proxy.metricsPort}/status.json`);
+			const { grpc, upstreams } = (await answer.json()) as StatusPage;
+			const lost = grpc.find(({ code }) => code === 15);
+			const item = upstreams.items.find((one) => one.upstream === upstream)!;
+			if (lost === undefined) return false;
+			deepEqual([lost.status, lost.total, lost.last_ten_minutes], ['DATA_LOSS', 1, 1]);
+			deepEqual([lost.upstreams, item.protocol], [[upstream], 'h2']);
+			return true;
+		}, 'the status');
+	});
 
 	test('custom_metadata: initial and trailing metadata come back, binary as well', async () => {
 		const metadata = client.metadata({

@@ -102,6 +102,7 @@ export const EXAMPLES: Readonly<Record<string, string>> = {
 	'status.problem_401_share': '0.1',
 	'status.problem_429_share': '0.5',
 	'status.problem_5xx_share': '0.01',
+	'status.problem_grpc_share': '0.2',
 	'status.problem_handshake_share': '0',
 	'status.problem_least': '100',
 	'tenants.name': '"acme"',

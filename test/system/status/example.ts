@@ -5,12 +5,14 @@
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { CounterFacts } from '../../../packages/proxy/src/control/status/counts.ts';
+import { grpcStatuses } from '../../../packages/proxy/src/control/status/grpc.ts';
 import type { Sampled } from '../../../packages/proxy/src/control/status/history.ts';
 import type { Found, UpstreamStatus } from '../../../packages/proxy/src/control/status/schema.ts';
 import type { ShareBounds } from '../../../packages/proxy/src/control/status/shares.ts';
 import { keyOf } from '../../../packages/proxy/src/control/status/snapshot.ts';
 import { StatusPages } from '../../../packages/proxy/src/control/status/status-pages.ts';
 import type { Timers } from '../../../packages/proxy/src/control/timers.ts';
+import { GRPC_STATUS_NAMES } from '../../../packages/proxy/src/gates/grpc-status.ts';
 import { HISTOGRAM_BYTES, Histogram } from '../../../packages/proxy/src/memory/histogram.ts';
 
 /** A Tuesday. */
@@ -55,6 +57,8 @@ function upstream(name: string, routes: string[], requests: number, rest: Rest =
 		p99_seconds: null,
 		error_share: null,
 		connections: { active: Math.ceil(requests / 9_000_000), idle: Math.ceil(requests / 3_000_000) },
+		streams: null,
+		grpc: [],
 		...rest,
 	};
 }
@@ -83,6 +87,16 @@ function upstreamsOf({ well = false, others = 0, hostile = '' }: ExampleOptions)
 			? { state: 'closed', since: ago(86_000), reason: 'probe', cause: 'the probe succeeded', opened_total: 2 }
 			: { state: 'half-open', since: ago(12), reason: 'probe', cause: 'the cooldown is over', opened_total: 4 },
 	};
+	const calls = (code: number, total: number, lately: number) => {
+		return { code, status: GRPC_STATUS_NAMES[code]!, total, last_ten_minutes: lately };
+	};
+	const rpc: Rest = {
+		protocol: 'h2',
+		tls: 'verified',
+		connections: { active: 2, idle: 0 },
+		streams: 14,
+		grpc: [calls(0, 21_868_702, 131_004), calls(5, 1_204, 31), calls(14, 206, well ? 0 : 87), calls(4, 3, 0)],
+	};
 	const search = (address: string, rest: Rest = {}) =>
 		upstream(`${address}:9200`, ['/api/search'], 4_560_227, {
 			group: 'search',
@@ -92,7 +106,7 @@ function upstreamsOf({ well = false, others = 0, hostile = '' }: ExampleOptions)
 		});
 	const all = [
 		upstream('orders.internal:8080', ['/api/orders', '/api/carts'], 48_211_034),
-		upstream('accounts.internal:8080', ['/api/accounts'], 21_870_112, { protocol: 'h2', tls: 'verified' }),
+		upstream('accounts.internal:8080', ['/api/accounts'], 21_870_112, rpc),
 		search('10.4.0.17', trying),
 		search('10.4.0.21'),
 		upstream('reports.internal:8080', ['/api/reports'], 318_902, down),
@@ -214,8 +228,10 @@ export function exampleFound(options: ExampleOptions = {}): Found {
 			limit: 32_000,
 			refused: [],
 			ended: counts(['expired', undefined, 4, 0], ['revoked', undefined, 1, 0]),
+			websocket_ends: counts(['client', undefined, 4_102, 61], ['token_expired', undefined, 11, 2]),
 			http2_errors: counts(['reset-flood', undefined, 2, 0]),
 		},
+		grpc: grpcStatuses(upstreams),
 		certificates: [
 			certificate('server', `CN=edge.example.com${hostile}`, '3f', well ? 61 : 9.4),
 			certificate('server_chain', 'CN=Example Issuing CA 2, O=Example', '4e', 1102),
@@ -313,7 +329,10 @@ export function exampleFound(options: ExampleOptions = {}): Found {
 	};
 }
 
-const SHARE_BOUNDS: ShareBounds = { share: { '401': 0.2, '429': 0.2, '5xx': 0.05, handshakes: 0.2 }, least: 20 };
+const SHARE_BOUNDS: ShareBounds = {
+	share: { '401': 0.2, '429': 0.2, '5xx': 0.05, grpc: 0.05, handshakes: 0.2 },
+	least: 20,
+};
 /** What workers count a second, while the upstreams have their traffic. */
 const OWN_PER_SECOND = { done: 40, failed: 0.036, ownResponses: 0.09 };
 
@@ -349,6 +368,7 @@ export function examplePages(options: ExampleOptions = {}): StatusPages {
 			key: keyOf(one),
 			answers: () => answers.get(keyOf(one))!.all,
 			serverErrors: () => answers.get(keyOf(one))!.errors,
+			addGrpcTo: () => {},
 			addRoundTrips: (to, nowMs) => recorders[i]!.addLastSliceTo(to, nowMs),
 		}));
 	const counters = (): CounterFacts => {
@@ -367,6 +387,7 @@ export function examplePages(options: ExampleOptions = {}): StatusPages {
 				websockets: 12,
 				refused: new Map(),
 				ended: new Map(),
+				websocketEnds: new Map(),
 				http2Errors: new Map(),
 			},
 		};

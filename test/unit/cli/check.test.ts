@@ -8,6 +8,7 @@ import { COMMANDS } from '../../../packages/proxy/src/cli/commands.ts';
 import { type ConfigTables, renderConfig } from '../../../packages/proxy/src/cli/demo/config-file.ts';
 import { type TestPki, testPki } from '../../fixtures/pki.ts';
 import { Program } from '../../fixtures/program.ts';
+import { BODY_MODE } from '../../fixtures/proxy.ts';
 
 const MAIN = join(import.meta.dirname, '../../../packages/proxy/src/main.ts');
 const LISTENERS = { bind: { host: '0.0.0.0', port: 8443 }, metricsBind: { host: '127.0.0.1', port: 9090 } };
@@ -68,6 +69,8 @@ describe('the check', () => {
 		assert.match(output, /tls\.key_path \(pki\/open-key\.key\): can be read by every user of this machine; chmod 600/);
 	});
 
+	const STREAMING = BODY_MODE === 'streaming';
+
 	test('advises that gRPC streams need the other build, at routes that seem to lead to gRPC', async () => {
 		const routes = [
 			{ prefix: '/a', upstream: 'http://127.0.0.1:9' },
@@ -79,7 +82,41 @@ describe('the check', () => {
 			output.matchAll(/(routes\[\d\])\.upstream: .* streams need proxy-streaming/g),
 			([, route]) => route,
 		);
-		assert.deepEqual(advised, ['routes[1]', 'routes[2]']);
+		assert.deepEqual(advised, STREAMING ? [] : ['routes[1]', 'routes[2]']);
+	});
+
+	test('advises against keys of streams that this build does not have, and against gRPC without trailers', async () => {
+		const stream = { idle_timeout_secs: 120, end_streams_at_expiry: true };
+		const routes = [
+			{ prefix: '/a', upstream: 'http://127.0.0.1:9', ...stream, upstream_timeout_secs: 0 },
+			{ prefix: '/b', upstream: 'http://127.0.0.1:8', idle_timeout_secs: 60, websocket: true, trailers: false },
+			{ prefix: '/c', upstream: 'h2c://127.0.0.1:7', trailers: false, end_streams_at_expiry: false },
+		];
+		const { code, output } = await check(write('streams.toml', { routes }));
+		const keys = (words: string) =>
+			Array.from(output.matchAll(new RegExp(`^warning: \\S+ (\\S+): ${words}`, 'gm')), ([, key]) => key);
+		assert.equal(code, 0);
+		assert.deepEqual(
+			keys('means nothing in this build'),
+			STREAMING ? [] : Object.keys(stream).map((key) => `routes[0].${key}`),
+		);
+		assert.deepEqual(keys('is false, and a gRPC call'), ['routes[2].trailers']);
+	});
+
+	test('says nothing against keys of WebSockets and upstreams over HTTP/2 that are right', async () => {
+		const websocket = {
+			...{ websocket: true, websocket_messages_per_sec: 50, websocket_end_at_expiry: false },
+			...{ idle_timeout_secs: 120 },
+		};
+		const routes = [
+			{ prefix: '/a', upstream: 'http://127.0.0.1:9', ...websocket },
+			{ prefix: '/b', upstream: 'api', trailers: false },
+		];
+		// Over TLS HTTP/2 is as likely to carry anything else.
+		const upstreams = [{ name: 'api', addresses: ['127.0.0.1:8444'], protocol: 'h2', tls: { ca_path: pki.caPath } }];
+		const { code, output } = await check(write('protocols.toml', { routes, upstreams }));
+		assert.equal(code, 0);
+		assert.doesNotMatch(output, /routes\[|upstreams\[/);
 	});
 
 	test('fails for an expired server certificate, with which a start goes on, and warns of one without a name', async () => {

@@ -129,7 +129,8 @@ describe('the folder of the demo', () => {
 	it('is named in the command lines so that a shell reads it back', async () => {
 		const upstream = { authority: '127.0.0.1:1' } as SampleUpstream;
 		const proxy = { pid: 123, port: 8443, metricsPort: 9090 } as Stage['proxy'];
-		const lines = curlLines({ workspace, proxy, upstreams: { a: upstream, b: upstream, c: [upstream, upstream] } });
+		const upstreams = { a: upstream, b: upstream, c: [upstream, upstream], grpc: upstream } as const;
+		const lines = curlLines({ workspace, proxy, upstreams });
 		const script = `curl() { printf '%s\\n' "$@"; }\nkill() { :; }\n${lines}`;
 		const words = execFileSync('sh', ['-ec', script], { encoding: 'utf8' }).split('\n');
 		assert.ok(words.includes(join(dir, 'client.key')));

@@ -106,7 +106,7 @@ describe('a configuration that is right', () => {
 			status: {
 				tenants: false,
 				hosts: [],
-				shareBounds: { share: { '401': 0.2, '429': 0.2, '5xx': 0.05, handshakes: 0.2 }, least: 20 },
+				shareBounds: { share: { '401': 0.2, '429': 0.2, '5xx': 0.05, grpc: 0.05, handshakes: 0.2 }, least: 20 },
 			},
 		});
 	});
@@ -503,7 +503,7 @@ describe('a configuration that is wrong', () => {
 		assert.deepEqual(parse(`${MINIMAL}[status]\ntenants = true\nhosts = ["edge-1.example.com"]\n${shares}`).status, {
 			tenants: true,
 			hosts: ['edge-1.example.com'],
-			shareBounds: { share: { '401': 0, '429': 0.2, '5xx': 1, handshakes: 0.2 }, least: 1 },
+			shareBounds: { share: { '401': 0, '429': 0.2, '5xx': 1, grpc: 0.05, handshakes: 0.2 }, least: 1 },
 		});
 		assert.equal(
 			messageOf(`${MINIMAL}[status]\nproblem_5xx_share = 33\ntenants = "yes"\nhosts = ["http://edge"]`),

@@ -104,6 +104,7 @@ describe('the alerts', () => {
 	for (const subject of [
 		...['proxy_circuit_state', 'proxy_upstream_alive', 'proxy_certificate_expiry_timestamp_seconds'],
 		...['proxy_auth_failures_total', 'proxy_ratelimited_total', 'proxy_tls_handshake_refusals_total'],
+		...['proxy_grpc_responses_total', 'proxy_tunnel_ends_total'],
 		...['proxy_reload_timestamp_seconds', 'proxy_worker_event_loop_utilization_ratio', 'proxy_body_memory_bytes'],
 		...[
 			'proxy_connections_limit',

@@ -1,4 +1,4 @@
-import type { Config } from '../config/config.ts';
+import type { Config, RouteConfig } from '../config/config.ts';
 import { type ConfigProblem, problemAt } from '../config/error.ts';
 import type { Address } from './options.ts';
 
@@ -31,13 +31,23 @@ export function checkAdvice(
 				'write tenants = 2 under [breaker]',
 		);
 	}
-	for (const [i, { prefix, group }] of routes.entries()) {
+	for (const [i, route] of routes.entries()) {
+		const { prefix, group, trailers } = route;
 		// HTTP/2 without TLS has hardly another use; over TLS it is as likely to be plain HTTP.
 		const isGrpc = group.health?.grpcService !== undefined || (group.protocol === 'h2' && group.tls === undefined);
 		if (bodyMode === 'collected' && isGrpc) {
 			advise(
 				`routes[${i}].upstream`,
 				`${JSON.stringify(prefix)} seems to lead to gRPC: this build passes unary calls, and streams need proxy-streaming`,
+			);
+		}
+		if (isGrpc && !trailers) {
+			advise(`routes[${i}].trailers`, 'is false, and a gRPC call without trailers has no status; take it out');
+		}
+		for (const key of bodyMode === 'collected' ? keysOfStreams(route) : []) {
+			advise(
+				`routes[${i}].${key}`,
+				'means nothing in this build, which reads responses whole; streams need proxy-streaming',
 			);
 		}
 		for (const address of group.addresses) {
@@ -51,6 +61,13 @@ export function checkAdvice(
 		advise('tls.key_path', 'can be read by every user of this machine; chmod 600', tls.keyPath);
 	}
 	return advice;
+}
+
+/** Those that the route has. */
+function keysOfStreams({ requestLimits, webSocket }: RouteConfig): string[] {
+	const { idleTimeoutMs, endsAtExpiry } = requestLimits ?? {};
+	const isIdleOfStreams = idleTimeoutMs !== undefined && webSocket === undefined;
+	return [...(isIdleOfStreams ? ['idle_timeout_secs'] : []), ...(endsAtExpiry ? ['end_streams_at_expiry'] : [])];
 }
 
 function isSame(upstream: Address, listener: Address): boolean {

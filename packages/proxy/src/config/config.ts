@@ -181,7 +181,7 @@ export interface Config extends TakenOver {
 		readonly hosts: readonly string[];
 		/** From which shares of the last minute on refusals and failures are a problem. */
 		readonly shareBounds: {
-			readonly share: Readonly<Record<'401' | '429' | '5xx' | 'handshakes', number>>;
+			readonly share: Readonly<Record<'401' | '429' | '5xx' | 'grpc' | 'handshakes', number>>;
 			readonly least: number;
 		};
 	};

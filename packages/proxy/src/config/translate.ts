@@ -57,6 +57,7 @@ function toStatus({ tenants, hosts, ...bounds }: File['status']): Config['status
 		'401': bounds.problem401Share,
 		'429': bounds.problem429Share,
 		'5xx': bounds.problem5xxShare,
+		grpc: bounds.problemGrpcShare,
 		handshakes: bounds.problemHandshakeShare,
 	};
 	return { tenants, hosts, shareBounds: { share, least: bounds.problemLeast } };

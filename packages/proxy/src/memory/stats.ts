@@ -307,6 +307,12 @@ export class UpstreamStats {
 		this.cells[UPSTREAM_CELL.active] = 0;
 	}
 
+	/** Adds responses to gRPC calls, by status code. */
+	addGrpcTo(counts: Float64Array): void {
+		const first = UPSTREAM.rows.grpc;
+		for (let code = 0; code < counts.length; code++) counts[code]! += this.cells[first + code]!;
+	}
+
 	read() {
 		const { retries, retriesDenied, grpc } = UPSTREAM.read(this.cells);
 		return {

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
+import { describe, test } from 'node:test';
 import type { Logger } from '../../../../packages/gate/src/shared/log.ts';
 import { readCertificates } from '../../../../packages/gate/src/tls/certificates.ts';
 import { mintToken } from '../../../../packages/proxy/src/cli/demo/tokens.ts';
@@ -13,6 +13,7 @@ import { type ExplainCase, explainConfig, explained, ordinary } from '../../../f
 import { startIssuer } from '../../../fixtures/issuer.ts';
 import { jwkOf, jwks, keyFor, sign } from '../../../fixtures/issuer-keys.ts';
 import { AUDIENCE, ISSUER, temporaryFolder, testPki } from '../../../fixtures/pki.ts';
+import { BODY_MODE } from '../../../fixtures/proxy.ts';
 
 const pki = await testPki();
 const files = await filesOf('parts.toml', explainConfig('http://127.0.0.1:9'));
@@ -56,27 +57,109 @@ test('body length: the limit of the route, and where it is set', async () => {
 	);
 });
 
+const HANDSHAKE = [
+	...['Connection: Upgrade', 'Upgrade: websocket', 'Sec-WebSocket-Version: 13'],
+	'Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==',
+];
+
 test('a WebSocket asks an upstream that speaks HTTP/2 by CONNECT, without a key', async () => {
-	const routes = (url: string, prefix: string) =>
-		`[[routes]]\nprefix = "${prefix}"\nupstream = "${url}"\nwebsocket = true\n`;
-	const text = `${explainConfig('http://127.0.0.1:9')}${routes('h2c://127.0.0.1:8', '/h2')}${routes('http://127.0.0.1:7', '/h1')}`;
-	const both = await filesOf('websockets.toml', text);
-	const headers = [
-		...['Connection: Upgrade', 'Upgrade: websocket', 'Sec-WebSocket-Version: 13'],
-		'Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==',
-	];
-	const ask = (path: string) => explained(both, { name: '', reason: undefined, path, headers });
-	const [h2, h1] = [await ask('/h2'), await ask('/h1')];
-	assert.match(h2.upstream_head![0]!, /^CONNECT \/h2 /);
-	assert.match(h1.upstream_head![0]!, /^GET \/h1 /);
+	const [h2, h1] = [await ask({ path: '/h2', headers: HANDSHAKE }), await ask({ path: '/chat', headers: HANDSHAKE })];
+	assert.deepEqual(h2.upstream_head!.slice(0, 4), [
+		':protocol: websocket',
+		':scheme: http',
+		':method: CONNECT',
+		':path: /h2',
+	]);
+	assert.equal(h1.upstream_head![0], 'GET /chat HTTP/1.1');
 	const fieldsOf = ({ upstream_head }: ExplainResult) =>
 		upstream_head!
-			.map((line) => line.split(':', 1)[0])
+			.map((line) => line.split(': ', 1)[0])
 			.filter((name) => /^(upgrade|connection|sec-websocket-.*)$/.test(name!));
 	assert.deepEqual(fieldsOf(h2), ['sec-websocket-version']);
 	assert.deepEqual(fieldsOf(h1), ['sec-websocket-version', 'sec-websocket-key', 'connection', 'upgrade']);
 	assert.match(h2.notes.join(), /extended CONNECT with :protocol websocket/);
 	assert.doesNotMatch(h1.notes.join(), /extended CONNECT/);
+});
+
+test('the head of a request over HTTP/2 is that of its block: pseudo-header fields, lower case, te: trailers; no secret in it', async () => {
+	const headers = ['X-API-Key: k', 'X-Mine: 1', 'TE: deflate', 'content-type: application/grpc'];
+	const said = await ask({ path: '/h2/x?access_token=abc', method: 'POST', headers, bodyBytes: 7 });
+	assert.deepEqual(
+		said.upstream_head!.map((line) => line.replace(/^(client-cert|traceparent|x-request-id): .*/, '$1')),
+		[
+			':scheme: http',
+			':method: POST',
+			':path: /h2/x?access_token=[redacted]',
+			':authority: 127.0.0.1:2',
+			'traceparent',
+			'x-request-id',
+			'x-forwarded-for: 127.0.0.1',
+			'x-forwarded-proto: https',
+			'x-proxy-tenant: main:acme',
+			'client-cert',
+			'authorization: Bearer [redacted]',
+			'x-api-key: [redacted]',
+			'x-mine: 1',
+			'content-type: application/grpc',
+			'content-length: 7',
+			'te: trailers',
+		],
+	);
+	assert.match(gate(said, 'upstream')!.details.join(), /^h2c:\/\/127\.0\.0\.1:2; /);
+});
+
+describe('what a route says of streams', () => {
+	const route = (prefix: string, keys: string) =>
+		`[[routes]]\nprefix = "${prefix}"\nupstream = "h2c://127.0.0.1:3"\n${keys}\n`;
+	const stream = 'trailers = false\nidle_timeout_secs = "2m"\nend_streams_at_expiry = true';
+	const chat = 'websocket = true\nwebsocket_messages_per_sec = 50\nwebsocket_end_at_expiry = false';
+	const text = `${explainConfig('http://127.0.0.1:9')}${route('/stream', stream)}${route('/talk', chat)}`;
+	const details = async (path: string, name: string, headers: readonly string[] = []) => {
+		const own = await filesOf('streams.toml', text);
+		const said = await explained(own, { name: '', reason: undefined, path, headers });
+		return gate(said, name)!.details.map((line) =>
+			line.replace(/ \(\S+:(\d+)\):/, ' (line):').replace(/\d{4}-\S+Z/, 'TIME'),
+		);
+	};
+
+	test('is told of the upstream, with the place of each key; what this build cannot do is said', async () => {
+		const only = (what: string) =>
+			BODY_MODE === 'streaming'
+				? what
+				: 'nothing for a response of this build, which reads it whole; streams need proxy-streaming';
+		const lines = [
+			`idle_timeout_secs (line): ${only('the response ends after 120 s without a byte')}`,
+			`end_streams_at_expiry (line): ${only('the response ends when the token expires, TIME with its leeway')}`,
+		];
+		assert.deepEqual(
+			(await details('/stream', 'upstream')).slice(1).map((line) => line.replace(/^routes\[\d+\]\./, '')),
+			['trailers (line): no trailers pass', ...lines],
+		);
+		assert.deepEqual((await details('/talk', 'upstream')).length, 1);
+	});
+
+	test('a gRPC call on a route without trailers is told that it will have no status', async () => {
+		const own = await filesOf('streams.toml', text);
+		const headers = ['content-type: application/grpc'];
+		const said = await explained(own, { name: '', reason: undefined, path: '/stream', method: 'POST', headers });
+		assert.match(
+			gate(said, 'upstream')!.details.join(),
+			/no trailers pass, and a gRPC call without them has no status/,
+		);
+	});
+
+	test('is told of a WebSocket: when it ends, by a key or the default, and how much it may send', async () => {
+		const own = (lines: string[]) => lines.slice(1).map((line) => line.replace(/^routes\[\d+\]\./, ''));
+		assert.deepEqual(own(await details('/talk', 'protocol change', HANDSHAKE)), [
+			'idle_timeout_secs (the default): it ends after 300 s without a byte',
+			'websocket_end_at_expiry (line): it may outlive its token',
+			'websocket_messages_per_sec (line): 50 messages of the client in a second; more are read later',
+		]);
+		assert.deepEqual(own(await details('/chat', 'protocol change', HANDSHAKE)), [
+			'idle_timeout_secs (the default): it ends after 300 s without a byte',
+			'websocket_end_at_expiry (the default): it ends when the token expires, TIME with its leeway',
+		]);
+	});
 });
 
 test('prints each claim with its value and the expected one, also behind the first refused claim', async () => {
@@ -278,12 +361,12 @@ test('text is at most 80 columns wide', async () => {
 
 test('secrets are taken out by the name of their field or parameter, and by their looks', () => {
 	const jwt = `ey${'J'}hbGciOiJub25lIn0.e30.abc-_`;
-	assert.equal(
-		redactHead(
-			`GET /x?sig=1&a=2&access%5Ftoken=3#t HTTP/1.1\r\nAuthorization: bearer abc\r\nX-Api-Key: k\r\nx: 1 ${jwt}\r\n\r\n`,
-		),
-		'GET /x?sig=[redacted]&a=2&access%5Ftoken=[redacted]#t HTTP/1.1\r\nAuthorization: bearer [redacted]\r\nX-Api-Key: [redacted]\r\nx: 1 [redacted]\r\n\r\n',
-	);
+	const fields = ['Authorization: bearer abc', 'X-Api-Key: k', `x: 1 ${jwt}`];
+	const clean = ['Authorization: bearer [redacted]', 'X-Api-Key: [redacted]', 'x: 1 [redacted]'];
+	const [target, shown] = ['/x?sig=1&a=2&access%5Ftoken=3#t', '/x?sig=[redacted]&a=2&access%5Ftoken=[redacted]#t'];
+	assert.deepEqual(redactHead([`GET ${target} HTTP/1.1`, ...fields]), [`GET ${shown} HTTP/1.1`, ...clean]);
+	const pseudo = [':scheme: https', ':method: GET', ':authority: a'];
+	assert.deepEqual(redactHead([...pseudo, `:path: ${target}`, ...fields]), [...pseudo, `:path: ${shown}`, ...clean]);
 	assert.equal(redactTarget(`/x/${jwt}?%zz=1&author=me`), '/x/[redacted]?%zz=1&author=[redacted]');
 	assert.equal(redactText('the secret1 is secret1', ['secret1', 'is']), 'the [redacted] is [redacted]');
 });

@@ -1,12 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import {
-	History,
-	MAX_CHARTED,
-	POINT_MS,
-	POINTS,
-	type Sampled,
-} from '../../../../packages/proxy/src/control/status/history.ts';
+import { History, MAX_CHARTED, type Sampled } from '../../../../packages/proxy/src/control/status/history.ts';
+import { POINT_MS, POINTS } from '../../../../packages/proxy/src/control/status/points.ts';
 import { HISTOGRAM_BYTES, Histogram } from '../../../../packages/proxy/src/memory/histogram.ts';
 
 /** A history of made-up upstreams, and the hands that move their counters. */
@@ -15,6 +10,7 @@ function historyOf(...keys: string[]) {
 	const durations = new Map(keys.map((key) => [key, new Histogram(new SharedArrayBuffer(HISTOGRAM_BYTES))]));
 	const counters = new Map<string, number>();
 	const errors = new Map<string, number>();
+	const calls = new Map<string, Record<number, number>>();
 	const own = { answers: 0, '401': 0, '429': 0, '5xx': 0, attempts: 0, handshakes: 0 };
 	const sampledAt: { key: string; ms: number }[] = [];
 	const upstreams = (): Sampled[] =>
@@ -22,6 +18,9 @@ function historyOf(...keys: string[]) {
 			key,
 			answers: () => answers.get(key)!,
 			serverErrors: () => errors.get(key) ?? 0,
+			addGrpcTo: (to) => {
+				for (const [code, count] of Object.entries(calls.get(key) ?? {})) to[Number(code)]! += count;
+			},
 			addRoundTrips: (to, ms) => {
 				sampledAt.push({ key, ms });
 				return durations.get(key)?.addLastSliceTo(to, ms) ?? false;
@@ -37,8 +36,10 @@ function historyOf(...keys: string[]) {
 			history.tick(now);
 		}
 	};
-	return { history, answers, errors, durations, counters, own, sampledAt, pass, now: () => now };
+	return { history, answers, errors, calls, durations, counters, own, sampledAt, pass, now: () => now };
 }
+
+const bounds = { share: { '401': 0, '429': 0, '5xx': 0.05, grpc: 0.05, handshakes: 0 }, least: 20 };
 
 describe('the last minute', () => {
 	test('adds answers of upstreams to those of the proxy itself', () => {
@@ -49,12 +50,60 @@ describe('the last minute', () => {
 			own.answers += 5;
 			own['5xx'] += 1;
 		});
-		const bounds = { share: { '401': 0, '429': 0, '5xx': 0.05, handshakes: 0 }, least: 20 };
 		const { count, total, over_since: since } = history.shares(bounds, String).find(({ kind }) => kind === '5xx')!;
 		assert.ok(
 			Math.abs(count / total - 0.2) < 0.01 && total >= 1_000 && Number(since) <= 12_000,
 			`${count} ${total} ${since}`,
 		);
+	});
+
+	test('has the gRPC calls that failed, among those that have ended with a status', () => {
+		const { history, calls, pass } = historyOf('a:1', 'b:2');
+		let seconds = 0;
+		pass(61, () => {
+			seconds++;
+			// OK, NOT_FOUND and UNAVAILABLE.
+			calls.set('a:1', { 0: 6 * seconds, 5: 3 * seconds, 14: seconds });
+		});
+		const { count, total } = history.shares(bounds, String).find(({ kind }) => kind === 'grpc')!;
+		assert.ok(total >= 500 && Math.abs(count / total - 0.1) < 0.01, `${count} ${total}`);
+	});
+});
+
+describe('gRPC calls of the last ten minutes', () => {
+	test('are counted by upstream and status, and forgotten after that', () => {
+		const { history, calls, pass } = historyOf('a:1', 'b:2');
+		calls.set('a:1', { 0: 5, 14: 2 });
+		assert.equal(history.grpcRise('a:1', 14, 2), 2, 'before the first point');
+		pass(15);
+		calls.set('a:1', { 0: 9, 14: 2 });
+		assert.deepEqual([history.grpcRise('a:1', 0, 9), history.grpcRise('a:1', 14, 2)], [9, 2], 'within a point');
+		pass(560);
+		assert.deepEqual([history.grpcRise('a:1', 0, 9), history.grpcRise('a:1', 14, 2)], [9, 2]);
+		pass(45);
+		assert.deepEqual([history.grpcRise('a:1', 0, 9), history.grpcRise('a:1', 14, 2)], [0, 0]);
+		assert.equal(history.grpcRise('b:2', 0, 0), 0);
+	});
+
+	test('do not have those of before the table that has brought the upstream in, and begin anew when it comes back', () => {
+		const { history, answers, calls, pass } = historyOf('a:1');
+		pass(11);
+		calls.set('b:2', { 14: 100 });
+		answers.set('b:2', 0);
+		pass(20);
+		assert.equal(history.grpcRise('b:2', 14, 100), 0);
+		calls.set('b:2', { 14: 3 });
+		pass(20);
+		assert.equal(history.grpcRise('b:2', 14, 3), 3);
+	});
+
+	test('cost memory only where there are any', () => {
+		const { history, calls, pass } = historyOf('a:1', 'b:2');
+		pass(11);
+		const before = history.bytes;
+		calls.set('a:1', { 0: 1 });
+		pass(10);
+		assert.equal(history.bytes - before, 17 * 8 + POINTS * 4);
 	});
 });
 

@@ -7,8 +7,8 @@ import {
 	type ShareKind,
 } from '../../../../packages/proxy/src/control/status/shares.ts';
 
-const BOUNDS = { share: { '401': 0.2, '429': 0.2, '5xx': 0.05, handshakes: 0.2 }, least: 20 };
-const NONE: ShareCounts = { answers: 0, '401': 0, '429': 0, '5xx': 0, attempts: 0, handshakes: 0 };
+const BOUNDS = { share: { '401': 0.2, '429': 0.2, '5xx': 0.05, grpc: 0.05, handshakes: 0.2 }, least: 20 };
+const NONE: ShareCounts = { answers: 0, '401': 0, '429': 0, '5xx': 0, calls: 0, grpc: 0, attempts: 0, handshakes: 0 };
 
 /** Points of ten seconds each. */
 function after(...points: readonly Partial<ShareCounts>[]) {
@@ -32,6 +32,8 @@ describe('the share of failures', () => {
 			});
 			assert.equal(of(bound - 1).over_since, null);
 		}
+		assert.equal(after({ answers: 1_000, calls: 100, grpc: 5 })('grpc').over_since, '10000');
+		assert.equal(after({ answers: 1, calls: 100, grpc: 4 })('grpc').over_since, null);
 		assert.equal(after({ attempts: 25, handshakes: 5 })('handshakes').over_since, '10000');
 		assert.equal(after({ attempts: 26, handshakes: 5 })('handshakes').over_since, null);
 	});

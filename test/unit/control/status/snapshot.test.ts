@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs';
 import { describe, test } from 'node:test';
 import { assetsOf, readAssets } from '../../../../packages/proxy/src/control/status/assets.ts';
 import { refusalsOf } from '../../../../packages/proxy/src/control/status/counts.ts';
+import { grpcStatuses } from '../../../../packages/proxy/src/control/status/grpc.ts';
 import { renderBody, renderPage } from '../../../../packages/proxy/src/control/status/page.ts';
 import { judge } from '../../../../packages/proxy/src/control/status/problems.ts';
 import type {
@@ -14,6 +15,7 @@ import type {
 } from '../../../../packages/proxy/src/control/status/schema.ts';
 import { pageOfSnapshot } from '../../../../packages/proxy/src/control/status/snapshot.ts';
 import { parseView, type View } from '../../../../packages/proxy/src/control/status/view.ts';
+import { GRPC_STATUS_NAMES } from '../../../../packages/proxy/src/gates/grpc-status.ts';
 import { inOneGo } from '../../../fixtures/in-one-go.ts';
 import { type ExampleOptions, exampleFound } from '../../../system/status/example.ts';
 
@@ -188,6 +190,7 @@ describe('a problem', () => {
 			share('401', 556, 556),
 			share('429', 30, 100),
 			share('5xx', 33, 100),
+			share('grpc', 7, 40),
 			share('handshakes', 5, 20),
 			share('401', 556, 556, null),
 		];
@@ -197,6 +200,7 @@ describe('a problem', () => {
 			[
 				'error 556 of 556 answers of the last minute are 401 (100 %) #refusals',
 				'error 33 of 100 answers of the last minute are 500 or above (33 %) #upstreams',
+				'error 7 of 40 gRPC calls of the last minute failed (17 %) #grpc',
 				'warning 30 of 100 answers of the last minute are 429 (30 %) #refusals',
 				'warning 5 of 20 TLS handshakes of the last minute failed (25 %) #handshakes',
 			],
@@ -281,12 +285,64 @@ describe('refusals', () => {
 	});
 });
 
+describe('statuses of gRPC', () => {
+	const of = (upstream: string, ...counts: readonly (readonly [code: number, total: number, lately: number])[]) => ({
+		...UPSTREAM,
+		upstream,
+		grpc: counts.map(([code, total, lately]) => {
+			return { code, status: GRPC_STATUS_NAMES[code]!, total, last_ten_minutes: lately };
+		}),
+	});
+	const upstreams = [
+		of('a:1', [0, 500, 50], [5, 9, 9], [14, 70, 0]),
+		of('b:2', [0, 900, 90], [14, 4, 2]),
+		of('c:3', [14, 1, 1], [13, 1, 1]),
+		of('d:4', [14, 80, 0]),
+	];
+
+	test('are added up over upstreams: failures first, OK last, each with those that had it of late', () => {
+		assert.deepEqual(grpcStatuses(upstreams), [
+			{
+				...{ code: 14, status: 'UNAVAILABLE', total: 155, last_ten_minutes: 3 },
+				...{ upstreams: ['b:2', 'c:3', 'd:4'], upstreams_total: 4 },
+			},
+			{ code: 13, status: 'INTERNAL', total: 1, last_ten_minutes: 1, upstreams: ['c:3'], upstreams_total: 1 },
+			{ code: 5, status: 'NOT_FOUND', total: 9, last_ten_minutes: 9, upstreams: ['a:1'], upstreams_total: 1 },
+			{ code: 0, status: 'OK', total: 1400, last_ten_minutes: 140, upstreams: ['b:2', 'a:1'], upstreams_total: 2 },
+		]);
+	});
+
+	test('are a panel and words at the upstream once there was a call; what failed of late has a sign', () => {
+		const found = { ...WELL, upstreams, grpc: grpcStatuses(upstreams) };
+		const body = bodyOf(found);
+		const panel = /<section id="grpc"[\s\S]*?<\/section>/.exec(body)?.[0] ?? '';
+		const signs = [...panel.matchAll(/badge (\w+)"><span aria-hidden="true">.<\/span> (.+?)<\/span>/g)];
+		assert.deepEqual(
+			signs.map(([, state, status]) => [state, status]),
+			[
+				['bad', '14 UNAVAILABLE'],
+				['bad', '13 INTERNAL'],
+				['doubtful', '5 NOT_<wbr>FOUND'],
+			],
+		);
+		assert.match(panel, /<th scope="row">0 OK <small>b:<wbr>2,<wbr> a:<wbr>1<\/small><\/th>/);
+		assert.match(body, /gRPC in the last ten minutes: 14 UNAVAILABLE 1×, 13 INTERNAL 1×</);
+		assert.doesNotMatch(bodyOf({ ...WELL, upstreams: [UPSTREAM], grpc: [] }), /gRPC/);
+		// What happened long ago is in the table only.
+		const past = [of('d:4', [14, 80, 0])];
+		const later = bodyOf({ ...WELL, upstreams: past, grpc: grpcStatuses(past) });
+		assert.match(later, /<th scope="row">14 UNAVAILABLE <small>/);
+		assert.doesNotMatch(later, /gRPC in the last/);
+	});
+});
+
 describe('a snapshot', () => {
 	test('has the members that docs/reference/status.md promises, and no others', () => {
 		const figures = { count: 0, total: 0 };
 		const shares = [{ kind: '401', ...figures, last_ten_minutes: figures, bound: 0.2, over_since: null }] as const;
 		const found = exampleFound({ tenants: true });
-		const page = pageOf(judge({ ...found, shares }), parseView('rows=1'));
+		// The upstream that speaks gRPC: of a list that is empty nothing is known.
+		const page = pageOf(judge({ ...found, shares }), parseView('rows=1&filter=accounts'));
 		const docs = readFileSync(new URL('../../../../docs/reference/status.md', import.meta.url), 'utf8');
 		const promised = [...docs.matchAll(/^\| `([a-z_\d.]+)` \|/gm)].map(([, member]) => member);
 		assert.deepEqual(membersOf(page), promised.sort());
@@ -345,9 +401,13 @@ describe('the page', () => {
 	test('says what is spoken to an upstream, and how many WebSockets are open', () => {
 		const body = bodyOf(WELL);
 		assert.match(body, /accounts[\s\S]{0,60}<small>HTTP\/2, TLS<\/small>/);
-		assert.match(body, /<dt>WebSockets<\/dt><dd>12</);
-		const connections = { ...WELL.connections, websockets: 0 };
-		assert.doesNotMatch(bodyOf({ ...WELL, connections, upstreams: [UPSTREAM] }), /HTTP\/2, TLS|WebSockets/);
+		assert.match(body, /orders[\s\S]{0,60}<small>HTTP\/1\.1<\/small>/);
+		assert.match(body, /2<small> \+ 0 idle, 14 in flight<\/small>/);
+		assert.match(body, /<dt>WebSockets open<\/dt><dd>12</);
+		assert.match(body, />WebSocket ended: token_expired</);
+		assert.doesNotMatch(body, />WebSocket ended: client</, 'an end as it should be');
+		const connections = { ...WELL.connections, websockets: 0, websocket_ends: [] };
+		assert.doesNotMatch(bodyOf({ ...WELL, connections, upstreams: [UPSTREAM] }), /HTTP\/2, TLS|WebSocket/);
 	});
 
 	test('says of an upstream in one line how it is, and opens to why', () => {
@@ -376,7 +436,7 @@ describe('the page', () => {
 	test('has one heading and a table with a caption in each panel', () => {
 		const main = bodyOf(exampleFound({ tenants: true }));
 		const sections = main.split('<section ').slice(1);
-		assert.equal(sections.length, 14);
+		assert.equal(sections.length, 15);
 		for (const section of sections) assert.equal(section.split('<h2').length, 2, section.slice(0, 60));
 		assert.equal(main.split('<table').length, main.split('<caption').length);
 		assert.doesNotMatch(main, /<th(?![^>]*scope=)[\s>]/);

@@ -1,6 +1,7 @@
 /** The stage of the show, and what an act does on it: send a request, compare the outcome, report it. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type Answer, type Call, call, type Identity, type Protocol } from './client.ts';
+import type { GrpcUpstream } from './grpc.ts';
 import type { ProxyChild } from './proxy-child.ts';
 import type { SampleUpstream } from './sample-upstream.ts';
 import type { Screen } from './screen.ts';
@@ -11,6 +12,7 @@ export interface SampleUpstreams {
 	readonly b: SampleUpstream;
 	/** Two addresses of one upstream. */
 	readonly c: readonly [SampleUpstream, SampleUpstream];
+	readonly grpc: GrpcUpstream;
 }
 
 export interface Stage {

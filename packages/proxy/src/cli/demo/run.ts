@@ -5,6 +5,7 @@
 import { once } from 'node:events';
 import type { SampleUpstreams, Stage } from './act.ts';
 import { curlLines } from './curl-lines.ts';
+import { startGrpcUpstream } from './grpc.ts';
 import { type ProxyChild, startProxyChild } from './proxy-child.ts';
 import { startSampleUpstream } from './sample-upstream.ts';
 import { createScreen, type Output, type Screen } from './screen.ts';
@@ -43,7 +44,8 @@ export async function runDemo(options: DemoOptions): Promise<number> {
 	// SIGHUP, too: the proxy is in another process group and would outlive its terminal.
 	for (const signal of SIGNALS) process.on(signal, onSignal);
 	const [a, b, c1, c2] = await Promise.all(SAMPLES.map(startSampleUpstream));
-	const upstreams = { a, b, c: [c1, c2] } as SampleUpstreams;
+	const grpc = await startGrpcUpstream(GRPC_SAMPLE);
+	const upstreams = { a, b, c: [c1, c2], grpc } as SampleUpstreams;
 	const failures: string[] = [];
 	try {
 		const stage = await setStage(options, screen, upstreams, end.signal);
@@ -57,12 +59,13 @@ export async function runDemo(options: DemoOptions): Promise<number> {
 		failures.push((error as Error).message);
 	} finally {
 		for (const signal of SIGNALS) process.off(signal, onSignal);
-		await Promise.all([a, b, c1, c2].map((upstream) => upstream?.close()));
+		await Promise.all([a, b, c1, c2, grpc].map((upstream) => upstream?.close()));
 	}
 	return conclude(screen, failures);
 }
 
 const SAMPLES = ['svc-a', 'svc-b', 'svc-c-1', 'svc-c-2'] as const;
+const GRPC_SAMPLE = 'greeter';
 const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 const INTERRUPTED = 'interrupted';
 

@@ -8,15 +8,17 @@ import { Act, type SampleUpstreams, type Stage } from './act.ts';
 import { twoAddresses } from './addresses-act.ts';
 import type { Protocol } from './client.ts';
 import type { ConfigTables, RouteEntry } from './config-file.ts';
+import { grpcCalls } from './grpc-act.ts';
 import { boundToken, revocation, rotation } from './identity-acts.ts';
 import { TENANT_RPS, type Tenant } from './workspace.ts';
 
 /** The routes at the start. */
-export function initialRoutes({ a, b }: SampleUpstreams): RouteEntry[] {
+export function initialRoutes({ a, b, grpc }: SampleUpstreams): RouteEntry[] {
 	return [
 		{ prefix: '/svc-a', upstream: `http://${a.authority}` },
 		{ prefix: '/svc-b', upstream: `http://${b.authority}`, websocket: true },
 		{ prefix: '/svc-c', upstream: 'svc-c' },
+		{ prefix: '/demo.Greeter', upstream: `h2c://${grpc.authority}`, health_grpc: true },
 	];
 }
 
@@ -32,6 +34,7 @@ export async function playShow(stage: Stage): Promise<string[]> {
 		for (const play of [
 			ordinaryRequests,
 			refusals,
+			grpcCalls,
 			tenantLimit,
 			outage,
 			twoAddresses,
@@ -129,7 +132,7 @@ async function metrics(act: Act): Promise<void> {
 	);
 	act.report(status === 200, 'GET /metrics', `${status}, ${body.split('\n').length} lines, among them`);
 	const shown =
-		/^proxy_(?:requests_total|auth_failures_total|ratelimited_total|tls_handshake_failures_total|circuit_state)\b.*$/gm;
+		/^proxy_(?:requests_total|grpc_responses_total|auth_failures_total|ratelimited_total|tls_handshake_failures_total|circuit_state)\b.*$/gm;
 	for (const [line] of body.matchAll(shown)) screen.text(`       ${line}`);
 }
 

@@ -7,23 +7,19 @@ import { Quotas } from '@mtls-edge-proxy/gate/identity/quotas.ts';
 import { NOTHING_REVOKED, RevokedTokens } from '@mtls-edge-proxy/gate/identity/revocations.ts';
 import { Trust } from '@mtls-edge-proxy/gate/identity/trust.ts';
 import { Authenticator } from '@mtls-edge-proxy/gate/shared/authenticator.ts';
-import { bodyMode, framingLine, judgesLengthFirst } from '#body';
+import { bodyMode, judgesLengthFirst } from '#body';
 import type { Config, RouteConfig } from '../../config/config.ts';
 import { upstreamKey } from '../../config/upstream.ts';
 import { quote } from '../../config/wording.ts';
 import type { StartFiles } from '../../control/files/inspection.ts';
-import { versionAndHost } from '../../data/client/outgoing-head.ts';
 import { admitLength, UNDECLARED } from '../../gates/body-limit.ts';
 import { type Correlation, correlate, type Identified } from '../../gates/correlation.ts';
-import { Forwarding } from '../../gates/forwarding.ts';
-import { grpcTimeoutOf, refuseMalformedTimeout } from '../../gates/grpc-timeout.ts';
+import { refuseMalformedTimeout } from '../../gates/grpc-timeout.ts';
 import type { Identifiers } from '../../gates/headers.ts';
 import { doubtIn } from '../../gates/path.ts';
 import { createTracing } from '../../gates/trace-context.ts';
 import { admitTarget, refuseProtocolChange } from '../../gates/upgrade.ts';
-import { admitHandshake, upgradeLines } from '../../gates/web-socket.ts';
-import { CertificateHeaders } from '../../identity/certificate-headers.ts';
-import { loadNameReader } from '../../identity/certificate-names.ts';
+import { admitHandshake } from '../../gates/web-socket.ts';
 import { type Client, judgeClient } from './caller.ts';
 import { fetchKeysFor } from './issuer-keys.ts';
 import { placeOf } from './places.ts';
@@ -31,7 +27,9 @@ import { answered, type Explanation, outcomeOf, Reports } from './report.ts';
 import { type ReadRequest, type RequestSpec, readRequest } from './request.ts';
 import { judgeCaller, judgeForwarding, judgeRoute, judgeUpstream, type RunningProxy, routeOf } from './route-gates.ts';
 import { readingInWords } from './routing.ts';
+import { responseWords, type StreamContext, webSocketWords } from './stream-words.ts';
 import { readToken } from './token.ts';
+import { notesOnHead, upstreamHead } from './upstream-head.ts';
 
 /**
  * What a proxy with these files would make of a request, gate by gate. Each verdict is that of the gate itself, on the values that
@@ -52,8 +50,6 @@ export interface ExplainSettings extends RunningProxy {
 
 /** Stands for what each request has anew. */
 const RANDOM_DIGIT = 'x';
-/** Stands for the bytes of a body that only its end tells. */
-const SOME_LENGTH = '[bytes]';
 
 export async function explain(
 	files: Pick<StartFiles, 'config' | 'tls' | 'identity' | 'remotes'>,
@@ -84,7 +80,9 @@ export async function explain(
 	const target = admitTarget(request.method, request.target, isExtended);
 	reports.judged('path', target instanceof Rejection ? target : undefined, ...pathWords(request.target));
 	const route = routeOf(target, config);
-	judgeProtocol(request, route, isExtended, reports);
+	const isGrpc = isCall(request.method, request.head);
+	const streams = { config, isGrpc, bodyMode, token };
+	judgeProtocol(request, route, isExtended, streams, reports);
 	judgeGrpcTimeout(request, reports);
 	// The limits of a body are its route's, also where its length is judged first.
 	if (judgesLengthFirst) judgeLength(request, spec, config, route, reports);
@@ -94,28 +92,28 @@ export async function explain(
 	if (route?.rate !== undefined)
 		reports.notAsked('route rate', `${route.rate.rps} requests/s, burst ${route.rate.burst}, for each tenant`);
 	if (!judgesLengthFirst) judgeLength(request, spec, config, route, reports);
-	if (route !== undefined) judgeUpstream(route, settings, reports);
+	const isWebSocket = request.head?.webSocket !== undefined;
+	if (route !== undefined) judgeUpstream(route, settings, isWebSocket ? [] : responseWords(route, streams), reports);
 
 	const { outcome, endsAt } = outcomeOf(reports.list);
 	const passes = outcome === 'passes' && identity !== undefined && route !== undefined;
-	const upstreamHead = passes
-		? await headFor(route, identity, { ...request, target: forwardedTarget! }, spec, client, correlatorOf(config))
+	const head = passes
+		? await upstreamHead(route, identity, { ...request, target: forwardedTarget! }, spec, client, correlatorOf(config))
 		: undefined;
-	if (passes) notes.push(...hostNotes(route));
-	if (passes && request.head?.webSocket !== undefined && route.group.protocol === 'h2') notes.push(EXTENDED_CONNECT);
+	if (passes) notes.push(...notesOnHead(route, isWebSocket));
 	return {
 		configPath: config.path,
 		method: spec.method,
 		target: spec.target,
 		protocol: spec.protocol,
-		isGrpc: isCall(request.method, request.head),
+		isGrpc,
 		bodyMode,
 		gates: reports.list,
 		outcome,
 		endsAt,
 		route: route?.prefix,
 		upstream: route && upstreamKey(route.group),
-		upstreamHead,
+		upstreamHead: head,
 		notes,
 	};
 }
@@ -241,13 +239,15 @@ function judgeProtocol(
 	{ method, head }: ReadRequest,
 	route: RouteConfig | undefined,
 	isExtended: boolean,
+	streams: StreamContext,
 	reports: Reports,
 ): void {
 	if (head?.webSocket !== undefined) {
 		const isTaken = route?.webSocket !== undefined;
 		const verdict = admitHandshake(head.webSocket, { isTaken, isExtended, method });
 		const refusal = verdict instanceof Rejection ? verdict : undefined;
-		return reports.judged('protocol change', refusal, isTaken ? IS_WEB_SOCKET : NO_WEB_SOCKETS);
+		const words = isTaken ? [IS_WEB_SOCKET, ...webSocketWords(route, streams)] : [NO_WEB_SOCKETS];
+		return reports.judged('protocol change', refusal, ...words);
 	}
 	const refusal = refuseProtocolChange(method, head?.wantsUpgrade ?? false);
 	if (refusal === undefined) return reports.ok('protocol change');
@@ -297,59 +297,4 @@ function correlatorOf({ trace, log: { requestId } }: Config): ((head: Identified
 	const hex = (digits: number) => RANDOM_DIGIT.repeat(digits);
 	if (trace !== undefined) return createTracing({ ratio: 0, requestIds: requestId }, hex);
 	return requestId ? (head) => correlate(head, hex) : undefined;
-}
-
-const EXTENDED_CONNECT =
-	'over HTTP/2 this is an extended CONNECT with :protocol websocket (RFC 8441), which the upstream has to offer in its SETTINGS';
-
-/** As `Exchange` writes it. */
-async function headFor(
-	{ prefix, group, certificateHeaders, forwarding }: RouteConfig,
-	{ tenantHeader }: Identity,
-	{ method, target, targetAuthority, head }: ReadRequest,
-	{ bodyBytes }: RequestSpec,
-	{ connection }: Client,
-	identify: ((head: Identified) => Correlation) | undefined,
-): Promise<string> {
-	const { bodyLength, grpcTimeout, webSocket } = head!;
-	const handshake = webSocket instanceof Rejection ? undefined : webSocket;
-	const isHttp2 = group.protocol === 'h2';
-	const read = certificateHeaders?.xfcc === undefined ? undefined : await loadNameReader();
-	const certificateLines =
-		certificateHeaders === undefined ? '' : connection.caller!.lines(new CertificateHeaders(certificateHeaders, read));
-	const correlation = identify?.(head!);
-	const framing = framingLine(method, bodyLength === UNDECLARED ? (bodyBytes ?? UNDECLARED) : bodyLength);
-	const { authority: own, hostField = own } = group.dns ?? group.addresses[0]!;
-	const plain = { versionAndHost: versionAndHost(hostField), lines: head!.lines };
-	const authority = targetAuthority ?? head!.authority;
-	const rewritten =
-		forwarding === undefined
-			? plain
-			: connection.rewrite(new Forwarding(forwarding, prefix), plain.versionAndHost, authority, head!);
-	return connection.outgoing.write(
-		handshake === undefined ? method : isHttp2 ? 'CONNECT' : 'GET',
-		target,
-		rewritten.versionAndHost,
-		tenantHeader,
-		certificateLines,
-		grpcTimeout == null
-			? correlation?.lines
-			: `${correlation?.lines ?? ''}grpc-timeout: ${grpcTimeoutOf(grpcTimeout)}\r\n`,
-		rewritten.lines,
-		handshake === undefined
-			? framing.replace(`: ${UNDECLARED}\r\n`, `: ${SOME_LENGTH}\r\n`)
-			: isHttp2
-				? handshake.lines
-				: upgradeLines(handshake, '(made for each attempt)'),
-	);
-}
-
-/** Which address a request goes to is decided when it is there. */
-function hostNotes({ group: { dns, addresses }, forwarding }: RouteConfig): string[] {
-	const isOwn = forwarding === undefined || forwarding.host === 'upstream';
-	if (!isOwn || dns !== undefined || addresses.length === 1) return [];
-	const [first] = addresses;
-	return [
-		`Host is that of the address that the request goes to; shown is the first of ${addresses.length}, ${first!.authority}`,
-	];
 }

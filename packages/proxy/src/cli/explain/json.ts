@@ -20,7 +20,7 @@ export interface ExplainResult {
 	readonly route: string | null;
 	/** `host:port`. */
 	readonly upstream: string | null;
-	/** Request line and header lines; `null` where the upstream gets nothing. */
+	/** Request line and header lines, over HTTP/2 its fields as lines; `null` where the upstream gets nothing. */
 	readonly upstream_head: readonly string[] | null;
 	readonly gates: readonly Gate[];
 	readonly notes: readonly string[];
@@ -71,7 +71,7 @@ export function toJson(explanation: Explanation, secrets: readonly string[]): Ex
 		answer: outcome === 'refused' ? answerOf(end!, explanation) : null,
 		route: explanation.route ?? null,
 		upstream: explanation.upstream ?? null,
-		upstream_head: upstreamHead === undefined ? null : clean(redactHead(upstreamHead)).split('\r\n').slice(0, -2),
+		upstream_head: upstreamHead === undefined ? null : redactHead(upstreamHead).map(clean),
 		gates: gates.map((report, i) => gateOf(report, endsAt === -1 || i <= endsAt, clean)),
 		notes: explanation.notes.map(clean),
 	};

@@ -33,12 +33,21 @@ function decoded(name: string): string {
 	}
 }
 
-/** A request head: target, and the values of fields that hold credentials. The scheme of `Authorization` stays. */
-export function redactHead(head: string): string {
-	const [requestLine = '', ...lines] = head.split('\r\n');
-	const [method = '', target = '', version = ''] = requestLine.split(' ');
-	return [`${method} ${redactTarget(target)} ${version}`, ...lines.map(redactLine)].join('\r\n');
+/**
+ * A request head: target, and the values of fields that hold credentials. The scheme of `Authorization` stays.
+ *
+ * @param lines of HTTP/1.1, or fields of HTTP/2.
+ */
+export function redactHead(lines: readonly string[]): string[] {
+	return lines.map((line, i) => {
+		if (line.startsWith(PATH)) return PATH + redactTarget(line.slice(PATH.length));
+		if (i > 0 || line.startsWith(':')) return redactLine(line);
+		const [method = '', target = '', version = ''] = line.split(' ');
+		return `${method} ${redactTarget(target)} ${version}`;
+	});
 }
+
+const PATH = ':path: ';
 
 export function redactLine(line: string): string {
 	const colon = line.indexOf(': ');

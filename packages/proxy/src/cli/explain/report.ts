@@ -86,8 +86,8 @@ export interface Explanation {
 	readonly endsAt: number;
 	readonly route: string | undefined;
 	readonly upstream: string | undefined;
-	/** Without the body; `undefined` where the request does not get so far. */
-	readonly upstreamHead: string | undefined;
+	/** Lines without their ends (`upstream-head.ts`); `undefined` where the request does not get so far. */
+	readonly upstreamHead: readonly string[] | undefined;
 	/** What was done to find this out, and what was left open. */
 	readonly notes: readonly string[];
 }

@@ -148,10 +148,15 @@ export async function judgeCaller(
 /** Where a route asks only for names, the token has no part in it. */
 const NOBODY = { tenant: '' } as VerifiedToken;
 
-/** By the metrics of a running proxy, where it was asked. One address that its breaker admits is enough. */
+/**
+ * By the metrics of a running proxy, where it was asked. One address that its breaker admits is enough.
+ *
+ * @param ofResponse what the route makes of it.
+ */
 export function judgeUpstream(
 	{ group }: RouteConfig,
 	{ metricsPage: page, status }: RunningProxy,
+	ofResponse: readonly string[],
 	reports: Reports,
 ): void {
 	const found = authoritiesOf(group, page).map((authority) => {
@@ -162,7 +167,7 @@ export function judgeUpstream(
 		return { authority, circuit: sample('proxy_circuit_state'), alive: sample('proxy_upstream_alive'), trouble };
 	});
 	const all = found.map(({ authority }) => authority);
-	const scheme = group.tls === undefined ? 'http' : 'https';
+	const scheme = schemeOf(group);
 	if (found.every(({ circuit }) => circuit === undefined)) {
 		if (page?.split('\n').includes(`proxy_dns_addresses{group="${group.name}"} 0`)) {
 			const failing = status?.dns.find((one) => one.group === group.name && one.failing_since !== null);
@@ -178,7 +183,11 @@ export function judgeUpstream(
 		}
 		const words = page === undefined ? 'needs the running proxy' : 'the running proxy does not know this upstream';
 		reports.notAsked('circuit breaker', `of ${few(all).join(', ')}; ${words}`);
-		reports.notAsked('upstream', `${few(all.map((authority) => `${scheme}://${authority}`)).join(', ')}; ${words}`);
+		reports.notAsked(
+			'upstream',
+			`${few(all.map((authority) => `${scheme}://${authority}`)).join(', ')}; ${words}`,
+			...ofResponse,
+		);
 		return;
 	}
 	const isAdmitted = found.some(({ circuit }) => circuit === '0');
@@ -196,7 +205,13 @@ export function judgeUpstream(
 		const health = alive === undefined ? 'not probed' : alive === '1' ? 'passed' : failed;
 		return `${scheme}://${authority}; its last health probe: ${health}`;
 	});
-	reports.notAsked('upstream', ...few(healths));
+	reports.notAsked('upstream', ...few(healths), ...ofResponse);
+}
+
+/** As a route's URL has it. */
+function schemeOf({ tls, protocol }: RouteConfig['group']): string {
+	if (tls !== undefined) return 'https';
+	return protocol === 'h2' ? 'h2c' : 'http';
 }
 
 type Trouble = RunningStatus['upstreams'][number];

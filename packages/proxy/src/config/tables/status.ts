@@ -23,9 +23,12 @@ export const status = table('[status]', {
 	problem_5xx_share: fromZeroTo(1, 0.05).describe(
 		"the same for answers of 500 and above, the proxy's own and those of upstreams",
 	),
+	problem_grpc_share: fromZeroTo(1, 0.05).describe(
+		'the same for gRPC calls that upstreams fail, of all that they answer: statuses UNKNOWN, DEADLINE_EXCEEDED, UNIMPLEMENTED, INTERNAL, UNAVAILABLE, DATA_LOSS',
+	),
 	problem_handshake_share: fromZeroTo(1, 0.2).describe('the same for failed TLS handshakes, of all that have ended'),
 	problem_least: wholeNumberOr(20, 1, 1_000_000, 'of answers').describe(
-		'minimum number of answers, or handshakes, in the last minute for a share to be a problem',
+		'minimum number of answers, calls, or handshakes, in the last minute for a share to be a problem',
 	),
 }).meta(explained('the status page of the metrics listener', { read: 'at start' }));
 

@@ -17,6 +17,7 @@ export interface CounterFacts {
 		readonly websockets: number;
 		readonly refused: ReadonlyMap<string, number>;
 		readonly ended: ReadonlyMap<string, number>;
+		readonly websocketEnds: ReadonlyMap<string, number>;
 		readonly http2Errors: ReadonlyMap<string, number>;
 	};
 }
@@ -47,7 +48,7 @@ export function refusalsOf(facts: Answered, history: Pick<History, 'rise'>): Cou
 
 /** All counters that the ring keeps, by name. The names are of fixed lists, so there are some dozens at most. */
 export function countersOf(facts: CounterFacts): Map<string, number> {
-	const { refused, ended, http2Errors } = facts.connections;
+	const { refused, ended, websocketEnds, http2Errors } = facts.connections;
 	const named = (kind: string, counts: ReadonlyMap<string, number>) =>
 		[...counts].map(([reason, total]): [string, number] => [`${kind} ${reason}`, total]);
 	return new Map([
@@ -55,6 +56,7 @@ export function countersOf(facts: CounterFacts): Map<string, number> {
 		...named('handshake', facts.handshakeFailures),
 		...named('refused', refused),
 		...named('ended', ended),
+		...named('websocket', websocketEnds),
 		...named('http2', http2Errors),
 	]);
 }

@@ -1,11 +1,16 @@
 import { Summary } from '../../memory/histogram.ts';
+import { type GrpcCells, GrpcHistory, newGrpcCells } from './grpc.ts';
+import { POINT_MS, POINTS } from './points.ts';
 import type { Chart, Point, ShareStatus } from './schema.ts';
-import { countsSince, type ShareBounds, type ShareCounts, ShareHistory } from './shares.ts';
+import {
+	countsSince,
+	type OwnCounts,
+	type ShareBounds,
+	ShareHistory,
+	UPSTREAM_COUNTS,
+	type UpstreamCounts,
+} from './shares.ts';
 
-/** One point of the charts, ms: as long as a slice of the histograms, so that a point's quantiles are exactly its own. */
-export const POINT_MS = 10_000;
-/** Ten minutes. */
-export const POINTS = 60;
 /** Upstreams with a chart; further ones have none. Each costs 960 bytes, so 2 MB in all. */
 export const MAX_CHARTED = 2_048;
 
@@ -22,6 +27,8 @@ export interface Sampled {
 	answers(): number;
 	/** Those of 500 and above. */
 	serverErrors(): number;
+	/** Adds its gRPC calls so far, by status code. */
+	addGrpcTo(to: GrpcCells): void;
 	/** Adds the round trips of the last ten seconds that are complete. @returns whether there were any. */
 	addRoundTrips(to: Summary, nowMs: number): boolean;
 }
@@ -30,7 +37,7 @@ export interface HistorySource {
 	/** Those of the table in force. */
 	readonly upstreams: () => Iterable<Sampled>;
 	/** What is counted without an upstream, so far. */
-	readonly own: () => ShareCounts;
+	readonly own: () => OwnCounts;
 	/** Other counters, by names of a fixed list. */
 	readonly counters: () => ReadonlyMap<string, number>;
 }
@@ -44,10 +51,9 @@ export class History {
 	readonly #series = new Map<string, Series>();
 	readonly #total: Series;
 	readonly #shares = new ShareHistory();
-	#own: ShareCounts;
-	/** Answers since the last point of `#total`, those of 500 and above, and when that was. */
-	#answered = 0;
-	#erred = 0;
+	#own: OwnCounts;
+	/** What upstreams have counted since the last point of `#total`, and when that was. */
+	#counted: UpstreamCounts = NOTHING_COUNTED;
 	#totalAt: number;
 	readonly #counters = new Map<string, Float64Array>();
 	readonly #summary = new Summary();
@@ -97,6 +103,11 @@ export class History {
 		return now - ring[(this.#point + 1) % POINTS]!;
 	}
 
+	/** An upstream's gRPC calls of the last ten minutes that ended with this status. @param total those so far. */
+	grpcRise(key: string, code: number, total: number): number {
+		return this.#series.get(key)?.grpcRise(code, total) ?? total;
+	}
+
 	/** What went wrong in the last minute. */
 	shares(bounds: ShareBounds, timeOf: (ms: number) => string): ShareStatus[] {
 		return this.#shares.judge(bounds, timeOf);
@@ -104,8 +115,10 @@ export class History {
 
 	/** Bytes of the rings: for tests and for the docs. */
 	get bytes(): number {
+		const calls = [...this.#series.values()].reduce((sum, series) => sum + series.grpcBytes, 0);
 		return (
 			(Math.min(this.#series.size, MAX_CHARTED) + 1) * Series.BYTES +
+			calls +
 			this.#counters.size * POINTS * Float64Array.BYTES_PER_ELEMENT
 		);
 	}
@@ -133,7 +146,7 @@ export class History {
 			if (this.#series.has(one.key)) continue;
 			const series = new Series(this.#series.size < MAX_CHARTED, nowMs);
 			// What it counts begins at zero with the first table, which requests may meet before this does.
-			if (!isFirstTable) series.advance(one, nowMs);
+			if (!isFirstTable) series.begin(one, nowMs);
 			this.#series.set(one.key, series);
 		}
 	}
@@ -147,10 +160,10 @@ export class History {
 			if (!isEmpty) this.#summary.window.fill(0);
 			isEmpty = !upstream.addRoundTrips(this.#summary, nowMs);
 			if (!isEmpty) for (let i = 0; i < this.#all.window.length; i++) this.#all.window[i]! += this.#summary.window[i]!;
-			const { answered, erred, seconds } = series.advance(upstream, nowMs);
-			this.#answered += answered;
-			this.#erred += erred;
-			series.put(this.#point, answered / seconds, erred / seconds, isEmpty ? undefined : this.#summary);
+			const { counts, seconds } = series.advance(upstream, nowMs, this.#point);
+			this.#counted = added(this.#counted, counts);
+			const { answers, '5xx': errors } = counts;
+			series.put(this.#point, answers / seconds, errors / seconds, isEmpty ? undefined : this.#summary);
 		}
 		if (this.#left.length === 0) this.#complete(nowMs);
 	}
@@ -158,14 +171,13 @@ export class History {
 	/** All have had their turn. */
 	#complete(nowMs: number): void {
 		const own = this.#source.own();
-		const counts = countsSince(this.#own, own, { answers: this.#answered, '5xx': this.#erred });
+		const counts = countsSince(this.#own, own, this.#counted);
 		const seconds = (nowMs - this.#totalAt) / 1000;
 		if (seconds > 0) {
 			this.#total.put(this.#point, counts.answers / seconds, counts['5xx'] / seconds, this.#all);
 			this.#shares.add(counts, nowMs);
 		}
-		this.#answered = 0;
-		this.#erred = 0;
+		this.#counted = NOTHING_COUNTED;
 		this.#own = own;
 		this.#totalAt = nowMs;
 	}
@@ -181,6 +193,12 @@ export class History {
 		const missed = Math.min(point - this.#point, POINTS);
 		for (let i = 0; i < missed; i++) ring[(point - i) % POINTS] = value;
 	}
+}
+
+const NOTHING_COUNTED: UpstreamCounts = { answers: 0, '5xx': 0, calls: 0, grpc: 0 };
+
+function added(a: UpstreamCounts, b: UpstreamCounts): UpstreamCounts {
+	return Object.fromEntries(UPSTREAM_COUNTS.map((name) => [name, a[name] + b[name]])) as UpstreamCounts;
 }
 
 function pointAt(nowMs: number): number {
@@ -199,6 +217,8 @@ class Series {
 	#point = -1;
 	#answers = 0;
 	#errors = 0;
+	/** Since its first gRPC call: most upstreams have none. */
+	#grpc: GrpcHistory | undefined;
 	#at: number;
 
 	constructor(charted: boolean, nowMs: number) {
@@ -206,18 +226,47 @@ class Series {
 		this.#cells = charted ? new Float32Array(COLUMNS * POINTS).fill(Number.NaN) : undefined;
 	}
 
+	/** What its counters have until now belongs to no point. */
+	begin(upstream: Counted, nowMs: number): void {
+		this.#answers = upstream.answers();
+		this.#errors = upstream.serverErrors();
+		this.#at = nowMs;
+		const calls = callsOf(upstream);
+		if (calls === undefined) return;
+		this.#grpc = new GrpcHistory();
+		this.#grpc.begin(calls);
+	}
+
 	/** @returns what has come since the last time. */
-	advance(upstream: Pick<Sampled, 'answers' | 'serverErrors'>, nowMs: number) {
+	advance(upstream: Counted, nowMs: number, point: number) {
 		const [answers, errors] = [upstream.answers(), upstream.serverErrors()];
 		// Those of an upstream that was forgotten, and has come back since, have begun anew.
 		const isNew = answers < this.#answers;
-		const answered = isNew ? answers : answers - this.#answers;
-		const erred = isNew ? errors : errors - this.#errors;
-		const since = { answered, erred, seconds: (nowMs - this.#at) / 1000 };
+		const counts = {
+			answers: isNew ? answers : answers - this.#answers,
+			'5xx': isNew ? errors : errors - this.#errors,
+			...this.#advanceCalls(upstream, point),
+		};
+		const since = { counts, seconds: (nowMs - this.#at) / 1000 };
 		this.#answers = answers;
 		this.#errors = errors;
 		this.#at = nowMs;
 		return since;
+	}
+
+	#advanceCalls(upstream: Counted, point: number) {
+		const calls = callsOf(upstream);
+		if (calls === undefined && this.#grpc === undefined) return NO_CALLS;
+		this.#grpc ??= new GrpcHistory();
+		return this.#grpc.advance(calls ?? newGrpcCells(), point);
+	}
+
+	grpcRise(code: number, total: number): number {
+		return this.#grpc?.rise(code, total) ?? total;
+	}
+
+	get grpcBytes(): number {
+		return this.#grpc?.bytes ?? 0;
 	}
 
 	put(point: number, rate: number, errors: number, roundTrips: Summary | undefined): void {
@@ -275,6 +324,18 @@ class Series {
 	#write(point: number, values: readonly number[]): void {
 		for (const [i, value] of values.entries()) this.#cells![i * POINTS + (point % POINTS)] = value;
 	}
+}
+
+type Counted = Omit<Sampled, 'key' | 'addRoundTrips'>;
+
+const NO_CALLS = { calls: 0, grpc: 0 };
+const CALLS = newGrpcCells();
+
+/** Valid until the next call. @returns `undefined`: there has been no call. */
+function callsOf(upstream: Counted): GrpcCells | undefined {
+	CALLS.fill(0);
+	upstream.addGrpcTo(CALLS);
+	return CALLS.some((calls) => calls > 0) ? CALLS : undefined;
 }
 
 function rounded(value: number): number | null {

@@ -28,7 +28,7 @@ export function html(texts: TemplateStringsArray, ...values: readonly Content[])
 
 /** A path, name or address that may go on in the next line after its signs, and not within a word. */
 export function inParts(text: string): Content {
-	return text.split(/(?<=[/.:=@,-])/).map((part, i) => [i > 0 && html`<wbr>`, part]);
+	return text.split(/(?<=[/.:=@,_-])/).map((part, i) => [i > 0 && html`<wbr>`, part]);
 }
 
 function render(content: Content): string {

@@ -5,6 +5,7 @@ import {
 	certificatesPanel,
 	connectionsPanel,
 	dnsPanel,
+	grpcPanel,
 	handshakesPanel,
 	issuersPanel,
 	limitsPanel,
@@ -94,6 +95,7 @@ export function* renderBody(status: StatusPage, view: View, build: string): Gene
 const SMALLER: readonly ((status: StatusPage) => Markup | undefined)[] = [
 	dnsPanel,
 	refusalsPanel,
+	grpcPanel,
 	handshakesPanel,
 	connectionsPanel,
 	workersPanel,

@@ -1,3 +1,4 @@
+import { grpcStatusInWords, IS_GRPC_FAILURE } from '../../gates/grpc-status.ts';
 import { bytes, count, day, duration, latency, moment, percent } from './format.ts';
 import { type Content, html, inParts, type Markup } from './markup.ts';
 import { EXPIRES_SOON_DAYS, plural } from './problems.ts';
@@ -61,19 +62,53 @@ export function handshakesPanel({ handshakes }: StatusPage): Markup {
 }
 
 export function connectionsPanel({ connections }: StatusPage): Markup {
-	const { handshaking, http1, h2, websockets, refused, ended, http2_errors } = connections;
+	const { handshaking, http1, h2, websockets, refused, ended, websocket_ends, http2_errors } = connections;
 	const said = (words: string, counts: readonly Count[]) =>
 		counts.map(({ reason, ...one }) => ({ ...one, reason: `${words}: ${reason}` }));
-	const events = [...said('refused', refused), ...said('ended', ended), ...said('HTTP/2 error', http2_errors)];
+	const events = [
+		...said('refused', refused),
+		...said('ended', ended),
+		...said(
+			'WebSocket ended',
+			websocket_ends.filter(({ reason }) => !ENDED_BY_A_PEER.has(reason)),
+		),
+		...said('HTTP/2 error', http2_errors),
+	];
 	return panel('connections', 'Client connections', [
 		facts([
 			['HTTP/1.1', count(http1)],
 			['HTTP/2', count(h2)],
 			['In handshake', count(handshaking)],
-			...(websockets > 0 ? ([['WebSockets', count(websockets)]] as const) : []),
+			...(websockets > 0 || websocket_ends.length > 0 ? ([['WebSockets open', count(websockets)]] as const) : []),
 		]),
 		countsTable('Connections refused or ended by the proxy, by reason.', events, 'None has been refused or ended.'),
 	]);
+}
+
+/** Ends of WebSockets that are nobody's trouble. */
+const ENDED_BY_A_PEER: ReadonlySet<string> = new Set(['client', 'upstream']);
+
+/** Only once there has been a call. */
+export function grpcPanel({ grpc }: StatusPage): Markup | undefined {
+	if (grpc.length === 0) return undefined;
+	return panel('grpc', 'gRPC', [
+		table(
+			'Calls that upstreams have answered, by status, with those that gave it most of late. ▲ is a failure of the server.',
+			['Status and upstreams', '#Last ten minutes', '#Since the start'],
+			grpc,
+			({ code, last_ten_minutes, total, upstreams, upstreams_total }) => [
+				html`${last_ten_minutes === 0 || code === 0 ? inParts(grpcStatusInWords(code)) : grpcBadge(code)} <small>${inParts(upstreams.join(', '))}${upstreams_total > upstreams.length && ` and ${upstreams_total - upstreams.length} more`}</small>`,
+				count(last_ten_minutes),
+				count(total),
+			],
+			'There are none.',
+		),
+	]);
+}
+
+function grpcBadge(code: number): Markup {
+	const [state, sign] = IS_GRPC_FAILURE[code] ? ['bad', '▲'] : ['doubtful', '◆'];
+	return html`<span class="badge ${state}"><span aria-hidden="true">${sign}</span> ${inParts(grpcStatusInWords(code))}</span>`;
 }
 
 export function certificatesPanel({ certificates }: StatusPage): Markup {

@@ -109,6 +109,12 @@ const SHARES: Readonly<Record<ShareStatus['kind'], { what: string; of: string; l
 		look: 'column Errors of the upstreams; log targets proxy::exchange and proxy::breaker; an answer of the upstream itself is in its own log',
 		panel: 'upstreams',
 	},
+	grpc: {
+		what: 'failed',
+		of: 'gRPC calls',
+		look: 'their statuses and upstreams; grpc_status in the access log, and the log of the upstream itself',
+		panel: 'grpc',
+	},
 	'401': {
 		what: 'are 401',
 		of: 'answers',
@@ -136,7 +142,8 @@ function shareProblems({ shares }: Found): Problem[] {
 		if (over_since === null) return [];
 		const { what, of, look, panel } = SHARES[kind];
 		const text = `${count} of ${total} ${of} of the last minute ${what} (${Math.floor((count / total) * 100)} %)`;
-		const severity = kind === '5xx' || count / total >= NEARLY_ALL ? 'error' : 'warning';
+		const isFailure = kind === '5xx' || kind === 'grpc';
+		const severity = isFailure || count / total >= NEARLY_ALL ? 'error' : 'warning';
 		return [{ severity, text, since: over_since, look, ...linkTo(panel) }];
 	});
 }

@@ -20,6 +20,7 @@ import type { MetricSources } from '../metrics/families.ts';
 import type { Endpoint, RoutingPlan, Upstream } from '../routing/table.ts';
 import type { InForce } from '../state/in-force.ts';
 import { type CounterFacts, countsOf, refusalsOf } from './counts.ts';
+import { grpcCounts, grpcStatuses } from './grpc.ts';
 import type { History, Sampled } from './history.ts';
 import type {
 	BudgetStatus,
@@ -112,8 +113,10 @@ export class StatusReader implements StatusSource {
 				limit: memory.connections.limit,
 				refused: counted('refused', counters.connections.refused),
 				ended: counted('ended', counters.connections.ended),
+				websocket_ends: counted('websocket', counters.connections.websocketEnds),
 				http2_errors: counted('http2', counters.connections.http2Errors),
 			},
+			grpc: grpcStatuses(upstreams),
 			certificates: [...expiringOf(inForce.tls), ...expiringOfUpstreams(inForce.upstreamTls ?? [])].map((one) =>
 				certificate(one, wallMs),
 			),
@@ -151,6 +154,7 @@ export class StatusReader implements StatusSource {
 				websockets: total(workers, ({ tunnels }) => sum(tunnels.values())),
 				refused: addUp(workers.map(({ connectionRefusals }) => connectionRefusals)),
 				ended: addUp(workers.map(({ connectionEnds }) => connectionEnds)),
+				websocketEnds: addUp(workers.map(({ tunnelEnds }) => tunnelEnds)),
 				http2Errors: addUp(workers.map(({ http2Errors }) => http2Errors)),
 			},
 		};
@@ -163,6 +167,9 @@ export class StatusReader implements StatusSource {
 				key,
 				answers: () => total(regions, (region) => region.answersInAll),
 				serverErrors: () => total(regions, (region) => region.serverErrors),
+				addGrpcTo: (to) => {
+					for (const region of regions) region.addGrpcTo(to);
+				},
 				addRoundTrips: (to, nowMs) => {
 					let any = false;
 					for (const region of regions) any = region.roundTrips.addLastSliceTo(to, nowMs) || any;
@@ -205,7 +212,7 @@ export class StatusReader implements StatusSource {
 				...share,
 				routes,
 				breaker: breakerOf(endpoint, regions),
-				...countersOf(regions),
+				...countersOf(regions, endpoint, (code, total) => history.grpcRise(key, code, total)),
 				...history.latest(key),
 			});
 			yield;
@@ -354,7 +361,11 @@ function breakerOf(endpoint: Endpoint, regions: readonly UpstreamStats[]): Upstr
 	};
 }
 
-function countersOf(regions: readonly UpstreamStats[]) {
+function countersOf(
+	regions: readonly UpstreamStats[],
+	{ protocol = 'http/1.1' }: Endpoint,
+	callsLately: (code: number, total: number) => number,
+) {
 	const readings = regions.map((region) => region.read());
 	const answers = addUp(readings.map(({ answers }) => answers));
 	let errors = 0;
@@ -363,6 +374,8 @@ function countersOf(regions: readonly UpstreamStats[]) {
 		requests_total: sum(answers.values()),
 		errors_total: errors,
 		connections: { active: total(readings, ({ active }) => active), idle: total(readings, ({ idle }) => idle) },
+		streams: protocol === 'http/1.1' ? null : total(readings, ({ streams }) => streams),
+		grpc: grpcCounts(addUp(readings.map(({ grpc }) => grpc)), callsLately),
 	};
 }
 

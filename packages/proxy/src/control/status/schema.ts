@@ -1,4 +1,6 @@
+import type { GrpcStatusName } from '../../gates/grpc-status.ts';
 import type { CircuitName } from '../../memory/transition-counts.ts';
+import type { UpstreamProtocol } from '../../shared/messages.ts';
 import type { ShareKind } from './shares.ts';
 
 /**
@@ -60,8 +62,12 @@ export interface Snapshot {
 		readonly limit: number;
 		readonly refused: readonly Count[];
 		readonly ended: readonly Count[];
+		/** What has ended WebSockets. */
+		readonly websocket_ends: readonly Count[];
 		readonly http2_errors: readonly Count[];
 	};
+	/** gRPC calls that upstreams have answered, by status; empty where there has been none. */
+	readonly grpc: readonly GrpcStatus[];
 	readonly certificates: readonly CertificateStatus[];
 	readonly issuers: readonly IssuerStatus[];
 	readonly workers: {
@@ -102,7 +108,7 @@ export interface ShareStatus {
 	readonly kind: ShareKind;
 	/** In the last minute. */
 	readonly count: number;
-	/** Answers of any status, or handshakes that have ended. */
+	/** Answers of any status, gRPC calls with a status, or handshakes that have ended. */
 	readonly total: number;
 	readonly last_ten_minutes: { readonly count: number; readonly total: number };
 	/** From this share on it is a problem; 0: never. */
@@ -121,7 +127,7 @@ export interface UpstreamStatus {
 	/** How much of them it gets, compared with the others. */
 	readonly weight: number | null;
 	/** What is spoken to it. */
-	readonly protocol: 'http/1.1' | 'h2';
+	readonly protocol: UpstreamProtocol;
 	/** Whether it is spoken to over TLS, and whether its certificate is verified then. */
 	readonly tls: 'none' | 'verified' | 'not verified';
 	/** Prefixes of its routes. */
@@ -158,6 +164,27 @@ export interface UpstreamStatus {
 	/** 5xx among its answers of the last ten minutes, from 0 to 1; `null` where there was none. */
 	readonly error_share: number | null;
 	readonly connections: { readonly active: number; readonly idle: number };
+	/** Requests in flight, where a connection carries several at once: HTTP/2. */
+	readonly streams: number | null;
+	/** gRPC calls that it has answered, by status; empty where there has been none. */
+	readonly grpc: readonly GrpcCount[];
+}
+
+/** gRPC calls that ended with one status. */
+export interface GrpcCount {
+	readonly code: number;
+	/** Its name. */
+	readonly status: GrpcStatusName;
+	/** Since the start. */
+	readonly total: number;
+	readonly last_ten_minutes: number;
+}
+
+/** The same of all upstreams. */
+export interface GrpcStatus extends GrpcCount {
+	/** Those with the most of late, three at most. */
+	readonly upstreams: readonly string[];
+	readonly upstreams_total: number;
 }
 
 export interface DnsStatus {
@@ -305,6 +332,7 @@ export const PANELS = [
 	'refusals',
 	'handshakes',
 	'connections',
+	'grpc',
 	'certificates',
 	'issuers',
 	'workers',

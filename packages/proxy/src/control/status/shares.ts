@@ -3,11 +3,11 @@ import type { CounterFacts } from './counts.ts';
 import type { ShareStatus } from './schema.ts';
 
 /**
- * How much of the last minute went wrong: requests without a valid token, over a limit or failed, and handshakes. Few failures are
+ * How much of the last minute went wrong: requests without a valid token, over a limit or failed, gRPC calls that failed, and handshakes. Few failures are
  * everyday life, so a share is a problem from a bound on, and only of enough requests.
  */
 
-export const SHARE_KINDS = ['401', '429', '5xx', 'handshakes'] as const;
+export const SHARE_KINDS = ['401', '429', '5xx', 'grpc', 'handshakes'] as const;
 export type ShareKind = (typeof SHARE_KINDS)[number];
 
 /** What counts as a problem; `[status]`. */
@@ -19,10 +19,27 @@ export interface ShareBounds {
 }
 
 /** Counts of the same span of time. */
-export type ShareCounts = Readonly<Record<ShareKind | 'answers' | 'attempts', number>>;
+export type ShareCounts = Readonly<Record<ShareKind | Total, number>>;
+
+/** What the shares are of: answers, gRPC calls with a status of an upstream, and handshakes that have ended. */
+type Total = 'answers' | 'calls' | 'attempts';
+
+const TOTALS = {
+	'401': 'answers',
+	'429': 'answers',
+	'5xx': 'answers',
+	grpc: 'calls',
+	handshakes: 'attempts',
+} as const satisfies Record<ShareKind, Total>;
+
+/** What of it upstreams count. */
+export const UPSTREAM_COUNTS = ['answers', '5xx', 'calls', 'grpc'] as const;
+export type UpstreamCounts = Readonly<Record<(typeof UPSTREAM_COUNTS)[number], number>>;
+/** The proxy itself. */
+export type OwnCounts = Omit<ShareCounts, 'calls' | 'grpc'>;
 
 /** What of it is counted without an upstream, since the start. */
-export function ownShareCounts({ ownResponses, handshakesDone, handshakeFailures }: ShareSource): ShareCounts {
+export function ownShareCounts({ ownResponses, handshakesDone, handshakeFailures }: ShareSource): OwnCounts {
 	const failed = sum(handshakeFailures.values());
 	return {
 		answers: sum(ownResponses.values()),
@@ -37,16 +54,14 @@ export function ownShareCounts({ ownResponses, handshakesDone, handshakeFailures
 type ShareSource = Pick<CounterFacts, 'ownResponses' | 'handshakesDone' | 'handshakeFailures'>;
 
 /** What has come since `before`, and from upstreams. */
-export function countsSince(
-	before: ShareCounts,
-	now: ShareCounts,
-	upstreams: Pick<ShareCounts, 'answers' | '5xx'>,
-): ShareCounts {
+export function countsSince(before: OwnCounts, now: OwnCounts, upstreams: UpstreamCounts): ShareCounts {
 	return {
 		answers: now.answers - before.answers + upstreams.answers,
 		'401': now['401'] - before['401'],
 		'429': now['429'] - before['429'],
 		'5xx': now['5xx'] - before['5xx'] + upstreams['5xx'],
+		calls: upstreams.calls,
+		grpc: upstreams.grpc,
 		attempts: now.attempts - before.attempts,
 		handshakes: now.handshakes - before.handshakes,
 	};
@@ -93,11 +108,10 @@ export class ShareHistory {
 
 	/** @param end index behind the last of so many points. */
 	#until(kind: ShareKind, end: number, points: number): ShareStatus['last_ten_minutes'] {
-		const of = kind === 'handshakes' ? 'attempts' : 'answers';
 		let [count, total] = [0, 0];
 		for (const { counts } of this.#points.slice(Math.max(0, end - points), end)) {
 			count += counts[kind];
-			total += counts[of];
+			total += counts[TOTALS[kind]];
 		}
 		return { count, total };
 	}

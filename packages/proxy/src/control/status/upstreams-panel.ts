@@ -1,6 +1,9 @@
+import { grpcStatusInWords } from '../../gates/grpc-status.ts';
+import type { UpstreamProtocol } from '../../shared/messages.ts';
 import { ago, count, latency, moment, peakOf, percent, rate } from './format.ts';
+import { grpcFailureShare } from './grpc.ts';
 import { html, inParts, type Markup } from './markup.ts';
-import type { Chart, StatusPage, UpstreamStatus } from './schema.ts';
+import type { Chart, ShareStatus, StatusPage, UpstreamStatus } from './schema.ts';
 import { keyOf, standingOf } from './snapshot.ts';
 import { DEFAULT_ROWS, queryOf, type View } from './view.ts';
 
@@ -23,7 +26,8 @@ export function* upstreamsPanel({ upstreams, dns, shares, at }: StatusPage, view
 		return html`${head}<p class="empty">${words}</p></section>`;
 	}
 	const shown = matching === total ? `${total}` : `${matching} of ${total}`;
-	const context = { now: at, errorBound: shares.find(({ kind }) => kind === '5xx')?.bound ?? 0 };
+	const boundOf = (kind: ShareStatus['kind']) => shares.find((one) => one.kind === kind)?.bound ?? 0;
+	const context = { now: at, errorBound: boundOf('5xx'), grpcBound: boundOf('grpc') };
 	const rows: Markup[] = [];
 	for (const item of items) {
 		rows.push(row(item, context));
@@ -52,21 +56,26 @@ const COLUMNS = [
 	['Last ten minutes', 'trend spare'],
 ] as const;
 
-function row(one: Row, { now, errorBound }: { readonly now: string; readonly errorBound: number }): Markup {
+interface Context {
+	readonly now: string;
+	/** Shares from which errors, and failed gRPC calls, are many; 0: never. */
+	readonly errorBound: number;
+	readonly grpcBound: number;
+}
+
+function row(one: Row, { now, errorBound, grpcBound }: Context): Markup {
 	const key = keyOf(one);
 	const prefixes = one.routes.slice(0, MAX_PREFIXES).map((prefix) => html`<li><code>${inParts(prefix)}</code></li>`);
 	const more = one.routes.length - prefixes.length;
-	const { error_share: errors, connections } = one;
-	const areMany = errorBound > 0 && errors !== null && errors >= errorBound;
+	const { error_share: errors, connections, streams } = one;
+	const failedCalls = grpcFailureShare(one.grpc);
 	const cells = [
 		state(one, now),
 		rate(one.requests_per_second),
-		areMany
-			? html`<span class="badge bad"><span aria-hidden="true">▲</span> ${percent(errors)}</span>`
-			: percent(errors),
+		html`${share(errors, errorBound)}${failedCalls !== null && failedCalls > 0 && html` <small>gRPC ${share(failedCalls, grpcBound)}</small>`}`,
 		latency(one.p50_seconds),
 		latency(one.p99_seconds),
-		html`${count(connections.active)}<small> + ${count(connections.idle)} idle</small>`,
+		html`${count(connections.active)}<small> + ${count(connections.idle)} idle${streams !== null && html`, ${count(streams)} in flight`}</small>`,
 		trend(one.history, key),
 	];
 	return html`
@@ -78,15 +87,24 @@ function row(one: Row, { now, errorBound }: { readonly now: string; readonly err
 	`;
 }
 
+function share(part: number | null, bound: number): Markup {
+	const areMany = bound > 0 && part !== null && part >= bound;
+	return areMany
+		? html`<span class="badge bad"><span aria-hidden="true">▲</span> ${percent(part)}</span>`
+		: percent(part);
+}
+
 /** What else is to be known of an upstream, in a few words each. */
 function notesOn({ group, weight, protocol, tls }: UpstreamStatus): string[] {
 	const notes: string[] = [];
 	if (group !== null) notes.push(`of ${group}`);
 	if (weight !== null && weight !== 1) notes.push(`weight ${weight}`);
-	if (protocol === 'h2') notes.push('HTTP/2');
+	notes.push(PROTOCOLS[protocol]);
 	if (tls !== 'none') notes.push(tls === 'verified' ? 'TLS' : 'TLS, not verified');
 	return notes;
 }
+
+const PROTOCOLS: Readonly<Record<UpstreamProtocol, string>> = { 'http/1.1': 'HTTP/1.1', h2: 'HTTP/2' };
 
 /** Breaker and health check in one line, the worse of them; where there is more to say, it opens. */
 function state(one: UpstreamStatus, now: string): Markup {
@@ -124,7 +142,7 @@ const REASONS: Readonly<Record<string, string>> = {
 };
 
 /** The time of a probe that passed is of no interest, and would change the row every few seconds. */
-function detailsOf({ breaker, last_probe: last }: UpstreamStatus, now: string): Markup[] {
+function detailsOf({ breaker, last_probe: last, grpc }: UpstreamStatus, now: string): Markup[] {
 	const details: Markup[] = [];
 	const { state, since, reason, cause, opened_total: opened } = breaker;
 	const why = reason === null ? undefined : (cause ?? REASONS[reason] ?? reason);
@@ -136,6 +154,11 @@ function detailsOf({ breaker, last_probe: last }: UpstreamStatus, now: string): 
 	if (opened > 0) details.push(html`Opened ${opened}× since the start`);
 	if (last !== null && !last.passed) {
 		details.push(html`Health check: ${last.found}${last.remedy !== null && `: ${last.remedy}`}`);
+	}
+	const failed = grpc.filter(({ code, last_ten_minutes: lately }) => code !== 0 && lately > 0);
+	if (failed.length > 0) {
+		const words = failed.map(({ code, last_ten_minutes: lately }) => `${grpcStatusInWords(code)} ${lately}×`);
+		details.push(html`gRPC in the last ten minutes: ${words.join(', ')}`);
 	}
 	return details;
 }

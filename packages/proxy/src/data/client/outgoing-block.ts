@@ -54,6 +54,17 @@ export class OutgoingBlock implements HeadWriter {
 	}
 }
 
+const HTTP = codedField(':scheme', 'http');
+const HTTPS = codedField(':scheme', 'https');
+
+/** What the connection puts in front of the block. */
+export function schemeField(isTls: boolean): string {
+	return isTls ? HTTPS : HTTP;
+}
+
+/** What an extended CONNECT has in front of that (RFC 8441 section 4). */
+export const WEBSOCKET_FIELD = codedField(':protocol', 'websocket');
+
 /** RFC 9110 section 10.1.4: the proxy takes them, whatever its client does. Servers of gRPC insist on it. */
 const TAKES_TRAILERS = codedField('te', 'trailers');
 /** Literal without indexing, name of the static table (RFC 7541 section 6.2.2). */

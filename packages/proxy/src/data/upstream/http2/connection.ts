@@ -4,8 +4,9 @@ import { refusesOurCertificate } from '@mtls-edge-proxy/gate/words/tls-causes.ts
 import { type ClientEvents, ClientProtocol } from '../../../http2/client/client-protocol.ts';
 import { ConnectionError } from '../../../http2/errors.ts';
 import { CODE } from '../../../http2/frame-format.ts';
-import { codedField, listSizeOf } from '../../../http2/hpack-encoder.ts';
+import { listSizeOf } from '../../../http2/hpack-encoder.ts';
 import { SLABS } from '../../../shared/slabs.ts';
+import { schemeField } from '../../client/outgoing-block.ts';
 import { TICK_MS, Timed } from '../../loop/deadlines.ts';
 import { guarded } from '../../loop/faults.ts';
 import type { Flushed } from '../../loop/turn-end.ts';
@@ -79,7 +80,7 @@ export class Http2UpstreamConnection extends Timed implements ClientEvents, Flus
 		this.heardAt = owner.ticks;
 		const { transport } = endpoint;
 		this.transport = transport;
-		this.scheme = transport.context === undefined ? HTTP : HTTPS;
+		this.scheme = schemeField(transport.context !== undefined);
 		this.protocol = new ClientProtocol(this, { ...LIMITS, untoldStreams });
 		this.#liveness = new Liveness(this, owner);
 		const socket = transport.open({ buffer: READ_BUFFER, callback: (length: number) => this.#onRead(length) });
@@ -410,9 +411,6 @@ function fail(request: Http2UpstreamRequest, failure: UpstreamFailure): void {
 	request.failing(failure);
 	request.failed(failure);
 }
-
-const HTTP = codedField(':scheme', 'http');
-const HTTPS = codedField(':scheme', 'https');
 
 /**
  * As many streams as most servers take, and windows so large that a stream gets the rate of a local network: 8 MiB are the most that

@@ -3,8 +3,9 @@ import { type ResponseField as KnownField, ResponseHeadReader, responseField } f
 import type { Trailers } from '../../../gates/trailers.ts';
 import { ClientStream, type StreamEnd } from '../../../http2/client/client-stream.ts';
 import type { ResponseFacts } from '../../../http2/client/response-fields.ts';
-import { codedField, codedFields } from '../../../http2/hpack-encoder.ts';
+import { codedFields } from '../../../http2/hpack-encoder.ts';
 import { KeptPieces } from '../../body/kept-pieces.ts';
+import { WEBSOCKET_FIELD } from '../../client/outgoing-block.ts';
 import { endOwner, guarded } from '../../loop/faults.ts';
 import type { OutgoingBody, OutgoingRequest, ResponseHandler, UpstreamFailure, UpstreamRequest } from '../contract.ts';
 import { type ResponseHead, responseHead } from '../response-heads.ts';
@@ -43,7 +44,7 @@ export class Http2UpstreamRequest extends ClientStream implements UpstreamReques
 		this.#handler = handler;
 		const { pieces, onWritten, complete, trailers } = body;
 		const block = this.#connection.scheme + request.headAsBlock(body);
-		if (request.handshake !== undefined) return this.#connect(WEBSOCKET + block);
+		if (request.handshake !== undefined) return this.#connect(WEBSOCKET_FIELD + block);
 		const problem = this.#connection.refusesHead(block);
 		if (problem !== undefined) return this.#refuse(problem);
 		this.#connection.sends(this);
@@ -266,7 +267,5 @@ function headOf(facts: ResponseFacts): ResponseHead {
 }
 
 const NOTHING = Buffer.alloc(0);
-/** RFC 8441 section 4. */
-const WEBSOCKET = codedField(':protocol', 'websocket');
 /** For an upstream to take the client's last bytes, ms. */
 const CLOSE_LIMIT_MS = 1_000;
