@@ -78,7 +78,7 @@ describe('the folder of the demo', () => {
 		workspace.writeConfig([{ prefix: '/svc-c', upstream: 'svc-c' }], [{ name: 'svc-c', addresses }]);
 		const { routes } = await loadConfig(workspace.paths.config);
 		assert.deepEqual(
-			routes[0]?.group.addresses.map(({ authority }) => authority),
+			routes[0]?.upstream.addresses.map(({ authority }) => authority),
 			addresses,
 		);
 	});

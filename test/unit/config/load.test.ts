@@ -29,7 +29,7 @@ const OF_TODAY = {
 const HEALTH_OF_TODAY = { path: '/health', timeoutMs: 2000, unhealthyAfter: 1, healthyAfter: 1 };
 
 /** What a route's URL stands for, where nothing more is said of it. */
-function groupOfToday(authority: string, host: string, port: number) {
+function upstreamOfToday(authority: string, host: string, port: number) {
 	return {
 		name: undefined,
 		addresses: [{ authority, host, port }],
@@ -178,14 +178,14 @@ describe('a configuration that is right', () => {
 			{
 				prefix: '/api',
 				caseInsensitive: false,
-				group: groupOfToday('api.internal:3000', 'api.internal', 3000),
+				upstream: upstreamOfToday('api.internal:3000', 'api.internal', 3000),
 				cooldownMs: 9000,
 				...OF_TODAY,
 			},
 			{
 				prefix: '/',
 				caseInsensitive: false,
-				group: groupOfToday('[::1]:80', '::1', 80),
+				upstream: upstreamOfToday('[::1]:80', '::1', 80),
 				cooldownMs: 1000,
 				...OF_TODAY,
 			},
@@ -273,7 +273,7 @@ describe('a configuration that is right', () => {
 			upstream = "http://c"
 			health = false
 		`);
-		const settings = routes.map(({ opening, group: { health, idleTimeoutMs } }) => ({
+		const settings = routes.map(({ opening, upstream: { health, idleTimeoutMs } }) => ({
 			opening,
 			health,
 			idleTimeoutMs,
@@ -289,7 +289,7 @@ describe('a configuration that is right', () => {
 			{ ...common, health: undefined },
 		]);
 		const asked = (value: string) =>
-			parse(`${MINIMAL}[[routes]]\nprefix = "/"\nupstream = "h2c://a"\nhealth_grpc = ${value}`).routes[0]!.group
+			parse(`${MINIMAL}[[routes]]\nprefix = "/"\nupstream = "h2c://a"\nhealth_grpc = ${value}`).routes[0]!.upstream
 				.health!;
 		assert.deepEqual(
 			['true', 'false', '"a.v1.B"'].map((value) => asked(value).grpcService),
@@ -306,7 +306,7 @@ describe('a configuration that is right', () => {
 			assert.throws(() => parse(`${MINIMAL}[breaker]\ngrpc_statuses = ${codes}`), /breaker\.grpc_statuses/, codes);
 		}
 		const off = parse(`health = false${MINIMAL}[[routes]]\nprefix = "/"\nupstream = "http://a"\nhealth = true`);
-		assert.deepEqual(off.routes[0]!.group.health, HEALTH_OF_TODAY);
+		assert.deepEqual(off.routes[0]!.upstream.health, HEALTH_OF_TODAY);
 	});
 
 	it('says of each route who may use it, and what its upstream is told of certificates', () => {
@@ -469,8 +469,8 @@ describe('a configuration that is right', () => {
 			config.limits,
 			config.routes,
 			config.routes[0],
-			config.routes[0]?.group,
-			config.routes[0]?.group.addresses[0],
+			config.routes[0]?.upstream,
+			config.routes[0]?.upstream.addresses[0],
 		];
 		assert.deepEqual(
 			parts.filter((part) => !Object.isFrozen(part)),

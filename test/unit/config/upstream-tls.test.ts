@@ -9,7 +9,8 @@ import { parseConfig, schemaProblems } from './parse.ts';
 
 const GROUP = '[[upstreams]]\nname = "billing"\naddresses = ["10.0.0.1:8443"]\n';
 const ROUTE = '[[routes]]\nprefix = "/a"\nupstream = "billing"\n';
-const tlsOf = (table: string) => parseConfig(`${MINIMAL}${GROUP}${table}${ROUTE}`, 'config.toml').routes[0]!.group.tls;
+const tlsOf = (table: string) =>
+	parseConfig(`${MINIMAL}${GROUP}${table}${ROUTE}`, 'config.toml').routes[0]!.upstream.tls;
 const DEFAULTS = {
 	key: 'upstreams[0].tls',
 	caPath: undefined,
@@ -60,7 +61,7 @@ describe('TLS to the addresses of an upstream', () => {
 			`${MINIMAL}${GROUP}[upstreams.tls]\ninsecure_skip_verify = true\n${ROUTE}`,
 			'config.toml',
 		);
-		assert.equal(config.routes[0]!.group.tls?.verify, false);
+		assert.equal(config.routes[0]!.upstream.tls?.verify, false);
 		const [warning] = configWarnings(config).filter(({ key }) => key?.endsWith('insecure_skip_verify'));
 		assert.match(`${warning?.line}: ${warning?.message}`, /^12: is true: any server at these addresses/);
 	});
@@ -97,8 +98,10 @@ describe('TLS to the addresses of an upstream', () => {
 
 describe('an https:// upstream of a route', () => {
 	test('is verified by the CAs that Node trusts, and by its host', () => {
-		const { group } = parseConfig(`${MINIMAL}[[routes]]\nprefix = "/"\nupstream = "https://a"\n`, 'config.toml')
-			.routes[0]!;
+		const { upstream: group } = parseConfig(
+			`${MINIMAL}[[routes]]\nprefix = "/"\nupstream = "https://a"\n`,
+			'config.toml',
+		).routes[0]!;
 		assert.deepEqual(group.tls, { ...DEFAULTS, key: undefined });
 		assert.deepEqual(group.addresses, [{ authority: 'a:443', host: 'a', port: 443 }]);
 	});

@@ -26,13 +26,13 @@ const ROUTE = '[[routes]]\nprefix = "/a"\nupstream = "billing"\n';
 describe('an upstream with a name', () => {
 	test('has its addresses, in their order, for each route that names it', () => {
 		const { routes, upstreams } = parse(`${ROUTE}${TWO}[[routes]]\nprefix = "/b"\nupstream = "billing"`);
-		assert.deepEqual(routes[0]!.group.addresses, [
+		assert.deepEqual(routes[0]!.upstream.addresses, [
 			{ authority: '10.0.0.1:8080', host: '10.0.0.1', port: 8080 },
 			{ authority: '[fd00::1]:80', host: 'fd00::1', port: 80 },
 		]);
-		assert.equal(routes[0]!.group.name, 'billing');
-		assert.equal(routes[0]!.group, routes[1]!.group);
-		assert.deepEqual(upstreams, [routes[0]!.group]);
+		assert.equal(routes[0]!.upstream.name, 'billing');
+		assert.equal(routes[0]!.upstream, routes[1]!.upstream);
+		assert.deepEqual(upstreams, [routes[0]!.upstream]);
 	});
 
 	test('says itself how it is probed, or the top of the file says it', () => {
@@ -40,7 +40,7 @@ describe('an upstream with a name', () => {
 			`${TWO}health_path = "/own"\nupstream_idle_timeout_secs = 9\n${ROUTE}`,
 			'unhealthy_after = 3\n',
 		);
-		const { health, idleTimeoutMs } = routes[0]!.group;
+		const { health, idleTimeoutMs } = routes[0]!.upstream;
 		assert.deepEqual(health, { path: '/own', timeoutMs: 2_000, unhealthyAfter: 3, healthyAfter: 1 });
 		assert.equal(idleTimeoutMs, 9_000);
 	});
@@ -53,17 +53,17 @@ describe('an upstream with a name', () => {
 			port: 8080,
 			hostField: 'billing.internal:8080',
 		};
-		assert.deepEqual(routes[0]!.group.dns, { ...source, server: '[::1]:53', refreshMs: 500 });
-		assert.deepEqual(routes[0]!.group.addresses, []);
+		assert.deepEqual(routes[0]!.upstream.dns, { ...source, server: '[::1]:53', refreshMs: 500 });
+		assert.deepEqual(routes[0]!.upstream.addresses, []);
 	});
 
 	test('is in Host without the dot that makes its name a whole one for resolvers', () => {
-		const { dns } = parse(`${DNS.replace('billing.internal:', 'billing.internal.:')}${ROUTE}`).routes[0]!.group;
+		const { dns } = parse(`${DNS.replace('billing.internal:', 'billing.internal.:')}${ROUTE}`).routes[0]!.upstream;
 		assert.deepEqual([dns!.host, dns!.hostField], ['billing.internal.', 'billing.internal:8080']);
 	});
 
 	test('has limits where one is set, and then a queue', () => {
-		const limitsOf = (keys: string) => parse(`${TWO}${keys}\n${ROUTE}`).routes[0]!.group.limits;
+		const limitsOf = (keys: string) => parse(`${TWO}${keys}\n${ROUTE}`).routes[0]!.upstream.limits;
 		assert.equal(limitsOf(''), undefined);
 		assert.deepEqual(limitsOf('max_requests = 9'), {
 			maxRequests: 9,
@@ -80,7 +80,7 @@ describe('an upstream with a name', () => {
 	});
 
 	test('is balanced by least requests, with one retry, and its addresses weigh the same, unless it says otherwise', () => {
-		const group = (tables: string) => parse(`${tables}${ROUTE}`).routes[0]!.group;
+		const group = (tables: string) => parse(`${tables}${ROUTE}`).routes[0]!.upstream;
 		assert.deepEqual(group(TWO).balancing, { balance: 'least-requests', slowStartMs: 0, retries: 1 });
 		const own = group(`${TWO}balance = "hash"\nslow_start_secs = 1.5\nretries = 0\n`);
 		assert.deepEqual(own.balancing, { balance: 'hash', slowStartMs: 1_500, retries: 0 });

@@ -238,7 +238,7 @@ describe('compose.yaml', () => {
 	});
 
 	test('routes to the services that it runs', () => {
-		const upstreams = config('deploy/compose/config.toml').routes.map(({ group }) => upstreamKey(group));
+		const upstreams = config('deploy/compose/config.toml').routes.map(({ upstream }) => upstreamKey(upstream));
 		assert.deepEqual(upstreams.sort(), ['invoices:8080', 'orders:8080']);
 		assert.match(text('deploy/compose/service.mjs'), /PORT \?\? 8080/);
 	});

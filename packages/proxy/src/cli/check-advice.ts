@@ -32,9 +32,10 @@ export function checkAdvice(
 		);
 	}
 	for (const [i, route] of routes.entries()) {
-		const { prefix, group, trailers } = route;
+		const { prefix, upstream, trailers } = route;
 		// HTTP/2 without TLS has hardly another use; over TLS it is as likely to be plain HTTP.
-		const isGrpc = group.health?.grpcService !== undefined || (group.protocol === 'h2' && group.tls === undefined);
+		const isGrpc =
+			upstream.health?.grpcService !== undefined || (upstream.protocol === 'h2' && upstream.tls === undefined);
 		if (bodyMode === 'collected' && isGrpc) {
 			advise(
 				`routes[${i}].upstream`,
@@ -50,7 +51,7 @@ export function checkAdvice(
 				'means nothing in this build, which reads responses whole; streams need proxy-streaming',
 			);
 		}
-		for (const address of group.addresses) {
+		for (const address of upstream.addresses) {
 			const own = Object.entries(listeners).find(([, listener]) => isSame(address, listener));
 			if (own === undefined) continue;
 			const flag = own[0] === 'bind' ? '--bind' : '--metrics-bind';

@@ -70,7 +70,7 @@ export interface RouteConfig {
 	/** Trailers of its requests and responses pass. */
 	readonly trailers: boolean;
 	/** Where its requests go. Routes that name the same one have the same object's content. */
-	readonly group: UpstreamConfig;
+	readonly upstream: UpstreamConfig;
 	/** Breaker cooldown in ms, at least 1000. */
 	readonly cooldownMs: number;
 	/** What opens the breaker. */

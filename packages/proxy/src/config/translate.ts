@@ -132,7 +132,7 @@ function toRoute(file: File, route: Route, upstreams: readonly UpstreamConfig[])
 		prefix: route.prefix,
 		caseInsensitive: route.caseInsensitive,
 		trailers: route.trailers,
-		group:
+		upstream:
 			typeof upstream === 'string'
 				? // `conflictsBetweenTables` has seen that there is one of that name.
 					upstreams.find(({ name }) => name === upstream)!

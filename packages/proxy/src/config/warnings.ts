@@ -36,7 +36,7 @@ export function configWarnings(config: Config): ConfigProblem[] {
 		warn(`${key}.rate_claim`, message);
 	}
 	if (routes.length === 0) warn('routes', 'there are none: every request will be answered 404; write [[routes]]');
-	const named = new Set(routes.map(({ group }) => group.name));
+	const named = new Set(routes.map(({ upstream }) => upstream.name));
 	for (const [i, { name, tls }] of upstreams.entries()) {
 		if (!named.has(name)) warn(`upstreams[${i}].name`, 'no route leads there; write it as the upstream of one');
 		if (tls?.verify === false) {
@@ -49,7 +49,7 @@ export function configWarnings(config: Config): ConfigProblem[] {
 	}
 	const warnIf = (key: string, doubt: string | undefined) => doubt !== undefined && warn(key, doubt);
 	const table = new RouteTable(routes);
-	for (const [i, { prefix, access, forwarding, group, webSocket }] of routes.entries()) {
+	for (const [i, { prefix, access, forwarding, upstream, webSocket }] of routes.entries()) {
 		const bare = withoutSlash(prefix);
 		const weaker = bare === prefix || bare === '' ? undefined : table.asWritten(bare);
 		if (weaker !== undefined && !isAsStrict(weaker.access ?? {}, access ?? {})) {
@@ -63,7 +63,7 @@ export function configWarnings(config: Config): ConfigProblem[] {
 			const message = `${quote(prefix)} matches what is below it and not ${quote(bare)} itself; write ${quote(bare)} for both`;
 			warn(`routes[${i}].prefix`, message);
 		}
-		if (group.health === undefined && lines[`routes[${i}].health_path`] !== undefined) {
+		if (upstream.health === undefined && lines[`routes[${i}].health_path`] !== undefined) {
 			warn(`routes[${i}].health_path`, 'is never asked for, since health = false; take one of the two out');
 		}
 		for (const key of ['websocket_end_at_expiry', 'websocket_messages_per_sec']) {

@@ -148,7 +148,7 @@ const MAX_ROUTES_SHOWN = 20;
 function routesShown(routes: Config['routes']) {
 	const shown = routes
 		.slice(0, MAX_ROUTES_SHOWN)
-		.map(({ prefix, group: upstream }) => ({ prefix, upstream: upstreamKey(upstream) }));
+		.map(({ prefix, upstream }) => ({ prefix, upstream: upstreamKey(upstream) }));
 	return { routes: shown, ...(routes.length > shown.length && { routes_total: routes.length }) };
 }
 

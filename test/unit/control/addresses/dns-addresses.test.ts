@@ -6,13 +6,13 @@ import { DnsAddresses } from '../../../../packages/proxy/src/control/addresses/d
 import type { Resolved } from '../../../../packages/proxy/src/control/addresses/resolve.ts';
 import { FakeTime, settle } from '../fixtures/fake-time.ts';
 import { RecordedLog } from '../fixtures/recorded-log.ts';
-import { route, withGroup } from '../fixtures/routes.ts';
+import { route, withUpstream } from '../fixtures/routes.ts';
 
 const REFRESH_MS = 30_000;
 
 function named(name: string, refreshMs = REFRESH_MS): RouteConfig {
 	const dns = { authority: `${name}.test:8080`, host: `${name}.test`, port: 8080, server: undefined, refreshMs };
-	return withGroup(route('/', 'x:1'), { name, addresses: [], dns });
+	return withUpstream(route('/', 'x:1'), { name, addresses: [], dns });
 }
 
 class Dns {
@@ -47,7 +47,7 @@ class Dns {
 	}
 
 	of(config: RouteConfig): string[] {
-		return this.addresses.addressesOf(config.group).map(({ authority }) => authority);
+		return this.addresses.addressesOf(config.upstream).map(({ authority }) => authority);
 	}
 }
 
@@ -59,7 +59,7 @@ describe('the addresses of a name', () => {
 		dns.say('billing.test', ['10.0.0.2', 'fd00::1', '10.0.0.1', '10.0.0.2']);
 		await dns.addresses.follow([BILLING]);
 		assert.deepEqual(dns.of(BILLING), ['10.0.0.1:8080', '10.0.0.2:8080', '[fd00::1]:8080']);
-		const [, , last] = dns.addresses.addressesOf(BILLING.group);
+		const [, , last] = dns.addresses.addressesOf(BILLING.upstream);
 		assert.deepEqual(last, {
 			authority: '[fd00::1]:8080',
 			host: 'fd00::1',
@@ -151,7 +151,7 @@ describe('the addresses of a name', () => {
 
 	test('hold over a reload that asks for the same name in another way while DNS is away', async () => {
 		const dns = new Dns();
-		const [slower, renamed] = [named('billing', 60_000), withGroup(BILLING, { name: 'invoices' })];
+		const [slower, renamed] = [named('billing', 60_000), withUpstream(BILLING, { name: 'invoices' })];
 		dns.say('billing.test', ['10.0.0.1']);
 		await dns.addresses.follow([BILLING]);
 		dns.answers.delete('billing.test');
@@ -165,7 +165,7 @@ describe('the addresses of a name', () => {
 		assert.equal(one!.ageMs, 5_000, 'known since then');
 		// Half of the name is another one: its port is what is connected to.
 		const other = named('billing');
-		const moved = withGroup(other, { dns: { ...other.group.dns!, authority: 'billing.test:9090', port: 9090 } });
+		const moved = withUpstream(other, { dns: { ...other.upstream.dns!, authority: 'billing.test:9090', port: 9090 } });
 		await dns.addresses.follow([moved]);
 		assert.deepEqual(dns.of(moved), []);
 	});
@@ -194,9 +194,9 @@ describe('the addresses of a name', () => {
 	test('have no dot in Host that only resolvers read', async () => {
 		const dns = new Dns();
 		const config = named('billing');
-		const whole = withGroup(config, {
+		const whole = withUpstream(config, {
 			dns: {
-				...config.group.dns!,
+				...config.upstream.dns!,
 				authority: 'billing.test.:8080',
 				host: 'billing.test.',
 				hostField: 'billing.test:8080',
@@ -205,7 +205,7 @@ describe('the addresses of a name', () => {
 		dns.say('billing.test.', ['10.0.0.1']);
 		await dns.addresses.follow([whole]);
 		assert.deepEqual(dns.asked, ['billing.test.'], 'the look-up stays absolute');
-		assert.equal(dns.addresses.addressesOf(whole.group)[0]!.hostField, 'billing.test:8080');
+		assert.equal(dns.addresses.addressesOf(whole.upstream)[0]!.hostField, 'billing.test:8080');
 	});
 
 	test('are what they were when the process is on its way out, and nobody is asked any more', async () => {

@@ -26,7 +26,7 @@ import { parseMetrics, type Scrape, sampleSum } from '../../../fixtures/promethe
 import { within } from '../../../fixtures/wait.ts';
 import { FakeTime } from '../fixtures/fake-time.ts';
 import { RecordedLog } from '../fixtures/recorded-log.ts';
-import { route, withGroup } from '../fixtures/routes.ts';
+import { route, withUpstream } from '../fixtures/routes.ts';
 
 const WORKERS = 2;
 const pki = await testPki();
@@ -357,7 +357,7 @@ describe('a later scrape', () => {
 
 	test('says nothing of the health of an upstream that is not probed', async () => {
 		const { sources, upstreams } = testSources();
-		upstreams.apply(upstreams.plan([withGroup(route('/', 'a:1'), { health: undefined })]));
+		upstreams.apply(upstreams.plan([withUpstream(route('/', 'a:1'), { health: undefined })]));
 		const page = await scrape(sources);
 		assert.equal(page.get('proxy_upstream_alive')!.samples.length, 0);
 		assert.equal(sampleSum(page, 'proxy_circuit_state', { upstream: 'a:1' }), 0);

@@ -15,7 +15,7 @@ import { UpstreamLoad } from '../../../../packages/proxy/src/memory/upstream-loa
 import type { UpstreamTlsSeed } from '../../../../packages/proxy/src/shared/messages.ts';
 import { FakeTime } from '../fixtures/fake-time.ts';
 import { RecordedLog } from '../fixtures/recorded-log.ts';
-import { HEALTH, route, withGroup } from '../fixtures/routes.ts';
+import { HEALTH, route, withUpstream } from '../fixtures/routes.ts';
 
 const WORKERS = 2;
 /** A group in which nobody waits. */
@@ -56,7 +56,7 @@ describe('Host of probes', () => {
 		refreshMs: 1,
 	};
 	const fromDns = (prefix: string, change = {}) =>
-		withGroup(route(prefix, 'x:1'), { name: 'pods', addresses: [], dns: { ...dns, ...change } });
+		withUpstream(route(prefix, 'x:1'), { name: 'pods', addresses: [], dns: { ...dns, ...change } });
 	const resolved = { authority: '10.0.0.1:1', host: '10.0.0.1', port: 1, hostField: 'x.test:1' };
 	const planned = (upstreams: Upstreams, routes: readonly RouteConfig[]) =>
 		upstreams.plan(routes, undefined, (group) => (group.dns === undefined ? group.addresses : [resolved]));
@@ -82,7 +82,7 @@ describe('Host of probes', () => {
 			assert.equal(probed(upstreams), expected);
 			// Of requests, each route says it for itself.
 			const [seed] = routingSeed(upstreams.current, 0).endpoints;
-			assert.equal(seed!.hostField, routes[0]!.group.dns?.hostField);
+			assert.equal(seed!.hostField, routes[0]!.upstream.dns?.hostField);
 		});
 	}
 
@@ -156,7 +156,7 @@ describe('which breakers a reload keeps', () => {
 		test(`${what} changes: ${kept ? 'kept' : 'a fresh one'}`, () => {
 			const upstreams = provenUpstreams([route('/a', 'x:1')]);
 			const old = find(upstreams, 'x:1');
-			upstreams.apply(upstreams.plan([{ ...withGroup(route('/a', 'x:1'), ofGroup), ...change }]));
+			upstreams.apply(upstreams.plan([{ ...withUpstream(route('/a', 'x:1'), ofGroup), ...change }]));
 			assert.equal(find(upstreams, 'x:1') === old, kept);
 			assert.equal(routingSeed(upstreams.current, 0).endpoints[0]!.idleTimeoutMs, kept ? 1_000 : 4_000);
 		});
@@ -164,7 +164,7 @@ describe('which breakers a reload keeps', () => {
 
 	test('an upstream that is not probed starts closed, and one that is from now on has to prove itself', () => {
 		const upstreams = testUpstreams();
-		upstreams.apply(upstreams.plan([withGroup(route('/a', 'x:1'), { health: undefined })]));
+		upstreams.apply(upstreams.plan([withUpstream(route('/a', 'x:1'), { health: undefined })]));
 		assert.equal(find(upstreams, 'x:1').breaker.circuit, CLOSED);
 		upstreams.apply(upstreams.plan([route('/a', 'x:1')]));
 		assert.equal(find(upstreams, 'x:1').breaker.circuit, OPEN);
@@ -375,9 +375,9 @@ describe('a breaker that is made anew', () => {
 describe('the addresses of one upstream', () => {
 	const [a, b, c] = ['a:1', 'b:2', 'c:3'];
 	const billing = (authorities: readonly string[]) =>
-		withGroup(route('/', 'a:1'), {
+		withUpstream(route('/', 'a:1'), {
 			name: 'billing',
-			addresses: authorities.map((authority) => route('/', authority).group.addresses[0]!),
+			addresses: authorities.map((authority) => route('/', authority).upstream.addresses[0]!),
 		});
 	const keys = (upstreams: Upstreams) => [...upstreams.current.endpoints.keys()];
 
@@ -392,7 +392,7 @@ describe('the addresses of one upstream', () => {
 	});
 
 	test('are others than those of a URL, and of another name', () => {
-		const other = { ...withGroup(billing([a]), { name: 'other' }), prefix: '/other' };
+		const other = { ...withUpstream(billing([a]), { name: 'other' }), prefix: '/other' };
 		const upstreams = provenUpstreams([billing([a]), other, route('/url', 'a:1')]);
 		assert.deepEqual(keys(upstreams), ['billing/a:1', 'other/a:1', 'a:1']);
 		assert.equal(new Set([...upstreams.current.endpoints.values()].map(({ breakerId }) => breakerId)).size, 3);
@@ -402,8 +402,8 @@ describe('the addresses of one upstream', () => {
 		const upstreams = provenUpstreams([billing([a, b])]);
 		const before = [...upstreams.current.endpoints.values()];
 		const balancing = { balance: 'hash', slowStartMs: 5_000, retries: 3 } as const;
-		const addresses = billing([a, b]).group.addresses.map((address, i) => ({ ...address, weight: 7 + i }));
-		const plan = upstreams.plan([withGroup(billing([]), { addresses, balancing })]);
+		const addresses = billing([a, b]).upstream.addresses.map((address, i) => ({ ...address, weight: 7 + i }));
+		const plan = upstreams.plan([withUpstream(billing([]), { addresses, balancing })]);
 		assert.deepEqual(plan.fresh, []);
 		upstreams.apply(plan);
 		assert.deepEqual([...upstreams.current.endpoints.values()], before);
@@ -477,7 +477,7 @@ describe('the addresses of one upstream', () => {
 			{ name: 'billing', endpoints: [1, 2], weights: [1, 1], balancing: DEFAULT_BALANCING, ...UNLIMITED },
 		]);
 		assert.deepEqual(
-			seed.routes.map(({ upstream: group }) => group),
+			seed.routes.map(({ upstream }) => upstream),
 			[0, 1, 1],
 		);
 	});
@@ -508,7 +508,7 @@ describe('TLS to the upstreams of a table', () => {
 				},
 			],
 		]);
-	const overTls = withGroup(route('/a', 'x:1'), { tls: TLS });
+	const overTls = withUpstream(route('/a', 'x:1'), { tls: TLS });
 
 	test('goes to the workers with its group, and to the probes', () => {
 		const upstreams = testUpstreams();

@@ -5,12 +5,12 @@ import type { RouteConfig } from '../../../../packages/proxy/src/config/config.t
 import type { TlsMaterial } from '../../../../packages/proxy/src/shared/messages.ts';
 import { settle } from '../fixtures/fake-time.ts';
 import { ReconciledPool } from '../fixtures/reconciled.ts';
-import { route, withGroup } from '../fixtures/routes.ts';
+import { route, withUpstream } from '../fixtures/routes.ts';
 
 const DNS = { authority: 'a.test:80', host: 'a.test', port: 80, server: undefined, refreshMs: 30_000 };
 
 function named(name: string): RouteConfig {
-	return withGroup(route(`/${name}`, 'x:1'), { name, addresses: [], dns: { ...DNS, authority: `${name}.test:80` } });
+	return withUpstream(route(`/${name}`, 'x:1'), { name, addresses: [], dns: { ...DNS, authority: `${name}.test:80` } });
 }
 
 class Table {
@@ -46,7 +46,7 @@ class Table {
 }
 
 function namesOf(routes: readonly RouteConfig[]): string {
-	return routes.map(({ group }) => group.name).join();
+	return routes.map(({ upstream }) => upstream.name).join();
 }
 
 describe('a routing table that is set', () => {

@@ -112,7 +112,7 @@ export async function explain(
 		outcome,
 		endsAt,
 		route: route?.prefix,
-		upstream: route && upstreamKey(route.group),
+		upstream: route && upstreamKey(route.upstream),
 		upstreamHead: head,
 		notes,
 	};

@@ -154,7 +154,7 @@ const NOBODY = { tenant: '' } as VerifiedToken;
  * @param ofResponse what the route makes of it.
  */
 export function judgeUpstream(
-	{ group }: RouteConfig,
+	{ upstream: group }: RouteConfig,
 	{ metricsPage: page, status }: RunningProxy,
 	ofResponse: readonly string[],
 	reports: Reports,
@@ -209,7 +209,7 @@ export function judgeUpstream(
 }
 
 /** As a route's URL has it. */
-function schemeOf({ tls, protocol }: RouteConfig['group']): string {
+function schemeOf({ tls, protocol }: RouteConfig['upstream']): string {
 	if (tls !== undefined) return 'https';
 	return protocol === 'h2' ? 'h2c' : 'http';
 }
@@ -235,7 +235,7 @@ function few(lines: readonly string[]): readonly string[] {
 }
 
 /** Only the running proxy knows the addresses of a name; without one the name is printed in their place. */
-function authoritiesOf({ name, addresses, dns }: RouteConfig['group'], page = ''): readonly string[] {
+function authoritiesOf({ name, addresses, dns }: RouteConfig['upstream'], page = ''): readonly string[] {
 	if (dns === undefined) return addresses.map(({ authority }) => authority);
 	const found = Array.from(page.matchAll(CIRCUIT_SAMPLES), ([, upstream, group]) => (group === name ? upstream! : []));
 	return found.flat().length === 0 ? [dns.authority] : found.flat();

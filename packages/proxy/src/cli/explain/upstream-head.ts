@@ -27,7 +27,7 @@ const SOME_KEY = '(made for each attempt)';
  * @returns the lines of HTTP/1.1, without the empty one; over HTTP/2 the fields of the header block as lines, in their order.
  */
 export async function upstreamHead(
-	{ prefix, group, certificateHeaders, forwarding }: RouteConfig,
+	{ prefix, upstream, certificateHeaders, forwarding }: RouteConfig,
 	{ tenantHeader }: Identity,
 	{ method, target, targetAuthority, head }: ReadRequest,
 	{ bodyBytes }: RequestSpec,
@@ -36,13 +36,13 @@ export async function upstreamHead(
 ): Promise<readonly string[]> {
 	const { bodyLength, grpcTimeout, webSocket, authority: asked, lines } = head!;
 	const handshake = webSocket instanceof Rejection ? undefined : webSocket;
-	const isHttp2 = group.protocol === 'h2';
+	const isHttp2 = upstream.protocol === 'h2';
 	const read = certificateHeaders?.xfcc === undefined ? undefined : await loadNameReader();
 	const certificateLines =
 		certificateHeaders === undefined ? '' : connection.caller!.lines(new CertificateHeaders(certificateHeaders, read));
 	const correlation = identify?.(head!);
 	const framing = framingLine(method, bodyLength === UNDECLARED ? (bodyBytes ?? UNDECLARED) : bodyLength);
-	const { authority: own, hostField = own } = group.dns ?? group.addresses[0]!;
+	const { authority: own, hostField = own } = upstream.dns ?? upstream.addresses[0]!;
 	const plain = { versionAndHost: versionAndHost(hostField), lines };
 	const rewritten =
 		forwarding === undefined
@@ -70,7 +70,7 @@ export async function upstreamHead(
 				: write('GET', upgradeLines(handshake, SOME_KEY));
 		return text.split('\r\n').slice(0, -2);
 	}
-	const scheme = schemeField(group.tls !== undefined);
+	const scheme = schemeField(upstream.tls !== undefined);
 	return handshake === undefined
 		? fieldsOf(scheme + write(method, framing.replace(`: ${UNDECLARED}\r\n`, `: ${SOME_LENGTH}\r\n`)))
 		: fieldsOf(WEBSOCKET_FIELD + scheme + write('CONNECT', handshake.lines));
@@ -92,8 +92,8 @@ function fieldsOf(block: string): string[] {
 }
 
 /** What of the head is decided only when the request is there. */
-export function notesOnHead({ group, forwarding }: RouteConfig, isWebSocket: boolean): string[] {
-	const { dns, addresses, protocol } = group;
+export function notesOnHead({ upstream, forwarding }: RouteConfig, isWebSocket: boolean): string[] {
+	const { dns, addresses, protocol } = upstream;
 	const notes: string[] = [];
 	const isOwn = forwarding === undefined || forwarding.host === 'upstream';
 	if (isOwn && dns === undefined && addresses.length > 1) {

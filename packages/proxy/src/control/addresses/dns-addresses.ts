@@ -61,5 +61,5 @@ interface Named {
 }
 
 function namedOf(routes: readonly RouteConfig[]): Named[] {
-	return routes.flatMap(({ group: { name, dns } }) => (dns === undefined ? [] : { name: name!, dns }));
+	return routes.flatMap(({ upstream: { name, dns } }) => (dns === undefined ? [] : { name: name!, dns }));
 }

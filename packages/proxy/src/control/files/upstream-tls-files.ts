@@ -35,7 +35,7 @@ export async function judgeUpstreamTlsFiles(
 		if (judged.seed !== undefined) seeds.set(tls, judged.seed);
 	}
 	if (config === undefined || problems.length > 0) return { problems, warnings };
-	const upstreams = [...config.upstreams, ...config.routes.map(({ group: upstream }) => upstream)];
+	const upstreams = [...config.upstreams, ...config.routes.map(({ upstream }) => upstream)];
 	return { upstreamTls: materialOf(upstreams, seeds), problems, warnings };
 }
 

@@ -10,7 +10,7 @@ import type { Upstream } from './table.ts';
  * All of a route that its breaker has to do with. A breaker that was closed by another health check is unproven, and so is one that was
  * closed for another `Host`: a server of several sites answers for the one that is named.
  */
-export function ruleOf({ prefix, group: upstream, cooldownMs, opening, forwarding }: RouteConfig): string {
+export function ruleOf({ prefix, upstream, cooldownMs, opening, forwarding }: RouteConfig): string {
 	const { failures, tenants, grpcStatuses } = opening;
 	const isTls = upstream.tls !== undefined;
 	const hosts = [nameOf(forwarding), upstream.dns?.hostField];
@@ -34,7 +34,7 @@ export function ruleOf({ prefix, group: upstream, cooldownMs, opening, forwardin
  */
 export function probeHosts(routes: readonly RouteConfig[]): ReadonlyMap<string, string | undefined> {
 	const hosts = new Map<string, string | undefined>();
-	for (const { group: upstream, forwarding } of routes) {
+	for (const { upstream, forwarding } of routes) {
 		const key = upstreamKey(upstream);
 		const name = nameOf(forwarding);
 		hosts.set(key, !hosts.has(key) || hosts.get(key) === name ? name : undefined);

@@ -13,7 +13,7 @@ export function routingSeed({ endpoints, upstreams, routes, traffic }: RoutingPl
 		endpoints: Array.from(endpoints.values(), (endpoint) => upstreamSeed(endpoint, groupOf.get(endpoint)!, worker)),
 		upstreams: all.map((upstream) => groupSeed(upstream, indexes)),
 		routes: routes.map(
-			({ group: upstream, ...route }): RouteSeed => ({
+			({ upstream, ...route }): RouteSeed => ({
 				...route,
 				upstream: groupIndexes.get(upstreamKey(upstream))!,
 				stats: traffic.get(route.prefix)!.memory,

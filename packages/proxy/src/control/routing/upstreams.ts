@@ -88,7 +88,7 @@ export class Upstreams {
 		// so one such rule is enough.
 		const rules = new Set(this.#current.routes.map(ruleOf));
 		const kept = new Set(
-			routes.filter((route) => rules.has(ruleOf(route))).map(({ group: upstream }) => upstreamKey(upstream)),
+			routes.filter((route) => rules.has(ruleOf(route))).map(({ upstream }) => upstreamKey(upstream)),
 		);
 		const hosts = probeHosts(routes);
 		const endpoints = new Map<string, Endpoint>();
@@ -110,7 +110,7 @@ export class Upstreams {
 			endpoints.set(key, endpoint);
 			return endpoint;
 		};
-		for (const { group: config } of routes) {
+		for (const { upstream: config } of routes) {
 			const key = upstreamKey(config);
 			if (upstreams.has(key)) continue;
 			const own = connectionOf(config, tls);

@@ -200,7 +200,7 @@ export class StatusReader implements StatusSource {
 
 	*#upstreams(history: History): Generator<void, UpstreamStatus[]> {
 		const { routes, endpoints, upstreams } = this.#sources.routing();
-		const prefixes = Map.groupBy(routes, ({ group: upstream }: RouteConfig) => upstreamKey(upstream));
+		const prefixes = Map.groupBy(routes, ({ upstream }: RouteConfig) => upstreamKey(upstream));
 		const read: UpstreamStatus[] = [];
 		for (const [key, endpoint] of endpoints) {
 			const { address, group } = endpoint;
@@ -222,7 +222,7 @@ export class StatusReader implements StatusSource {
 
 	#dns(): Snapshot['dns'] {
 		const { names, routing } = this.#sources;
-		const prefixes = Map.groupBy(routing().routes, ({ group: upstream }) => upstream.name);
+		const prefixes = Map.groupBy(routing().routes, ({ upstream }) => upstream.name);
 		return Array.from(names(), ({ group, authority: name, value, ageMs, failing }) => ({
 			group,
 			name,
