@@ -7,14 +7,15 @@ standard error over all rounds of turns. Health probes go on all the time and co
 
   addresses.py [--count 50] [--secs 10] [--processes 4] [--project CHECKOUT]
   addresses.py --cold 100 # and a third route: one address with so many connections, of which any is used and not the one used last
+  addresses.py --h2-upstream --proto h2   # upstreams and clients that speak HTTP/2
   addresses.py --idle     # CPU milliseconds a second with nothing to do: one address, N addresses, N that are not probed
 
 Needs what compare.py needs, beside it. Loopback only; the proxies run on CPU 0, load and upstreams on CPU 1.
 """
 import argparse, os, pathlib, re, shutil, signal, statistics, subprocess, tempfile, time, urllib.request
 
-import compare
-from paired import await_listener, cpu_us, haproxy_with_addresses, many, with_addresses
+import proxies
+from paired import await_listener, cpu_us, haproxy_with_addresses, listen, many, with_addresses
 
 TURN = .2
 PORT = 19000
@@ -26,8 +27,10 @@ def main():
     ap.add_argument('--count', type=int, default=50, help='addresses, 127.0.1.1 and on, all of the same server')
     ap.add_argument('--secs', type=int, default=10, help='with each process')
     ap.add_argument('--processes', type=int, default=4, help='how often each proxy is started')
-    ap.add_argument('--project', type=pathlib.Path, default=compare.HERE.parent)
+    ap.add_argument('--project', type=pathlib.Path, default=proxies.HERE.parent)
     ap.add_argument('--cold', type=int, metavar='CONNECTIONS')
+    ap.add_argument('--h2-upstream', action='store_true', help='addresses that speak HTTP/2')
+    ap.add_argument('--proto', choices=['h1', 'h2'], default='h1', help='of the clients: 64 connections, or 16 with 16 streams each')
     ap.add_argument('--idle', action='store_true')
     ap.add_argument('--only', choices=['proxy', 'haproxy'])
     a = ap.parse_args()
@@ -46,41 +49,44 @@ def main():
             running.remove(p)
 
     def proxy(config, port=PORT):
-        preload = ['--import', (compare.HERE / 'any-connection.mjs').as_uri()] if a.cold else []
-        p = on(0, str(a.project / 'node_modules/.bin/node'), *preload, str(a.project / compare.command_of(a.project)), '--config', str(config), '--bind', f'127.0.0.1:{port}',
+        preload = ['--import', (proxies.HERE / 'any-connection.mjs').as_uri()] if a.cold else []
+        p = on(0, str(a.project / 'node_modules/.bin/node'), *preload, str(a.project / proxies.command_of(a.project)), '--config', str(config), '--bind', f'127.0.0.1:{port}',
                '--metrics-bind', f'127.0.0.1:{port + 100}', '--workers', '1', env=dict(os.environ, BENCH_CONNECTIONS=str(a.cold)))
         await_listener(port, p)
         return p
 
     try:
-        token = compare.make_pki(d)()
-        compare.write_configs(d)
-        compare.sh('gcc', '-shared', '-fPIC', '-o', str(d / 'cc.so'), str(compare.HERE / 'client_cert.c'), '-ldl')
-        listen = ' '.join(f'listen {address};' for address in many(a.count))
-        up = (d / 'up.conf').read_text().replace(f'listen 127.0.0.1:{compare.UP};', f'listen 127.0.0.1:{compare.UP}; {listen}')
+        token = proxies.make_pki(d)()
+        proxies.write_configs(d)
+        proxies.sh('gcc', '-shared', '-fPIC', '-o', str(d / 'cc.so'), str(proxies.HERE / 'client_cert.c'), '-ldl')
+        listen(d, a.count)
+        if a.h2_upstream: proxies.lead_to(d, 'h2')
+        up = (d / 'up.conf').read_text()
         up = up.replace('upstream sink', f'server {{ listen 127.0.0.1:{STATUS}; location / {{ stub_status; }} }} upstream sink')
         (d / 'up.conf').write_text(up)
         on(1, 'nginx', '-g', 'daemon off;', '-c', str(d / 'up.conf'))
         one = (d / 'proxy.toml').read_text()
         if a.idle: return idle(a, d, proxy, stop, one)
 
-        (d / 'both.toml').write_text('\n'.join([one, another('many', '/svc-b', a.count), *([another('cold', '/svc-c', 1)] if a.cold else [])]))
+        group = lambda name, prefix, count: another(name, prefix, count, a.h2_upstream)
+        (d / 'both.toml').write_text('\n'.join([one, group('many', '/svc-b', a.count), *([group('cold', '/svc-c', 1)] if a.cold else [])]))
         # HAProxy's second back end, under the second prefix.
         full = (d / 'full.cfg').read_text()
-        others = haproxy_with_addresses(full, a.count, compare.FULL).partition('\nbackend b1')[2]
+        others = haproxy_with_addresses(full, a.count, proxies.FULL).partition('\nbackend b1')[2]
         full = full.replace('use_backend b1', 'use_backend b2 if { path_beg /svc-b }\n  use_backend b1', 1)
         (d / 'both.cfg').write_text(f'{full}\nbackend b2{others}')
 
         def haproxy():
             p = on(0, 'haproxy', '-db', '-f', str(d / 'both.cfg'))
-            await_listener(compare.FULL, p)
+            await_listener(proxies.FULL, p)
             return p
 
         env = dict(os.environ, CLIENT_CERT=str(d / 'client.crt'), CLIENT_KEY=str(d / 'client.key'), LD_PRELOAD=str(d / 'cc.so'))
 
         def client(uri):
             """Stopped, once it has been heard."""
-            p = on(1, 'h2load', '--h1', '-c', '64', '-m', '1', '-D', '3600', '-t', '1', '-H', 'authorization: Bearer ' + token, uri, env=env)
+            shape = ['--h1', '-c', '64', '-m', '1'] if a.proto == 'h1' else ['-c', '16', '-m', '16']
+            p = on(1, 'h2load', *shape, '-D', '3600', '-t', '1', '-H', 'authorization: Bearer ' + token, uri, env=env)
             asked = requests()
             while requests() < asked + 20000: time.sleep(.1)
             p.send_signal(signal.SIGSTOP)
@@ -97,9 +103,10 @@ def main():
 
         columns = ['one', 'many', *(['cold'] if a.cold else [])]
         what = f', and one whose {a.cold} connections are used in any order,' if a.cold else ''
-        print(f'h1, 64 connections, {a.count} addresses{what} beside one in the same process; CPU us a request, medians of {a.processes} processes x {a.secs} s in turns of {TURN} s')
+        clients = 'h1, 64 connections' if a.proto == 'h1' else 'h2, 16 connections x 16'
+        print(f'{clients}, {a.count} addresses{" over HTTP/2" if a.h2_upstream else ""}{what} beside one in the same process; CPU us a request, medians of {a.processes} processes x {a.secs} s in turns of {TURN} s')
         print(f'{"":16s}{"median":>8s}{"- one":>8s}{"+/-":>7s}{"x one":>8s}  - one by process')
-        for name, begin, port in [('proxy', lambda: proxy(d / 'both.toml'), PORT), ('haproxy', haproxy, compare.FULL)]:
+        for name, begin, port in [('proxy', lambda: proxy(d / 'both.toml'), PORT), ('haproxy', haproxy, proxies.FULL)]:
             if name != (a.only or ('proxy' if a.cold else name)): continue
             rounds = []
             for n in range(a.processes):
@@ -126,10 +133,11 @@ def main():
         shutil.rmtree(d, ignore_errors=True)
 
 
-def another(name, prefix, count):
+def another(name, prefix, count, is_h2):
     """A route to an [[upstreams]] of so many addresses."""
-    addresses = ', '.join(f'"{address}"' for address in many(count))
-    return f'[[upstreams]]\nname = "{name}"\naddresses = [{addresses}]\n[[routes]]\nprefix = "{prefix}"\nupstream = "{name}"\n'
+    addresses = ', '.join(f'"{address}"' for address in many(count, proxies.UP_H2 if is_h2 else proxies.UP))
+    protocol = 'protocol = "h2"\n' if is_h2 else ''
+    return f'[[upstreams]]\nname = "{name}"\naddresses = [{addresses}]\n{protocol}[[routes]]\nprefix = "{prefix}"\nupstream = "{name}"\n'
 
 
 def idle(a, d, proxy, stop, one):

@@ -10,7 +10,7 @@ Needs what compare.py needs, beside it, but for nginx as a proxy. Loopback only.
 """
 import argparse, os, pathlib, re, resource, shutil, signal, socket, ssl, struct, subprocess, tempfile, time
 
-import compare
+import proxies
 
 PORT = 18460
 
@@ -101,15 +101,15 @@ def main():
     quiet = dict(stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     upstream = None
     try:
-        token = compare.make_pki(d)()
-        compare.write_configs(d)
+        token = proxies.make_pki(d)()
+        proxies.write_configs(d)
         starts = {}
         for version in a.versions:
             name, _, checkout = version.partition('=')
             root = pathlib.Path(checkout).resolve()
-            starts[name] = (PORT, [str(root / 'node_modules/.bin/node'), str(root / compare.command_of(root)), '--config', str(d / 'proxy.toml'),
+            starts[name] = (PORT, [str(root / 'node_modules/.bin/node'), str(root / proxies.command_of(root)), '--config', str(d / 'proxy.toml'),
                                    '--bind', f'127.0.0.1:{PORT}', '--metrics-bind', f'127.0.0.1:{PORT + 1}', '--workers', '1'])
-        if not a.alone and shutil.which('haproxy'): starts['haproxy'] = (compare.FULL, ['haproxy', '-db', '-f', str(d / 'full.cfg')])
+        if not a.alone and shutil.which('haproxy'): starts['haproxy'] = (proxies.FULL, ['haproxy', '-db', '-f', str(d / 'full.cfg')])
         ferryman = shutil.which('ferryman-edge-server')
         if not a.alone and ferryman:
             starts['ferryman'] = (PORT, [ferryman, '--config', str(d / 'proxy.toml'), '--bind', f'127.0.0.1:{PORT}', '--metrics-bind',

@@ -24,7 +24,7 @@ Needs what compare.py needs, beside it. Loopback only; the proxies run on CPU 0,
 import argparse, base64, hashlib, os, pathlib, re, shutil, signal, socket, statistics, subprocess, tempfile, time
 from concurrent.futures import ThreadPoolExecutor
 
-import compare
+import compare, proxies
 
 
 def thumbprint(d):
@@ -37,20 +37,31 @@ def with_identity(text):
     return text.replace('[[routes]]', '[[routes]]\nclient_cert = "leaf"')
 
 
-def many(count):
-    return [f'127.0.1.{i + 1}:{compare.UP}' for i in range(count)]
+def many(count, up=proxies.UP):
+    """Addresses, all of one server. @param up its port."""
+    return [f'127.0.1.{i + 1}:{up}' for i in range(count)]
+
+
+def listen(d, count):
+    """Has nginx listen there, too, for HTTP/1.1 and HTTP/2."""
+    plain, h2 = f'listen 127.0.0.1:{proxies.UP};', f'listen 127.0.0.1:{proxies.UP_H2} http2;'
+    proxies.edit(d / 'up.conf', plain, ' '.join([plain, *(f'listen {address};' for address in many(count))]),
+                 h2, ' '.join([h2, *(f'listen {address} http2;' for address in many(count, proxies.UP_H2))]))
 
 
 def with_addresses(text, count, keys):
-    text = text.replace(f'upstream = "http://127.0.0.1:{compare.UP}"', 'upstream = "many"')
-    addresses = ', '.join(f'"{address}"' for address in many(count))
+    """Of a configuration of this project, with another upstream."""
+    scheme, up = re.search(r'upstream = "(\w+)://127.0.0.1:(\d+)"', text).groups()
+    text = re.sub(r'upstream = "\w+://[^"]+"', 'upstream = "many"', text)
+    if scheme == 'h2c': keys += '\nprotocol = "h2"'
+    addresses = ', '.join(f'"{address}"' for address in many(count, up))
     return text.replace('[[routes]]', f'[[upstreams]]\nname = "many"\naddresses = [{addresses}]\n{keys}\n[[routes]]', 1)
 
 
 def haproxy_with_addresses(text, count, port):
-    lines = ''.join(f'  server s{i} {address} check inter 5s\n' for i, address in enumerate(many(count)))
-    text = text.replace(f'  server s1 127.0.0.1:{compare.UP} check inter 5s\n', '  balance random(2)\n' + lines)
-    return text.replace(f':{compare.FULL} ', f':{port} ')
+    line, up, more = re.search(r'  server s1 127.0.0.1:(\d+)(.*)\n', text).group(0, 1, 2)
+    lines = ''.join(f'  server s{i} {address}{more}\n' for i, address in enumerate(many(count, up)))
+    return text.replace(line, '  balance random(2)\n' + lines).replace(f':{proxies.FULL} ', f':{port} ')
 
 
 def main():
@@ -68,6 +79,9 @@ def main():
     ap.add_argument('--path', default='/svc-a/hello', help='/svc-a/1m: 1 MiB answers')
     ap.add_argument('--paths', type=int, default=1, help='ask for so many paths in turn')
     ap.add_argument('--vary', type=int, default=0, metavar='TENANTS', help='no two requests alike: tokens of so many tenants, 1,000 paths, own ids')
+    ap.add_argument('--h2-upstream', action='store_true', help='an upstream that speaks HTTP/2')
+    ap.add_argument('--unary', action='store_true', help='gRPC calls with 100 bytes each way; implies --h2-upstream')
+    ap.add_argument('--websocket', action='store_true', help='messages of 100 bytes each way over WebSockets')
     ap.add_argument('--upload', type=int, default=0, metavar='BYTES', help='send so many with each request')
     a = ap.parse_args()
     d = pathlib.Path(tempfile.mkdtemp(prefix='proxy-paired-'))
@@ -86,15 +100,19 @@ def main():
             except subprocess.TimeoutExpired: p.kill()
 
     try:
-        mint = compare.make_pki(d)
+        mint = proxies.make_pki(d)
         token = mint(cnf={'x5t#S256': thumbprint(d)}) if any('+identity' in v for v in a.versions) else mint()
-        compare.write_configs(d)
-        compare.sh('gcc', '-shared', '-fPIC', '-o', str(d / 'cc.so'), str(compare.HERE / 'client_cert.c'), '-ldl')
+        proxies.write_configs(d)
+        proxies.sh('gcc', '-shared', '-fPIC', '-o', str(d / 'cc.so'), str(proxies.HERE / 'client_cert.c'), '-ldl')
         counts = [int(n) for n in re.findall(r'\+(\d+)', ' '.join(a.versions + a.beside))]
-        listen = ' '.join(f'listen {address};' for address in many(max(counts, default=0)))
-        conf = d / 'up.conf'
-        conf.write_text(conf.read_text().replace(f'listen 127.0.0.1:{compare.UP};', f'listen 127.0.0.1:{compare.UP}; {listen}'))
-        on(1, 'nginx', '-g', 'daemon off;', '-c', str(conf))
+        listen(d, max(counts, default=0))
+        on(1, 'nginx', '-g', 'daemon off;', '-c', str(d / 'up.conf'))
+        if a.unary: a.h2_upstream, a.path = True, '/svc-a/unary'
+        if a.h2_upstream or a.websocket: proxies.lead_to(d, 'h2' if a.h2_upstream else 'websocket')
+        if a.websocket:
+            compare.build(d, 'websocket')
+            on(1, str(d / 'websocket'), '-serve', f'127.0.0.1:{proxies.UP_WS}', GOMAXPROCS='1')
+        background = len(running)
         time.sleep(.5)
         versions = []
         for i, version in enumerate(a.versions):
@@ -107,33 +125,33 @@ def main():
             else: text = text.replace('[[routes]]', more + '\n[[routes]]', 1)
             (d / f'{i}.toml').write_text(with_identity(text) if preset == 'identity' else text)
             versions.append((name, pathlib.Path(checkout).resolve(), d / f'{i}.toml'))
-        if a.vary: compare.build_vary(d)
-        body = compare.upload(d, a.upload)
+        if a.vary: compare.build(d, 'vary')
+        body = compare.unary(d) if a.unary else compare.upload(d, a.upload)
         if a.upload: a.path = '/svc-a/upload'
         env = dict(os.environ, CLIENT_CERT=str(d / 'client.crt'), CLIENT_KEY=str(d / 'client.key'), LD_PRELOAD=str(d / 'cc.so'))
         names = [name for name, _, _ in versions] + a.beside
         cost = {name: [] for name in names}
         resident = {}
-        port = {'haproxy': compare.FULL, 'ferryman': compare.FERRYMAN}
+        port = {'haproxy': proxies.FULL, 'ferryman': proxies.FERRYMAN}
         haproxies = {name: d / f'{name}.cfg' for name in a.beside if name.startswith('haproxy')}
         for i, (name, cfg) in enumerate(haproxies.items()):
-            port[name] = compare.FULL + 200 * i
+            port[name] = proxies.FULL + 200 * i
             count = name.partition('+')[2]
             full = (d / 'full.cfg').read_text()
-            cfg.write_text(haproxy_with_addresses(full, int(count), port[name]) if count else full.replace(f':{compare.FULL} ', f':{port[name]} '))
+            cfg.write_text(haproxy_with_addresses(full, int(count), port[name]) if count else full.replace(f':{proxies.FULL} ', f':{port[name]} '))
 
         def start(turn):
             """All of them; each time another one comes first, and has the first port."""
             procs = {}
             for at, (name, root, config) in enumerate(versions[turn % len(versions):] + versions[:turn % len(versions)]):
                 port[name] = 19000 + at
-                procs[name] = on(0, str(root / 'node_modules/.bin/node'), str(root / compare.command_of(root)), '--config', str(config),
+                procs[name] = on(0, str(root / 'node_modules/.bin/node'), str(root / proxies.command_of(root)), '--config', str(config),
                                  '--bind', f'127.0.0.1:{port[name]}', '--metrics-bind', f'127.0.0.1:{19100 + at}', '--workers', '1',
                                  **{variable: value for of, variable, value in settings if of == name})
             for name, cfg in haproxies.items(): procs[name] = on(0, 'haproxy', '-db', '-f', str(cfg))
             if 'ferryman' in a.beside:
                 procs['ferryman'] = on(0, shutil.which('ferryman-edge-server'), '--config', str(d / 'proxy.toml'), '--bind',
-                                       f'127.0.0.1:{compare.FERRYMAN}', '--metrics-bind', f'127.0.0.1:{compare.FERRYMAN + 1}')
+                                       f'127.0.0.1:{proxies.FERRYMAN}', '--metrics-bind', f'127.0.0.1:{proxies.FERRYMAN + 1}')
             for name in procs: await_listener(port[name], procs[name])
             time.sleep(1)
             return procs
@@ -158,18 +176,26 @@ def main():
             outputs = {name: client.communicate()[0] for name, client in clients.items()}
             return {name: answered(name, out) for name, out in outputs.items()}
 
+        def messages(sockets):
+            with ThreadPoolExecutor(len(names)) as pool:
+                return dict(zip(sockets, pool.map(lambda name: compare.varied(sockets[name], name, '\n')['ok'], sockets)))
+
         for turn in range(a.processes):
             procs = start(turn)
-            loads(len(names))  # until what they do often is compiled
+            if a.websocket: messages({name: compare.web_sockets(d, port[name], token, a.conns, secs=len(names)) for name in names})
+            else: loads(len(names))  # until what they do often is compiled
             for r in range(a.rounds):
+                sockets = {name: compare.web_sockets(d, port[name], token, a.conns, secs=a.secs) for name in names if a.websocket}
                 before = {name: cpu_us(procs[name].pid) for name in names}
-                done = loads(a.secs)
+                done = messages(sockets) if a.websocket else loads(a.secs)
                 for name in names: cost[name].append((cpu_us(procs[name].pid) - before[name]) / done[name])
             resident = {name: compare.resident_mib(procs[name].pid) for name in names}
             stop(procs.values())
-            running[1:] = []
+            running[background:] = []
         first = cost[names[0]]
         what = 'new mTLS connections' if a.handshakes else f'{a.proto} {a.path}, {a.conns} connections x {a.streams}'
+        if a.websocket: what = f'messages of 100 bytes each way, {a.conns} WebSockets'
+        elif a.h2_upstream: what += ', HTTP/2 upstream'
         if a.paths > 1: what += f', {a.paths} paths'
         if a.vary: what += f', {a.vary} tenants, no two requests alike'
         print(f'{what}; {a.processes} processes of each, {a.rounds} rounds of {a.secs} s; CPU us each')

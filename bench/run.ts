@@ -101,7 +101,7 @@ function previous(): Results {
 
 function commit(): string {
 	const git = (...args: string[]) => execFileSync('git', args, { encoding: 'utf8' }).trim();
-	const changed = git('status', '--porcelain', '--untracked-files=no', '--', 'src', 'package-lock.json') !== '';
+	const changed = git('status', '--porcelain', '--untracked-files=no', '--', 'packages', 'package-lock.json') !== '';
 	return `${git('rev-parse', '--short', 'HEAD')}${changed ? ' with changes' : ''}`;
 }
 
