@@ -12,8 +12,16 @@ export type Trailers = readonly string[];
  * proxy lets nobody say by a field. All other names pass: a client could send them as fields.
  */
 export function passableTrailers(trailers: Trailers): Trailers | undefined {
-	return keptOf(trailers, mayBeTrailer);
+	if (trailers !== lastRead) {
+		lastPassable = keptOf(trailers, mayBeTrailer);
+		lastRead = trailers;
+	}
+	return lastPassable;
 }
+
+/** Where trailers come again, so does their list (`http2/client/response-fields.ts`). */
+let lastRead: Trailers | undefined;
+let lastPassable: Trailers | undefined;
 
 /** What is left of trailers, or of fields, without those that the message's `Connection` names (RFC 9110 section 7.6.1). */
 export function withoutNamed(trailers: Trailers | undefined, named: ReadonlySet<string> | undefined) {

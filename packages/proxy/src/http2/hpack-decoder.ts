@@ -34,8 +34,8 @@ export class HeaderBlock<Field> {
  * Decodes the header blocks of one direction of a connection (RFC 7541). Strict: whatever a block could not mean ends the
  * connection, since both sides' tables would differ from then on (section 5.3 of RFC 9113: COMPRESSION_ERROR).
  *
- * Two memos make it cheap. A block with the bytes of the last one is not decoded again as long as the dynamic table is what
- * it was. And a long literal, above all a token, is looked for among those that the thread knows (`LiteralPool`).
+ * Two memos make it cheap. A block with the bytes of the last one of its kind is not decoded again as long as the dynamic table is what
+ * it was, or where it has named no entry of that: some servers have each block enter all of its fields anew. And a long literal, above all a token, is looked for among those that the thread knows (`LiteralPool`).
  * Both remember what bytes mean; neither remembers a verdict.
  */
 export class HpackDecoder<Field extends TableEntry> {
@@ -43,43 +43,36 @@ export class HpackDecoder<Field extends TableEntry> {
 	made = 0;
 	readonly #reading: FieldReading<Field>;
 	readonly #table = new DynamicTable<Field>();
-	/** The last block that left the table as it was. */
-	#last: HeaderBlock<Field> | undefined;
-	#lastBytes: Buffer = NOTHING;
-	#lastLength = 0;
-	#lastVersion = 0;
+	/** The last blocks: that did not end their streams, and that did. Heads and trailers take turns. */
+	readonly #open = new RememberedBlock<Field>();
+	readonly #ended = new RememberedBlock<Field>();
 	#bytes: Buffer = NOTHING;
 	#at = 0;
 	#end = 0;
+	/** Of the block at hand: what it has entered in the table, and whether all of its fields are literals or of the static table. */
+	#entries: Field[] = [];
+	#stands = true;
 
 	constructor(reading: FieldReading<Field>) {
 		this.#reading = reading;
 	}
 
-	/** @throws ConnectionError COMPRESSION_ERROR. */
-	decode(bytes: Buffer, from: number, to: number): HeaderBlock<Field> {
-		const length = to - from;
-		const last = this.#last;
-		if (
-			last !== undefined &&
-			length === this.#lastLength &&
-			this.#lastVersion === this.#table.version &&
-			bytes.compare(this.#lastBytes, 0, length, from, to) === 0
-		) {
-			return last;
+	/** @param endsStream for what is remembered: blocks that end streams are mostly like each other. @throws ConnectionError COMPRESSION_ERROR. */
+	decode(bytes: Buffer, from: number, to: number, endsStream = false): HeaderBlock<Field> {
+		const table = this.#table;
+		const last = endsStream ? this.#ended : this.#open;
+		const known = last.find(bytes, from, to, table.version);
+		if (known !== undefined) {
+			for (const entry of last.entries) table.add(entry);
+			return known;
 		}
-		const { version } = this.#table;
+		const { version } = table;
+		this.#entries = [];
+		this.#stands = true;
 		const block = this.#decode(bytes, from, to);
-		if (version === this.#table.version && length <= MAX_BLOCK) this.#remember(block, bytes, from, to);
+		const mayComeAgain = (this.#stands || version === table.version) && to - from <= MAX_BLOCK;
+		if (mayComeAgain) last.remember(block, this.#entries, this.#stands ? undefined : version, bytes, from, to);
 		return block;
-	}
-
-	#remember(block: HeaderBlock<Field>, bytes: Buffer, from: number, to: number): void {
-		if (to - from > this.#lastBytes.length) this.#lastBytes = Buffer.allocUnsafeSlow(roomFor(to - from));
-		bytes.copy(this.#lastBytes, 0, from, to);
-		this.#lastLength = to - from;
-		this.#lastVersion = this.#table.version;
-		this.#last = block;
 	}
 
 	#decode(bytes: Buffer, from: number, to: number): HeaderBlock<Field> {
@@ -106,6 +99,7 @@ export class HpackDecoder<Field extends TableEntry> {
 			if (count === MAX_SIZE_UPDATES) throw malformed('too many table size updates');
 			const size = this.#integer(0x1f);
 			if (size > INITIAL_TABLE_SIZE) throw malformed('a table size beyond the setting');
+			this.#stands = false;
 			this.#table.resize(size);
 		}
 	}
@@ -117,6 +111,7 @@ export class HpackDecoder<Field extends TableEntry> {
 		if ((first & 0x40) !== 0) {
 			const field = this.#literal(this.#integer(0x3f));
 			this.#table.add(field);
+			this.#entries.push(field);
 			return field;
 		}
 		if ((first & 0x20) !== 0) throw malformed('a table size update behind a field');
@@ -124,10 +119,9 @@ export class HpackDecoder<Field extends TableEntry> {
 	}
 
 	#entry(index: number): Field {
-		const field =
-			index <= STATIC_TABLE.length
-				? this.#reading.staticFields[index - 1]
-				: this.#table.at(index - STATIC_TABLE.length - 1);
+		const isStatic = index <= STATIC_TABLE.length;
+		if (!isStatic) this.#stands = false;
+		const field = isStatic ? this.#reading.staticFields[index - 1] : this.#table.at(index - STATIC_TABLE.length - 1);
 		if (field === undefined) throw malformed('an index beyond the tables');
 		return field;
 	}
@@ -201,6 +195,40 @@ export class HpackDecoder<Field extends TableEntry> {
 			if (byte < 0x80) return value;
 		}
 		throw malformed('an integer too large');
+	}
+}
+
+/** A block, and the bytes that it has been decoded from. */
+class RememberedBlock<Field> {
+	/** What it enters in the table. */
+	entries: readonly Field[] = [];
+	#block: HeaderBlock<Field> | undefined;
+	/** Of the table that it needs; `undefined`: it means the same with any. */
+	#version: number | undefined;
+	#bytes: Buffer = NOTHING;
+	#length = 0;
+
+	find(bytes: Buffer, from: number, to: number, version: number): HeaderBlock<Field> | undefined {
+		const length = to - from;
+		if (length !== this.#length || (this.#version !== undefined && this.#version !== version)) return undefined;
+		return bytes.compare(this.#bytes, 0, length, from, to) === 0 ? this.#block : undefined;
+	}
+
+	/** @param bytes are copied. */
+	remember(
+		block: HeaderBlock<Field>,
+		entries: readonly Field[],
+		version: number | undefined,
+		bytes: Buffer,
+		from: number,
+		to: number,
+	): void {
+		if (to - from > this.#bytes.length) this.#bytes = Buffer.allocUnsafeSlow(roomFor(to - from));
+		bytes.copy(this.#bytes, 0, from, to);
+		this.#length = to - from;
+		this.#version = version;
+		this.entries = entries;
+		this.#block = block;
 	}
 }
 

@@ -49,27 +49,48 @@ function remembered(name: string, value: string): string {
 	return code;
 }
 
-/** By name and by whole field, index of the static table. */
-const NAMES = new Map<string, number>();
-const FIELDS = new Map<string, number>();
-for (const [i, [name, value]] of STATIC_TABLE.entries()) {
-	if (!NAMES.has(name)) NAMES.set(name, i + 1);
-	if (value !== '') FIELDS.set(`${name} ${value}`, i + 1);
-}
-
 /** Secrets: section 7.1.3 asks those who pass the block on not to index them either. */
 const SECRETS = new Set(['set-cookie', 'cookie', 'authorization']);
 const NEVER_INDEXED = 0x10;
 const WITHOUT_INDEXING = 0x00;
 
+/** How fields of one name are coded. */
+export class CodedName {
+	/** What stands in front of a value. */
+	readonly #opening: string;
+	/** Whole fields of the static table, by value. */
+	readonly #whole: ReadonlyMap<string, string> | undefined;
+
+	/** @param name in lower case. */
+	constructor(name: string) {
+		const pattern = SECRETS.has(name) ? NEVER_INDEXED : WITHOUT_INDEXING;
+		const index = STATIC_NAMES.indexOf(name) + 1;
+		this.#opening = index === 0 ? String.fromCharCode(pattern) + codedString(name) : codedInteger(index, 0x0f, pattern);
+		const whole = STATIC_TABLE.flatMap(([known, value], at): [string, string][] =>
+			known === name && value !== '' ? [[value, codedInteger(at + 1, 0x7f, 0x80)]] : [],
+		);
+		this.#whole = whole.length === 0 ? undefined : new Map(whole);
+	}
+
+	field(value: string): string {
+		return this.#whole?.get(value) ?? this.#opening + codedString(value);
+	}
+}
+
+const STATIC_NAMES = STATIC_TABLE.map(([name]) => name);
+
+let names = new Map<string, CodedName>();
+const MAX_NAMES = 512;
+
 export function codedField(name: string, value: string): string {
-	const whole = FIELDS.get(`${name} ${value}`);
-	if (whole !== undefined) return codedInteger(whole, 0x7f, 0x80);
-	const pattern = SECRETS.has(name) ? NEVER_INDEXED : WITHOUT_INDEXING;
-	const index = NAMES.get(name);
-	const codedName =
-		index === undefined ? String.fromCharCode(pattern) + codedString(name) : codedInteger(index, 0x0f, pattern);
-	return codedName + codedString(value);
+	const known = names.get(name);
+	if (known !== undefined) return known.field(value);
+	const coded = new CodedName(name);
+	if (name.length <= MAX_TEXT) {
+		if (names.size === MAX_NAMES) names = new Map();
+		names.set(name, coded);
+	}
+	return coded.field(value);
 }
 
 /** Section 5.2, without Huffman code. */

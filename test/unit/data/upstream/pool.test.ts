@@ -36,7 +36,7 @@ function idle(pool: UpstreamPool, keepAliveTimeoutMs?: number): FakeConnection {
 
 function testPool(idleMs: number, plane = new FakePlane()): { plane: FakePlane; pool: UpstreamPool } {
 	const upstream = { stats: new UpstreamStats(UpstreamStats.allocate()) } as unknown as Endpoint;
-	return { plane, pool: new UpstreamPool(upstream, plane.deadlines, { idleTimeoutMs: idleMs }) };
+	return { plane, pool: new UpstreamPool(upstream, plane, { idleTimeoutMs: idleMs }) };
 }
 
 describe('an idle connection', () => {

@@ -3,6 +3,7 @@ import type { Socket } from 'node:net';
 import { Writable } from 'node:stream';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
+import { FlushQueue, TurnEnd } from '../../../../packages/proxy/src/data/loop/turn-end.ts';
 import { Upload } from '../../../../packages/proxy/src/data/upstream/upload.ts';
 
 /** A socket as far as an upload needs one; remembers the writes that reach the other side. */
@@ -32,7 +33,8 @@ class Sink extends Writable {
 	}
 }
 
-const uploadTo = (sink: Sink, chunked: boolean) => new Upload(sink as unknown as Socket, chunked);
+const uploadTo = (sink: Sink, chunked: boolean) =>
+	new Upload(sink as unknown as Socket, chunked, new FlushQueue(new TurnEnd()));
 const endOfMoment = () => new Promise<void>((resolve) => setImmediate(() => setImmediate(resolve)));
 
 describe('an upload', () => {

@@ -33,7 +33,7 @@ function testUpstream(authority: string, plane: FakePlane): Endpoint {
 		load: counts(),
 		connections: counts(),
 	};
-	const pool = new UpstreamPool(upstream as unknown as Endpoint, plane.deadlines, {
+	const pool = new UpstreamPool(upstream as unknown as Endpoint, plane, {
 		idleTimeoutMs: 10_000,
 		connectTimeoutMs: undefined,
 	});

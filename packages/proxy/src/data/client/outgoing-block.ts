@@ -1,4 +1,4 @@
-import { codedField, codedInteger } from '../../http2/hpack-encoder.ts';
+import { CodedName, codedField, codedInteger } from '../../http2/hpack-encoder.ts';
 import type { HeadWriter } from './outgoing-head.ts';
 
 /**
@@ -7,6 +7,7 @@ import type { HeadWriter } from './outgoing-head.ts';
  * once. The requests of a client's connection mostly differ in their targets alone.
  */
 export class OutgoingBlock implements HeadWriter {
+	/** Coded. */
 	readonly #forwarded: string;
 	#tenant = '';
 	#certificate = '';
@@ -18,7 +19,7 @@ export class OutgoingBlock implements HeadWriter {
 
 	/** @param forwarded lines of the connection. */
 	constructor(forwarded: string) {
-		this.#forwarded = forwarded;
+		this.#forwarded = codedLines(forwarded);
 	}
 
 	/** Takes what `OutgoingHead.write` takes. */
@@ -42,7 +43,8 @@ export class OutgoingBlock implements HeadWriter {
 			this.#certificate = certificate;
 			this.#lines = lines;
 			this.#framing = framing;
-			this.#block = codedLines(`${this.#forwarded}${tenant}${certificate}${lines}${framing}`) + TAKES_TRAILERS;
+			const own = codedLines(tenant) + codedLines(certificate) + codedLines(lines) + codedLines(framing);
+			this.#block = this.#forwarded + own + TAKES_TRAILERS;
 			this.#isFlat = false;
 		} else if (!this.#isFlat) {
 			this.#block = Buffer.from(this.#block, 'latin1').toString('latin1');
@@ -78,11 +80,29 @@ export function codedLines(lines: string): string {
 	for (let at = 0; at < lines.length; ) {
 		const end = lines.indexOf('\r\n', at);
 		const colon = lines.indexOf(':', at);
-		const name = lines.slice(at, colon).toLowerCase();
-		if (!DROPPED.has(name)) block += codedField(name, valueIn(lines, colon + 1, end));
+		const name = nameOf(lines.slice(at, colon));
+		if (name !== null) block += name.field(valueIn(lines, colon + 1, end));
 		at = end + 2;
 	}
 	return block;
+}
+
+/** By the name as it is spelled; `null`: dropped. */
+let names = new Map<string, CodedName | null>();
+/** Longer ones are not remembered, characters. */
+const MAX_NAME = 64;
+
+function nameOf(spelled: string): CodedName | null {
+	const known = names.get(spelled);
+	if (known !== undefined) return known;
+	const lower = spelled.toLowerCase();
+	const name = DROPPED.has(lower) ? null : new CodedName(lower);
+	if (spelled.length <= MAX_NAME) {
+		if (names.size === MAX_REMEMBERED) names = new Map();
+		// A copy: a part of the lines would keep all of them.
+		names.set(Buffer.from(spelled, 'latin1').toString('latin1'), name);
+	}
+	return name;
 }
 
 /** Without the blanks around it (RFC 9110 section 5.5). Others than SP and HTAB belong to it: 0xA0 ends many a letter in UTF-8. */

@@ -252,9 +252,9 @@ export class Protocol implements FrameSink {
 
 	/** The block is decoded whatever is done with it: the tables must agree (RFC 7541 section 2.2). */
 	#onBlock(id: number): void {
-		const { bytes, from, to } = this.#blocks;
+		const { bytes, from, to, endStream } = this.#blocks;
 		const { made } = this.#decoder;
-		const block = this.#decoder.decode(bytes, from, to);
+		const block = this.#decoder.decode(bytes, from, to, endStream);
 		this.#blocks.forget();
 		const price = priceOfHead(to - from, block.count, this.#decoder.made - made);
 		this.#budget.head(price);

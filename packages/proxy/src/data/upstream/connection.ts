@@ -157,13 +157,13 @@ export class UpstreamConnection extends Timed implements UpstreamRequest, Respon
 	}
 
 	write(bytes: Buffer): boolean {
-		this.#upload ??= new Upload(this.#socket, this.#chunked);
+		this.#upload ??= new Upload(this.#socket, this.#chunked, this.#pool.writing);
 		return this.#upload.write(bytes);
 	}
 
 	finish(trailers?: Trailers): void {
 		this.#sent = true;
-		this.#upload ??= new Upload(this.#socket, this.#chunked);
+		this.#upload ??= new Upload(this.#socket, this.#chunked, this.#pool.writing);
 		this.#upload.finish(trailers);
 		if (this.#parser.isTunnel) this.#socket.end();
 	}

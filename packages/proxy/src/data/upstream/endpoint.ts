@@ -46,7 +46,7 @@ export class Endpoint {
 		transport: Transport,
 		plane: Pick<DataPlane, 'deadlines' | 'turnEnd' | 'log' | 'clock' | 'histograms' | 'limits'>,
 	) {
-		const { deadlines, log, clock, histograms, limits } = plane;
+		const { log, clock, histograms, limits } = plane;
 		this.authority = seed.authority;
 		this.group = seed.group;
 		this.host = seed.host;
@@ -66,7 +66,7 @@ export class Endpoint {
 			clock,
 		);
 		this.breaker = new BreakerCell(seed.breaker, observe, seed.place);
-		this.pool = seed.protocol === 'h2' ? new Http2Pool(this, plane, seed) : new UpstreamPool(this, deadlines, seed);
+		this.pool = seed.protocol === 'h2' ? new Http2Pool(this, plane, seed) : new UpstreamPool(this, plane, seed);
 		this.versionAndHost = versionAndHost(seed.hostField ?? seed.authority);
 		this.#transport = transport;
 	}

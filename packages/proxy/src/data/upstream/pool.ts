@@ -1,4 +1,5 @@
 import type { DeadlineQueue } from '../loop/deadlines.ts';
+import { FlushQueue, type TurnEnd } from '../loop/turn-end.ts';
 import type { PlaneDeadlines } from '../plane/plane-deadlines.ts';
 import { UpstreamConnection } from './connection.ts';
 import { ConnectionCount } from './connection-count.ts';
@@ -14,6 +15,8 @@ const HEAD_START_MS = 1000;
  * least likely to have been closed, and those that are not needed age and go.
  */
 export class UpstreamPool implements ConnectionPool {
+	/** For connections: what goes out at the end of the loop's turn. */
+	readonly writing: FlushQueue;
 	readonly #endpoint: Endpoint;
 	readonly #deadlines: PlaneDeadlines;
 	#idleMs = 0;
@@ -27,13 +30,14 @@ export class UpstreamPool implements ConnectionPool {
 	/** @param count of the connections to the address, where they are not all of this pool. */
 	constructor(
 		endpoint: Endpoint,
-		deadlines: PlaneDeadlines,
+		{ deadlines, turnEnd }: { readonly deadlines: PlaneDeadlines; readonly turnEnd: TurnEnd },
 		times: ConnectionTimes,
 		count = new ConnectionCount(endpoint.connections),
 	) {
 		this.#endpoint = endpoint;
 		this.#count = count;
 		this.#deadlines = deadlines;
+		this.writing = new FlushQueue(turnEnd);
 		this.use(times);
 	}
 

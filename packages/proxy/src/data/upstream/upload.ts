@@ -2,14 +2,16 @@ import type { Socket } from 'node:net';
 import type { Trailers } from '../../gates/trailers.ts';
 import { lastChunk } from '../http1/last-chunk.ts';
 import { guarded } from '../loop/faults.ts';
+import type { Flushed, FlushQueue } from '../loop/turn-end.ts';
 
 /**
  * A request's body on its way to the upstream, piece by piece. A client may cut it into as many pieces as it likes, and
  * each write costs us a system call, and a kilobyte of bookkeeping until it is done: what comes in one turn of the loop goes on
  * in one write, and small pieces of it, or those that come while another write is under way, as one piece.
  */
-export class Upload {
+export class Upload implements Flushed {
 	readonly #socket: Socket;
+	readonly #flushes: FlushQueue;
 	/** Whether the pieces are framed as chunks (RFC 9112 section 7.1). */
 	readonly #chunked: boolean;
 	/** What waits to be sent: one piece as it came, or several in a buffer that has room for more. */
@@ -20,18 +22,24 @@ export class Upload {
 	#writesOfTurn = 0;
 	/** Turns of the loop in which the body has come. */
 	turns = 0;
-	/** The socket is corked until the turn's end. */
+	/** Some of it has come in this turn, at whose end `flush` follows. */
 	#inTurn = false;
+	/** Several writes of this turn become one. */
+	#isCorked = false;
 
-	constructor(socket: Socket, chunked: boolean) {
+	constructor(socket: Socket, chunked: boolean, flushes: FlushQueue) {
 		this.#socket = socket;
 		this.#chunked = chunked;
+		this.#flushes = flushes;
 	}
 
 	/** @returns whether more may follow at once; otherwise the socket's `drain` tells. */
 	write(piece: Buffer): boolean {
 		this.#beginTurn();
-		if (piece.length >= SMALL || this.#length + piece.length > GATHERED) this.flush();
+		if (piece.length >= SMALL || this.#length + piece.length > GATHERED) {
+			this.#cork();
+			this.#sendGathered();
+		}
 		if (piece.length >= SMALL) this.#send(piece);
 		// An empty chunk would be the last one.
 		else if (piece.length !== 0) this.#gather(piece);
@@ -59,24 +67,30 @@ export class Upload {
 		this.#inTurn = true;
 		this.turns++;
 		this.#writesOfTurn = 0;
-		this.#socket.cork();
-		setImmediate(endTurn, this);
+		this.#flushes.add(this);
 	}
 
-	endTurn(): void {
+	/** The turn is over. */
+	flush(): void {
+		this.#inTurn = false;
 		// Also where much has been waiting on the socket: that may be a head, after whose write nobody would send this.
-		if (this.#writes <= this.#writesOfTurn && !this.#socket.destroyed) this.flush();
+		if (this.#writes <= this.#writesOfTurn && !this.#socket.destroyed) this.#sendGathered();
 		this.#uncork();
 	}
 
+	#cork(): void {
+		if (this.#isCorked) return;
+		this.#isCorked = true;
+		this.#socket.cork();
+	}
+
 	#uncork(): void {
-		if (!this.#inTurn) return;
-		this.#inTurn = false;
+		if (!this.#isCorked) return;
+		this.#isCorked = false;
 		this.#socket.uncork();
 	}
 
-	/** Sends what waits. */
-	flush(): void {
+	#sendGathered(): void {
 		if (this.#length === 0) return;
 		const waiting = this.#waiting!.subarray(0, this.#length);
 		this.#waiting = undefined;
@@ -86,7 +100,8 @@ export class Upload {
 
 	/** The body is complete. @param trailers of a chunked one. */
 	finish(trailers?: Trailers): void {
-		this.flush();
+		if (this.#chunked) this.#cork();
+		this.#sendGathered();
 		if (this.#chunked) this.#socket.write(lastChunk(trailers), 'latin1');
 		this.#uncork();
 	}
@@ -105,20 +120,12 @@ export class Upload {
 
 	readonly #onWritten = guarded(this, (): void => {
 		this.#writes--;
-		if (this.#writes === 0 && !this.#socket.destroyed) this.flush();
+		if (this.#writes === 0 && !this.#socket.destroyed) this.#sendGathered();
 	});
 
 	/** The connection learns of it as of an error of its socket. */
 	onFault(error: unknown): void {
 		this.#socket.destroy(error as Error);
-	}
-}
-
-function endTurn(upload: Upload): void {
-	try {
-		upload.endTurn();
-	} catch (error) {
-		upload.onFault(error);
 	}
 }
 

@@ -292,7 +292,7 @@ export class ClientProtocol implements FrameSink {
 	/** The block is decoded whatever is done with it: the tables must agree (RFC 7541 section 2.2). */
 	#onBlock(id: number): void {
 		const { bytes, from, to, endStream } = this.#blocks;
-		const block = this.#decoder.decode(bytes, from, to);
+		const block = this.#decoder.decode(bytes, from, to, endStream);
 		this.#blocks.forget();
 		const stream = this.#receiving(id, 'HEADERS');
 		if (stream === undefined) return this.#budget.take(COSTS.lateHead + (to - from) / COSTS.vainBytes, this.#now);

@@ -93,8 +93,17 @@ function read({ fields, count }: HeaderBlock<ReceivedField>): ResponseFacts | st
 	return status === 0 ? 'no :status' : new ResponseFacts(status, length, fields);
 }
 
-/** @returns names and values in turn; `undefined`: malformed (section 8.1: no control data). */
-export function readTrailers({ fields, count }: HeaderBlock<ReceivedField>): readonly string[] | undefined {
+/**
+ * Once for each block, as for a head.
+ *
+ * @returns names and values in turn; `undefined`: malformed (section 8.1: no control data).
+ */
+export function readTrailers(block: HeaderBlock<ReceivedField>): readonly string[] | undefined {
+	block.memo[1] ??= listOf(block);
+	return block.memo[1] as readonly string[] | undefined;
+}
+
+function listOf({ fields, count }: HeaderBlock<ReceivedField>): readonly string[] | undefined {
 	if (fields.length !== count) return undefined;
 	const list: string[] = [];
 	for (const { name, value, kind } of fields) {

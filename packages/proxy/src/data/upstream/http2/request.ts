@@ -125,15 +125,23 @@ export class Http2UpstreamRequest extends ClientStream implements UpstreamReques
 	// --- The response. ---
 
 	override onResponse(facts: ResponseFacts, endStream: boolean): void {
-		const { status, fields, length } = headOf(facts);
-		if (this.isTunnel) return this.#tell((handler) => handler.onTunnel?.(fields));
+		const head = headOf(facts);
 		// A CONNECT that was not taken: there is nothing to be sent.
-		if (this.method === 'CONNECT') this.finish();
-		this.#tell((handler) => {
-			if (!endStream || !this.hasBody) return handler.onHead(status, fields, length, this.hasBody);
-			// Without a body that could follow: gRPC's servers end a call with a head alone, and its clients tell it from an empty body.
-			handler.onHead(status, fields.hasLength ? fields : fields.withLength(0), 0, false);
-		});
+		if (this.method === 'CONNECT' && !this.isTunnel) this.finish();
+		const handler = this.#handler;
+		if (handler === undefined) return;
+		try {
+			this.#tellHead(handler, head, endStream);
+		} catch (error) {
+			this.#onThrow(handler, error);
+		}
+	}
+
+	#tellHead(handler: ResponseHandler, { status, fields, length }: ResponseHead, endStream: boolean): void {
+		if (this.isTunnel) handler.onTunnel?.(fields);
+		else if (!endStream || !this.hasBody) handler.onHead(status, fields, length, this.hasBody);
+		// Without a body that could follow: gRPC's servers end a call with a head alone, and its clients tell it from an empty body.
+		else handler.onHead(status, fields.hasLength ? fields : fields.withLength(0), 0, false);
 	}
 
 	override onBody(bytes: Buffer): void {
@@ -147,7 +155,12 @@ export class Http2UpstreamRequest extends ClientStream implements UpstreamReques
 	}
 
 	#take(bytes: Buffer): void {
-		this.#tell((handler) => handler.onBody(bytes));
+		const handler = this.#handler;
+		try {
+			handler?.onBody(bytes);
+		} catch (error) {
+			this.#onThrow(handler!, error);
+		}
 		this.protocol.release(this, bytes.length);
 	}
 
@@ -234,9 +247,13 @@ export class Http2UpstreamRequest extends ClientStream implements UpstreamReques
 		try {
 			what(handler);
 		} catch (error) {
-			this.destroy();
-			endOwner(handler, error);
+			this.#onThrow(handler, error);
 		}
+	}
+
+	#onThrow(handler: ResponseHandler, error: unknown): void {
+		this.destroy();
+		endOwner(handler, error);
 	}
 
 	/** Something of ours has thrown, and the connection ends. */
