@@ -527,14 +527,20 @@ describe('over TLS', () => {
 		try {
 			await firstVerdicts(own);
 			isSilent = true;
-			const [result] = await Promise.allSettled([post('/cancelled', 300)]);
-			equal(result!.status, 'rejected');
+			const waiting = async () => sampleSum(await own.metrics(), 'proxy_upstream_streams');
+			equal((await Promise.allSettled([post('/cancelled', 300)]))[0]!.status, 'rejected');
 			await until(() => held.length === 1, 'the connection to begin');
-			await until(async () => sampleSum(await own.metrics(), 'proxy_upstream_streams') === 0, 'the request to be gone');
+			await until(async () => (await waiting()) === 0, 'the request to be gone');
+			// Where another one waits, the connection goes on.
+			const waits = post('/waits', 60_000);
+			await until(async () => (await waiting()) === 1, 'the one that waits');
+			equal((await Promise.allSettled([post('/cancelled', 300)]))[0]!.status, 'rejected');
+			await until(async () => (await waiting()) === 1, 'the other one to be gone');
 			isSilent = false;
 			for (const socket of held) pass(socket);
+			equal((await waits).text, 'some');
 			equal((await post('/wanted')).text, 'some');
-			deepEqual(paths, ['/wanted']);
+			deepEqual(paths, ['/waits', '/wanted']);
 			await atRest(own);
 		} finally {
 			await own.stop();

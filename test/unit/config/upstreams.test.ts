@@ -57,6 +57,17 @@ describe('an upstream with a name', () => {
 		assert.deepEqual(routes[0]!.upstream.addresses, []);
 	});
 
+	test('is spoken to in the protocol that it chooses only over TLS, where it can choose', () => {
+		const auto = `${TWO}protocol = "auto"\n`;
+		assert.equal(parse(`${auto}[upstreams.tls]\n${ROUTE}`).routes[0]!.upstream.protocol, 'auto');
+		const [problem, ...others] = problemsOf(`${auto}${ROUTE}`);
+		assert.match(
+			problem!,
+			/:11: upstreams\[0\]\.protocol: is "auto", .*\(ALPN\).* add \[upstreams\.tls\], or write "h2"/,
+		);
+		assert.deepEqual(others, []);
+	});
+
 	test('is in Host without the dot that makes its name a whole one for resolvers', () => {
 		const { dns } = parse(`${DNS.replace('billing.internal:', 'billing.internal.:')}${ROUTE}`).routes[0]!.upstream;
 		assert.deepEqual([dns!.host, dns!.hostField], ['billing.internal.', 'billing.internal:8080']);

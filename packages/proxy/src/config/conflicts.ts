@@ -64,7 +64,13 @@ const RULES: Readonly<Record<string, (table: TomlTable, wrong: Wrong) => void>> 
 	},
 	tenants: burstWithoutRate,
 	routes: burstWithoutRate,
-	upstreams: addressSources,
+	upstreams: (upstream, wrong) => {
+		addressSources(upstream, wrong);
+		const reason = 'is "auto", which is what TLS decides (ALPN), and this upstream has no TLS';
+		if (upstream.protocol === 'auto' && upstream.tls === undefined) {
+			wrong('protocol', `${reason}; add [upstreams.tls], or write "h2" or "http/1.1"`);
+		}
+	},
 	'upstreams.tls': (tls, wrong) => {
 		const together = 'a certificate and its key go together; set both, or neither';
 		needs(tls, wrong, 'cert_path', 'key_path', `needs key_path: ${together}`);

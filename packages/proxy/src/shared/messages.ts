@@ -72,8 +72,8 @@ export interface EndpointSeed {
 	readonly connectTimeoutMs?: number | undefined;
 }
 
-/** What is spoken to an endpoint; `h2` by prior knowledge in the clear, by ALPN over TLS. */
-export const UPSTREAM_PROTOCOLS = ['http/1.1', 'h2'] as const;
+/** What is spoken to an endpoint; `h2` by prior knowledge in the clear, by ALPN over TLS; `auto`: what it chooses by ALPN. */
+export const UPSTREAM_PROTOCOLS = ['http/1.1', 'h2', 'auto'] as const;
 export type UpstreamProtocol = (typeof UPSTREAM_PROTOCOLS)[number];
 
 /** What is looked at of many endpoints, for one that gets the request, lies side by side. */

@@ -61,7 +61,7 @@ export function upstreamTlsOptions(
 		secureContext,
 		// RFC 6066 section 3: no literal addresses. Node would put the host in place of a name that is missing.
 		servername: isIP(name) === 0 ? name : '',
-		ALPNProtocols: [protocol],
+		ALPNProtocols: protocol === 'auto' ? ['h2', 'http/1.1'] : [protocol],
 		rejectUnauthorized: verify,
 		checkServerIdentity: (_, certificate) => (verify ? nameProblem(name, certificate) : undefined),
 	};

@@ -162,6 +162,13 @@ describe('what a route says of streams', () => {
 	});
 });
 
+test('says that an upstream with protocol = "auto" chooses in the handshake', async () => {
+	const upstream = '[[upstreams]]\nname = "auto"\naddresses = ["127.0.0.1:8"]\nprotocol = "auto"\n[upstreams.tls]\n';
+	const text = `${explainConfig('http://127.0.0.1:9')}${upstream}[[routes]]\nprefix = "/auto"\nupstream = "auto"\n`;
+	const { notes } = await explained(await filesOf('auto.toml', text), { name: '', reason: undefined, path: '/auto' });
+	assert.match(notes.join(), /the upstream chooses HTTP\/2 or HTTP\/1\.1 in the handshake/);
+});
+
 test('prints each claim with its value and the expected one, also behind the first refused claim', async () => {
 	const token = mintToken(pki.tokenKey, { ...good, exp: 1000, nbf: exp, aud: ['x', 'y'], sub: 7, cnf: {} });
 	const checks = gate(await ask({ token }), 'token')!.checks;

@@ -103,8 +103,12 @@ export function notesOnHead({ upstream, forwarding }: RouteConfig, isWebSocket: 
 		);
 	}
 	if (isWebSocket && protocol === 'h2') notes.push(EXTENDED_CONNECT);
+	if (protocol === 'auto') notes.push(BY_ALPN);
 	return notes;
 }
 
 const EXTENDED_CONNECT =
 	'over HTTP/2 this is an extended CONNECT with :protocol websocket (RFC 8441), which the upstream has to offer in its SETTINGS';
+
+const BY_ALPN =
+	'the upstream chooses HTTP/2 or HTTP/1.1 in the handshake (protocol = "auto"); the head shown is that of HTTP/1.1';

@@ -159,7 +159,7 @@ export const upstream = table('[[upstreams]]', {
 	queue_timeout_secs: seconds(5).describe('time in the queue; after it 503 `overloaded`'),
 	...groupUpstreamKeys,
 	protocol: oneOfOr(UPSTREAM_PROTOCOLS, 'http/1.1').describe(
-		'protocol to its addresses. `h2` is HTTP/2: in the clear by prior knowledge, over TLS by ALPN',
+		'protocol to its addresses. `h2` is HTTP/2: in the clear by prior knowledge, over TLS by ALPN. `auto`, over TLS only, is what each connection chooses by ALPN',
 	),
 	tls: optional(
 		upstreamTls,

@@ -1,5 +1,6 @@
 import * as http from 'node:http';
 import * as https from 'node:https';
+import { Socket } from 'node:net';
 import { type ConnectionOptions, connect } from 'node:tls';
 import { grpcStatusIn } from '@mtls-edge-proxy/gate/gates/grpc.ts';
 import { connectionCause, SPEAKS_TLS, silenceCause } from '@mtls-edge-proxy/gate/words/causes.ts';
@@ -27,22 +28,29 @@ export async function httpProbe(
 ): Promise<Verdict> {
 	if (settings.grpcService !== undefined)
 		return askGrpc(address, settings.grpcService, settings.timeoutMs, abandoned, tls);
-	if (protocol === 'h2') return askHttp2(address, settings, abandoned, tls);
+	if (protocol !== 'http/1.1') return askHttp2(address, settings, abandoned, tls, protocol === 'auto');
 	const verdict = await ask(address, settings, abandoned, tls);
 	if (tls !== undefined || !mayBeTls(verdict) || abandoned.aborted) return verdict;
 	const isTls = await speaksTls(address, settings.timeoutMs, abandoned);
 	return isTls ? { healthy: false, cause: SPEAKS_TLS } : verdict;
 }
 
+/** @param mayBeHttp1 then the same connection is asked in HTTP/1.1, within the same time. */
 async function askHttp2(
 	address: UpstreamAddress,
-	{ path, timeoutMs }: HealthSettings,
+	settings: HealthSettings,
 	abandoned: AbortSignal,
 	tls: ConnectionOptions | undefined,
+	mayBeHttp1: boolean,
 ): Promise<Verdict> {
+	const { path, timeoutMs } = settings;
+	const began = performance.now();
 	const question = { method: 'GET', path, fields: ['user-agent', USER_AGENT] };
-	const answer = await callHttp2(address, question, { tls, maxBody: 0, limitMs: timeoutMs }, abandoned);
+	const answer = await callHttp2(address, question, { tls, maxBody: 0, limitMs: timeoutMs, mayBeHttp1 }, abandoned);
 	if (answer === undefined) return { healthy: false, cause: silenceCause('answer', timeoutMs) };
+	if ('http1' in answer) {
+		return ask(address, settings, abandoned, answer.http1, timeoutMs - (performance.now() - began));
+	}
 	if ('error' in answer) return failureOf(answer.error);
 	return 'cause' in answer ? { healthy: false, cause: answer.cause } : verdictOn(answer.status);
 }
@@ -57,10 +65,11 @@ async function askGrpc(
 ): Promise<Verdict> {
 	const fields = ['content-type', 'application/grpc', 'te', 'trailers', 'user-agent', USER_AGENT];
 	const question = { method: 'POST', path: HEALTH_CHECK_PATH, fields, body: healthRequest(service) };
-	const answer = await callHttp2(address, question, { tls, maxBody: MAX_ANSWER, limitMs: timeoutMs }, abandoned);
+	const own = tls && { ...tls, ALPNProtocols: ['h2'] };
+	const answer = await callHttp2(address, question, { tls: own, maxBody: MAX_ANSWER, limitMs: timeoutMs }, abandoned);
 	if (answer === undefined) return { healthy: false, cause: silenceCause('answer', timeoutMs) };
 	if ('error' in answer) return failureOf(answer.error);
-	if ('cause' in answer) return { healthy: false, cause: answer.cause };
+	if (!('status' in answer)) return { healthy: false, cause: 'cause' in answer ? answer.cause : CLOSED };
 	if (answer.status !== 200) return { healthy: false, cause: `status ${answer.status} in place of gRPC` };
 	// A call without a message has its status in the head.
 	const status = grpcStatusIn(answer.trailers) ?? grpcStatusIn(answer.fields);
@@ -68,18 +77,22 @@ async function askGrpc(
 	return problem === undefined ? { healthy: true, cause: 'serving' } : { healthy: false, cause: problem };
 }
 
+/** @param over TLS, plain HTTP, or a connection that has been made. */
 function ask(
 	address: UpstreamAddress,
 	{ path, timeoutMs }: HealthSettings,
 	abandoned: AbortSignal,
-	tls: ConnectionOptions | undefined,
+	over: ConnectionOptions | Socket | undefined,
+	limitMs = timeoutMs,
 ): Promise<Verdict> {
 	return new Promise((resolve) => {
+		const isMade = over instanceof Socket;
+		const tls = isMade ? undefined : over;
 		const { request } = tls === undefined ? http : https;
 		const probe = request({
 			...tls,
 			// Over TLS with one of its own: a shared one would keep sessions, and a session that is resumed proves no certificate.
-			agent: tls === undefined && AGENT,
+			...(isMade ? { createConnection: () => over } : { agent: tls === undefined && AGENT }),
 			host: address.host,
 			port: address.port,
 			path,
@@ -92,7 +105,7 @@ function ask(
 				resolve({ healthy: false, cause: silenceCause('answer', timeoutMs) });
 				probe.destroy();
 			});
-		}, timeoutMs);
+		}, limitMs);
 		probe.on('response', (response) => {
 			resolve(verdictOn(response.statusCode!));
 			discard(response, probe);

@@ -28,8 +28,11 @@ export interface Http2Answer {
 	readonly trailers: readonly string[];
 }
 
-/** What has no answer: what is wrong, in words for operators, or the error of the connection. */
-export type NoAnswer = { readonly cause: string } | { readonly error: NodeJS.ErrnoException };
+/** What has no answer: what is wrong, in words for operators, or the error of the connection; or the connection, whose server has chosen HTTP/1.1. */
+export type NoAnswer =
+	| { readonly cause: string }
+	| { readonly error: NodeJS.ErrnoException }
+	| { readonly http1: Socket };
 
 /**
  * One request over HTTP/2 on a connection of its own: for health probes, since a connection that is kept says nothing of whether new ones
@@ -38,36 +41,53 @@ export type NoAnswer = { readonly cause: string } | { readonly error: NodeJS.Err
  * @param tls `undefined`: in the clear, by prior knowledge.
  * @param maxBody bytes; with the head the call is over if it is 0.
  * @param limitMs for all of it; `undefined` comes then, and when it is `abandoned`.
+ * @param mayBeHttp1 the caller can go on with a connection on which nothing has been sent.
  */
 export function callHttp2(
 	{ host, port, authority, hostField }: UpstreamAddress,
 	{ method, path, fields, body }: Http2Question,
-	{ tls, maxBody, limitMs }: { tls: ConnectionOptions | undefined; maxBody: number; limitMs: number },
+	{ tls, maxBody, limitMs, mayBeHttp1 = false }: CallOptions,
 	abandoned: AbortSignal,
 ): Promise<Http2Answer | NoAnswer | undefined> {
 	return new Promise((resolve) => {
 		const socket = tls === undefined ? connect({ host, port }) : connectTls({ ...tls, host, port });
-		const end = (answer: Http2Answer | NoAnswer | undefined) => {
+		let call: Call | undefined;
+		const leave = (answer: Http2Answer | NoAnswer | undefined) => {
 			clearTimeout(limit);
 			abandoned.removeEventListener('abort', abandon);
+			socket.off('error', onError).off('close', onClose);
 			resolve(answer);
-			call.end();
+		};
+		const end = (answer: Http2Answer | NoAnswer | undefined) => {
+			leave(answer);
+			call?.end();
+			// What it says behind its end is nobody's.
+			socket.on('error', () => {}).destroy();
 		};
 		const abandon = () => end(undefined);
+		const onError = (error: Error) => end({ error });
+		const onClose = () => end({ cause: CLOSED });
 		// Timers run before sockets are read: on a busy thread an answer may be here that nobody has looked at.
 		const limit = setTimeout(() => setImmediate(abandon), limitMs);
 		abandoned.addEventListener('abort', abandon);
-		const call = new Call(socket, maxBody, end);
-		socket.on('error', (error) => end({ error }));
-		socket.on('close', () => end({ cause: CLOSED }));
+		socket.on('error', onError).on('close', onClose);
 		socket.on(tls === undefined ? 'connect' : 'secureConnect', () => {
 			if (tls !== undefined && (socket as Socket & { alpnProtocol?: unknown }).alpnProtocol !== 'h2') {
+				if (mayBeHttp1) return leave({ http1: socket });
 				return end({ error: Object.assign(new Error('another protocol'), { code: 'ERR_TLS_ALPN_NO_H2' }) });
 			}
+			call = new Call(socket, maxBody, end);
 			const control = [':method', method, ':scheme', tls === undefined ? 'http' : 'https', ':path', path];
 			call.ask(method, codedFields([...control, ':authority', hostField ?? authority, ...fields]), body);
 		});
 	});
+}
+
+interface CallOptions {
+	readonly tls: ConnectionOptions | undefined;
+	readonly maxBody: number;
+	readonly limitMs: number;
+	readonly mayBeHttp1?: boolean;
 }
 
 export const CLOSED = 'connection closed without an answer';
@@ -105,7 +125,6 @@ class Call implements ClientEvents {
 	/** Whatever has come of it: nothing follows. */
 	end(): void {
 		this.#protocol.end(CODE.NO_ERROR);
-		this.#socket.destroy();
 	}
 
 	onOutput(): void {

@@ -104,7 +104,11 @@ function notesOn({ group, weight, protocol, tls }: UpstreamStatus): string[] {
 	return notes;
 }
 
-const PROTOCOLS: Readonly<Record<UpstreamProtocol, string>> = { 'http/1.1': 'HTTP/1.1', h2: 'HTTP/2' };
+const PROTOCOLS: Readonly<Record<UpstreamProtocol, string>> = {
+	'http/1.1': 'HTTP/1.1',
+	h2: 'HTTP/2',
+	auto: 'HTTP/2 or HTTP/1.1',
+};
 
 /** Breaker and health check in one line, the worse of them; where there is more to say, it opens. */
 function state(one: UpstreamStatus, now: string): Markup {

@@ -75,7 +75,7 @@ export class UpstreamAttempt implements OutgoingRequest, ResponseHandler, Attemp
 		connection.send(this, body, this);
 		if (body.complete) return;
 		// Of a body that streams nothing is kept: as long as the request may have to go elsewhere, all of it stays with the client.
-		if (connection.isConnected || this.#owner.upstream.retryBudget === undefined) return request.readBody();
+		if (connection.isConnected) return request.readBody();
 		this.#bodyWaits = true;
 		context.client.holdBody();
 	}

@@ -18,9 +18,11 @@ import {
 	type UpstreamFailure,
 	type UpstreamRequest,
 } from './contract.ts';
+import type { Dial } from './dial.ts';
 import type { Endpoint } from './endpoint.ts';
 import type { UpstreamPool } from './pool.ts';
 import { ProtocolError } from './protocol-error.ts';
+import { READ_BUFFER } from './read-buffer.ts';
 import { ResponseParser } from './response-parser.ts';
 import type { Transport } from './transport.ts';
 import { Upload } from './upload.ts';
@@ -62,19 +64,22 @@ export class UpstreamConnection extends Timed implements UpstreamRequest, Respon
 	/** What the next read goes to. */
 	#buffer: Buffer = READ_BUFFER;
 
-	constructor(endpoint: Endpoint, pool: UpstreamPool) {
+	/** @param dial that has made the connection; `undefined`: it is made here. */
+	constructor(endpoint: Endpoint, pool: UpstreamPool, dial?: Dial) {
 		super();
 		this.#pool = pool;
 		this.endpoint = endpoint;
 		this.#openedAt = endpoint.clock.now();
-		const { transport } = endpoint;
+		const transport = dial?.transport ?? endpoint.transport;
 		this.transport = transport;
 		this.#parser = new ResponseParser(endpoint.heads, transport.endIsKnown, endpoint.maxTrailers);
-		const socket = transport.open({
-			buffer: () => this.#nextBuffer(),
-			callback: (length: number) => this.#onRead(length),
-		});
+		const reader = { buffer: () => this.#nextBuffer(), callback: (length: number) => this.#onRead(length) };
+		const socket = dial?.handOver(reader) ?? transport.open(reader);
 		this.#socket = socket;
+		if (dial !== undefined) {
+			this.#connected = true;
+			this.#connectMs = dial.connectMs;
+		}
 		const onEof = guarded(this, () => this.#onEof());
 		socket.on(
 			transport.connected,
@@ -378,9 +383,3 @@ function releaseDrained(connection: UpstreamConnection): void {
 
 /** For a client's last bytes to be taken, ms. */
 const CLOSE_LIMIT_MS = 1_000;
-
-/**
- * One read buffer for all connections of the thread: libuv fills it and calls back before it reads again, and nothing
- * keeps a view beyond the callback. A KiB less than a slab, so that what it brings fits into one with its framing.
- */
-const READ_BUFFER = Buffer.allocUnsafeSlow(64_512);

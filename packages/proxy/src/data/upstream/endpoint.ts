@@ -9,6 +9,7 @@ import { watchCircuit } from '../../shared/circuit-watch.ts';
 import type { EndpointSeed } from '../../shared/messages.ts';
 import { versionAndHost } from '../client/outgoing-head.ts';
 import type { DataPlane } from '../plane/plane.ts';
+import { AutoPool } from './auto-pool.ts';
 import { Http2Pool } from './http2/pool.ts';
 import { UpstreamPool } from './pool.ts';
 import type { ConnectionPool } from './pool-contract.ts';
@@ -66,7 +67,7 @@ export class Endpoint {
 			clock,
 		);
 		this.breaker = new BreakerCell(seed.breaker, observe, seed.place);
-		this.pool = seed.protocol === 'h2' ? new Http2Pool(this, plane, seed) : new UpstreamPool(this, plane, seed);
+		this.pool = poolOf(this, seed, plane);
 		this.versionAndHost = versionAndHost(seed.hostField ?? seed.authority);
 		this.#transport = transport;
 	}
@@ -81,5 +82,20 @@ export class Endpoint {
 		if (transport === this.#transport) return;
 		this.#transport = transport;
 		this.pool.closeIdle();
+	}
+}
+
+function poolOf(
+	endpoint: Endpoint,
+	seed: EndpointSeed,
+	plane: Pick<DataPlane, 'deadlines' | 'turnEnd'>,
+): ConnectionPool {
+	switch (seed.protocol) {
+		case 'auto':
+			return new AutoPool(endpoint, plane, seed);
+		case 'h2':
+			return new Http2Pool(endpoint, plane, seed);
+		default:
+			return new UpstreamPool(endpoint, plane, seed);
 	}
 }

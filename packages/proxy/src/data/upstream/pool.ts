@@ -3,6 +3,7 @@ import { FlushQueue, type TurnEnd } from '../loop/turn-end.ts';
 import type { PlaneDeadlines } from '../plane/plane-deadlines.ts';
 import { UpstreamConnection } from './connection.ts';
 import { ConnectionCount } from './connection-count.ts';
+import type { Dial } from './dial.ts';
 import type { Endpoint } from './endpoint.ts';
 import type { PendingQueue } from './pending-queue.ts';
 import type { ConnectionPool, ConnectionTimes } from './pool-contract.ts';
@@ -52,14 +53,14 @@ export class UpstreamPool implements ConnectionPool {
 	}
 
 	hasRoom(now: number): boolean {
-		return !this.#count.isLimited || this.#hasIdle(now) || this.#count.hasRoom;
+		return !this.#count.isLimited || this.hasIdle(now) || this.#count.hasRoom;
 	}
 
 	reserve(now: number, isNew = false): boolean {
 		const count = this.#count;
-		if (!count.isLimited || count.isReserved || (!isNew && this.#hasIdle(now))) return true;
+		if (!count.isLimited || count.isReserved || (!isNew && this.hasIdle(now))) return true;
 		if (count.reserve()) return true;
-		if (!this.#hasIdle(now)) return false;
+		if (!this.hasIdle(now)) return false;
 		this.#idle[0]!.destroy();
 		return count.reserve();
 	}
@@ -72,7 +73,8 @@ export class UpstreamPool implements ConnectionPool {
 		while (this.#idle.length > 0 && this.#count.lacks(wanted)) this.#idle[0]!.destroy();
 	}
 
-	#hasIdle(now: number): boolean {
+	/** Whether a connection waits for a request. */
+	hasIdle(now: number): boolean {
 		for (let last = this.#idle.at(-1); last !== undefined; last = this.#idle.at(-1)) {
 			if (now < last.usableUntil) return true;
 			last.destroy();
@@ -106,6 +108,18 @@ export class UpstreamPool implements ConnectionPool {
 			this.#count.end();
 			throw error;
 		}
+	}
+
+	/** A connection that has been made and counted by somebody else; it is in use. */
+	adopt(dial: Dial): UpstreamConnection {
+		const connection = new UpstreamConnection(this.#endpoint, this, dial);
+		connection.takenAt = this.ticks;
+		return connection;
+	}
+
+	/** Monotonic milliseconds, to the resolution of the timer. */
+	get now(): number {
+		return this.#deadlines.now;
 	}
 
 	/** Of the timer of all time limits. */

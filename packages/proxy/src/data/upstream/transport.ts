@@ -1,5 +1,5 @@
 import { connect, type OnReadOpts, type Socket } from 'node:net';
-import { connect as connectTls, type SecureContext } from 'node:tls';
+import { connect as connectTls, type SecureContext, type TLSSocket } from 'node:tls';
 import type { Clock } from '@mtls-edge-proxy/gate/shared/clock.ts';
 import type { EndpointSeed, RoutingSeed, UpstreamProtocol, UpstreamTlsSeed } from '../../shared/messages.ts';
 import { createUpstreamContext, upstreamTlsOptions } from '../../tls/upstream-tls.ts';
@@ -18,6 +18,8 @@ export interface Transport {
 	readonly writesEndLater: boolean;
 	/** Nothing that is written to the socket is sent before `connected`, and its end does not end our side. @param onread for all that is read. */
 	open(onread: OnReadOpts): Socket;
+	/** What is spoken on a connection that has come about. */
+	protocolOf(socket: Socket): 'http/1.1' | 'h2';
 	/** Ends a connection on which nothing is under way that somebody wants. */
 	close(socket: Socket): void;
 	/** For all addresses with the same settings; `undefined`: no TLS. */
@@ -78,6 +80,10 @@ class TcpTransport implements Transport {
 	open(onread: OnReadOpts): Socket {
 		const { host, port } = this.#address;
 		return connect({ host, port, noDelay: true, allowHalfOpen: true, onread });
+	}
+
+	protocolOf(): 'http/1.1' | 'h2' {
+		return this.#address.protocol === 'h2' ? 'h2' : 'http/1.1';
 	}
 
 	close(socket: Socket): void {
@@ -148,6 +154,10 @@ class TlsTransport implements Transport {
 		return socket;
 	}
 
+	protocolOf(socket: TLSSocket): 'http/1.1' | 'h2' {
+		return socket.alpnProtocol === 'h2' ? 'h2' : 'http/1.1';
+	}
+
 	/** With a close_notify, without which the endpoint would have to take it for a cut (RFC 8446 section 6.1). */
 	close(socket: Socket): void {
 		if (socket.writableLength > 0) return void socket.destroy();
@@ -162,8 +172,8 @@ class TlsTransport implements Transport {
 }
 
 /** @param chosen `false`: the endpoint knows nothing of ALPN, which means HTTP/1.1. @returns the code of an error. */
-function alpnProblem(protocol: UpstreamProtocol | undefined, chosen: string | false | null): string | undefined {
+function alpnProblem(protocol: UpstreamProtocol = 'http/1.1', chosen: string | false | null): string | undefined {
 	const spoken = chosen === false || chosen === null ? 'http/1.1' : chosen;
-	if (spoken === (protocol ?? 'http/1.1')) return undefined;
+	if (spoken === protocol || protocol === 'auto') return undefined;
 	return protocol === 'h2' ? 'ERR_TLS_ALPN_NO_H2' : 'ERR_TLS_ALPN';
 }

@@ -10,8 +10,10 @@ import { schemeField } from '../../client/outgoing-block.ts';
 import { TICK_MS, Timed } from '../../loop/deadlines.ts';
 import { guarded } from '../../loop/faults.ts';
 import type { Flushed } from '../../loop/turn-end.ts';
-import { STALE, UNCONNECTED, UNREACHED, type UpstreamFailure } from '../contract.ts';
+import { STALE, UNCONNECTED, type UpstreamFailure } from '../contract.ts';
+import type { Dial } from '../dial.ts';
 import type { Endpoint } from '../endpoint.ts';
+import { READ_BUFFER } from '../read-buffer.ts';
 import type { Transport } from '../transport.ts';
 import { Liveness } from './liveness.ts';
 import { Http2UpstreamRequest } from './request.ts';
@@ -60,34 +62,29 @@ export class Http2UpstreamConnection extends Timed implements ClientEvents, Flus
 	readonly #owner: ConnectionOwner;
 	readonly #socket: Socket;
 	readonly #liveness: Liveness;
-	#state: 'connecting' | 'up' | 'gone' = 'connecting';
+	#isGone = false;
 	#isIdle = false;
 	#hasLeft = false;
-	readonly #openedAt: number;
 	/** How long the connection took to be made: at least one round trip, ms. */
-	#connectMs = 0;
-	/** Requests that wait for the connection. */
-	#waiting: Http2UpstreamRequest[] = [];
+	readonly #connectMs: number;
 	/** WebSockets that wait for the upstream's SETTINGS; they count as requests under way. */
 	readonly #ungreeted: Http2UpstreamRequest[] = [];
 
 	/** @param untoldStreams requests at once until the upstream has said how many. */
-	constructor(endpoint: Endpoint, owner: ConnectionOwner, untoldStreams: number) {
+	constructor(endpoint: Endpoint, owner: ConnectionOwner, dial: Dial, untoldStreams: number) {
 		super();
 		this.endpoint = endpoint;
 		this.#owner = owner;
-		this.#openedAt = endpoint.clock.now();
 		this.heardAt = owner.ticks;
-		const { transport } = endpoint;
+		const { transport, connectMs } = dial;
 		this.transport = transport;
+		this.#connectMs = connectMs;
 		this.scheme = schemeField(transport.context !== undefined);
 		this.protocol = new ClientProtocol(this, { ...LIMITS, untoldStreams });
 		this.#liveness = new Liveness(this, owner);
-		const socket = transport.open({ buffer: READ_BUFFER, callback: (length: number) => this.#onRead(length) });
+		const socket = dial.handOver({ buffer: () => READ_BUFFER, callback: (length: number) => this.#onRead(length) });
 		this.#socket = socket;
 		const onEof = guarded(this, () => this.#end(CODE.NO_ERROR, (request) => this.#closedFailure(request)));
-		const onConnected = guarded(this, () => this.#onConnected());
-		socket.on(transport.connected, onConnected);
 		socket.on(
 			'drain',
 			guarded(this, () => this.#onDrain()),
@@ -102,10 +99,6 @@ export class Http2UpstreamConnection extends Timed implements ClientEvents, Flus
 		this.protocol.begin();
 	}
 
-	get isConnected(): boolean {
-		return this.#state === 'up';
-	}
-
 	/** Requests under way. */
 	get size(): number {
 		return this.protocol.size + this.#ungreeted.length;
@@ -113,13 +106,22 @@ export class Http2UpstreamConnection extends Timed implements ClientEvents, Flus
 
 	/** Whether it takes another request. */
 	get hasRoom(): boolean {
-		return !this.#hasLeft && this.protocol.hasRoom && this.size < this.protocol.maxStreams;
+		return !this.#hasLeft && this.protocol.hasRoom && this.hasRoomFor(1);
+	}
+
+	/** Whether so many more are within the limit of streams. */
+	hasRoomFor(requests: number): boolean {
+		return this.size + requests <= this.protocol.maxStreams;
 	}
 
 	/** Whether what it carries is more than it should have, so that another connection had better be made. */
 	get isBusy(): boolean {
-		const { output, maxStreams } = this.protocol;
-		return output.isBlocked || this.size >= maxStreams * COMFORT || this.isStarved;
+		return this.size >= this.protocol.maxStreams * COMFORT || this.isStalled;
+	}
+
+	/** Whether a request had better go over another connection, though it has to wait for that. */
+	get isStalled(): boolean {
+		return this.protocol.output.isBlocked || this.isStarved;
 	}
 
 	/** Whether bodies wait there for somebody who may never take his. Far away windows come later. */
@@ -132,15 +134,8 @@ export class Http2UpstreamConnection extends Timed implements ClientEvents, Flus
 		return this.requests === 0 || this.#owner.ticks - this.heardAt <= PROVEN_TICKS;
 	}
 
-	#onConnected(): void {
-		if (this.#state !== 'connecting' || this.#socket.destroyed) return;
-		this.#state = 'up';
-		this.#connectMs = this.endpoint.clock.now() - this.#openedAt;
-		this.cancelDeadline();
-		const waiting = this.#waiting;
-		this.#waiting = [];
-		for (const request of waiting) request.onConnected();
-		this.flush();
+	/** The requests that waited for it have been sent. */
+	begun(): void {
 		if (this.size === 0) this.#becomeIdle();
 	}
 
@@ -162,7 +157,6 @@ export class Http2UpstreamConnection extends Timed implements ClientEvents, Flus
 		request.sentAtTick = this.#owner.ticks;
 		this.endpoint.stats.streams(1);
 		this.#liveness.watch();
-		if (this.#state === 'connecting') this.#waiting.push(request);
 	}
 
 	/** @returns why the head cannot be sent; `undefined`: it can. @param block coded. */
@@ -195,8 +189,6 @@ export class Http2UpstreamConnection extends Timed implements ClientEvents, Flus
 		if (request.isClosed) return;
 		if (request.id === 0) return this.#forgetUngreeted(request);
 		this.protocol.cancel(request);
-		// What was written for it would be delivered once the connection is there.
-		if (this.#state === 'connecting' && this.size === 0) this.close();
 	}
 
 	#forgetUngreeted(request: Http2UpstreamRequest): void {
@@ -230,7 +222,7 @@ export class Http2UpstreamConnection extends Timed implements ClientEvents, Flus
 		const { isGoingAway, resets } = this.protocol;
 		// Servers end connections with many resets (CVE-2023-44487), and with them everybody's requests.
 		if (isGoingAway || resets >= MAX_RESETS || this.#owner.isOwed()) this.#leave();
-		if (this.size === 0 && this.#state === 'up') this.#becomeIdle();
+		if (this.size === 0 && !this.#isGone) this.#becomeIdle();
 	}
 
 	#countsNoMore(): void {
@@ -251,13 +243,12 @@ export class Http2UpstreamConnection extends Timed implements ClientEvents, Flus
 		this.#hasLeft = true;
 		this.protocol.isGoingAway = true;
 		this.#owner.leave(this);
-		if (this.size === 0 && this.#state === 'up') setImmediate(closeIdle, this);
+		if (this.size === 0 && !this.#isGone) setImmediate(closeIdle, this);
 	}
 
 	/** The same for the pool: requests are to go elsewhere from now on. */
 	retire(): void {
 		this.#leave();
-		if (this.#state === 'connecting' && this.size === 0) this.close();
 	}
 
 	/** For `setImmediate`. */
@@ -268,7 +259,7 @@ export class Http2UpstreamConnection extends Timed implements ClientEvents, Flus
 	// --- Reading and writing. ---
 
 	#onRead(length: number): boolean {
-		if (this.#state === 'gone') return false;
+		if (this.#isGone) return false;
 		this.reads++;
 		this.heardAt = this.#owner.ticks;
 		try {
@@ -295,7 +286,7 @@ export class Http2UpstreamConnection extends Timed implements ClientEvents, Flus
 	flush(): void {
 		const { output } = this.protocol;
 		const socket = this.#socket;
-		if (this.#state !== 'up' || socket.destroyed || output.bytes === 0) return;
+		if (this.#isGone || socket.destroyed || output.bytes === 0) return;
 		this.protocol.sends(this.#owner.now);
 		const taken = output.take();
 		const mayGoOn =
@@ -317,10 +308,9 @@ export class Http2UpstreamConnection extends Timed implements ClientEvents, Flus
 
 	// --- It ends. ---
 
-	/** It has not come about in time, or has been idle for too long. */
+	/** It has been idle for too long. */
 	override onDeadline(): void {
-		if (this.#state === 'connecting') this.#end(CODE.NO_ERROR, () => UNREACHED);
-		else if (this.size === 0) this.close();
+		if (this.size === 0) this.close();
 	}
 
 	/** No byte has come for a long time, though a ping was sent. */
@@ -341,7 +331,7 @@ export class Http2UpstreamConnection extends Timed implements ClientEvents, Flus
 	}
 
 	#end(code: number, failureOf: (request: Http2UpstreamRequest) => UpstreamFailure): void {
-		if (this.#state === 'gone') return void this.#socket.destroy();
+		if (this.#isGone) return void this.#socket.destroy();
 		const open = this.#endProtocol(code);
 		const failures = open.map(failureOf);
 		// Before anybody else can have the connection's place: a breaker that this opens has to be open by then.
@@ -363,8 +353,7 @@ export class Http2UpstreamConnection extends Timed implements ClientEvents, Flus
 		const open = this.#endProtocol(code);
 		for (const _ of open) this.#countsNoMore();
 		this.flush();
-		this.#state = 'gone';
-		this.#waiting = [];
+		this.#isGone = true;
 		this.cancelDeadline();
 		this.#liveness.cancelDeadline();
 		this.protocol.output.clear();
@@ -379,18 +368,14 @@ export class Http2UpstreamConnection extends Timed implements ClientEvents, Flus
 	}
 
 	#closedFailure(request: Http2UpstreamRequest): UpstreamFailure {
-		if (this.#state === 'connecting') return UNCONNECTED;
 		if (this.#isStale(request)) return STALE;
 		return { kind: request.hasHead ? 'broken' : 'unanswered', cause: `closed ${request.place}` };
 	}
 
 	#failureOf(error: NodeJS.ErrnoException, request: Http2UpstreamRequest): UpstreamFailure {
-		const { code } = error;
 		const cause = connectionCause(error);
-		if (code === 'EMFILE' || code === 'ENFILE' || code === 'EADDRNOTAVAIL') return { kind: 'exhausted', cause };
 		// In TLS 1.3 the upstream refuses a certificate of ours behind our half of the handshake, and in place of reading the request.
-		const isRefused = !this.protocol.isGreeted && refusesOurCertificate(error);
-		if (this.#state === 'connecting' || isRefused) return { kind: 'unreachable', cause };
+		if (!this.protocol.isGreeted && refusesOurCertificate(error)) return { kind: 'unreachable', cause };
 		if (this.#isStale(request)) return STALE;
 		if (!request.hasHead) return { kind: 'unanswered', cause };
 		return { kind: 'broken', cause: `${cause} ${request.place}` };
@@ -398,7 +383,7 @@ export class Http2UpstreamConnection extends Timed implements ClientEvents, Flus
 
 	/** Whether the connection had ended before the request came, as with HTTP/1.1: that shows within a round trip. */
 	#isStale({ hasHead, readsBefore, sentAtTick, turns }: Http2UpstreamRequest): boolean {
-		if (this.requests === 1 || hasHead || this.reads !== readsBefore || turns > 2) return false;
+		if (readsBefore === 0 || this.requests === 1 || hasHead || this.reads !== readsBefore || turns > 2) return false;
 		return this.#owner.ticks - sentAtTick <= 1 + (2 * this.#connectMs) / TICK_MS;
 	}
 }
@@ -433,6 +418,3 @@ const NO_CONNECT: UpstreamFailure = {
 const NO_STREAM: UpstreamFailure = { kind: 'refused', cause: 'not sent: the upstream takes no more streams' };
 const SPEAKS_HTTP1 = 'it speaks HTTP/1.1 on this port: leave protocol = "h2" or h2c:// out';
 const UNREAD: UpstreamFailure = { kind: 'malformed', cause: 'HTTP/2: it does not read what it has us answer' };
-
-/** As for HTTP/1.1: one read buffer for all connections of the thread. */
-const READ_BUFFER = Buffer.allocUnsafeSlow(64_512);

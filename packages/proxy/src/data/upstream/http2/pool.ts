@@ -3,6 +3,7 @@ import { FlushQueue, type TurnEnd } from '../../loop/turn-end.ts';
 import type { PlaneDeadlines } from '../../plane/plane-deadlines.ts';
 import { ConnectionCount } from '../connection-count.ts';
 import type { UpstreamRequest } from '../contract.ts';
+import { Dial, type DialOwner } from '../dial.ts';
 import type { Endpoint } from '../endpoint.ts';
 import type { PendingQueue } from '../pending-queue.ts';
 import type { ConnectionPool, ConnectionTimes } from '../pool-contract.ts';
@@ -13,7 +14,7 @@ import type { Liveness } from './liveness.ts';
  * The connections of one worker to one address over HTTP/2: few, and warm. Requests go to the first one as long as that is comfortable with
  * them, so that those which are not needed become idle, age and go; and another one is made before the first becomes a bottleneck.
  */
-export class Http2Pool implements ConnectionPool, ConnectionOwner {
+export class Http2Pool implements ConnectionPool, ConnectionOwner, DialOwner {
 	readonly #endpoint: Endpoint;
 	readonly #deadlines: PlaneDeadlines;
 	readonly #count: ConnectionCount;
@@ -22,6 +23,8 @@ export class Http2Pool implements ConnectionPool, ConnectionOwner {
 	readonly #connections: Http2UpstreamConnection[] = [];
 	/** Those that take none any more, and have some. */
 	readonly #leaving = new Set<Http2UpstreamConnection>();
+	/** Those that are being made. */
+	readonly #dials: Dial[] = [];
 	/** That the last connection took at once. RFC 9113 section 6.5.2 asks of servers not to take fewer than a hundred. */
 	#streams = 100;
 	#idleDeadlines!: DeadlineQueue;
@@ -29,13 +32,20 @@ export class Http2Pool implements ConnectionPool, ConnectionOwner {
 	/** `undefined`: the request's own time is all there is. */
 	#connectDeadlines: DeadlineQueue | undefined;
 
-	/** @param count of the connections to the address, where they are not all of this pool. */
+	readonly #http1: Http1Side | undefined;
+
+	/**
+	 * @param count of the connections to the address, where they are not all of this pool.
+	 * @param http1 where addresses may choose it.
+	 */
 	constructor(
 		endpoint: Endpoint,
 		{ deadlines, turnEnd }: { readonly deadlines: PlaneDeadlines; readonly turnEnd: TurnEnd },
 		times: ConnectionTimes,
 		count = new ConnectionCount(endpoint.connections),
+		http1?: Http1Side,
 	) {
+		this.#http1 = http1;
 		this.#endpoint = endpoint;
 		this.#deadlines = deadlines;
 		this.#writing = new FlushQueue(turnEnd);
@@ -54,11 +64,21 @@ export class Http2Pool implements ConnectionPool, ConnectionOwner {
 	}
 
 	hasRoom(_now: number): boolean {
-		return this.#count.hasRoom || this.#connections.some(({ hasRoom }) => hasRoom);
+		return this.#count.hasRoom || this.hasPlace(false);
+	}
+
+	/** Whether a request has a place on a connection that is there. */
+	get hasConnection(): boolean {
+		return this.#connections.some(({ hasRoom }) => hasRoom);
+	}
+
+	/** Whether a request has a place on a connection that is there, or is being made. @param isNew only where that cannot have ended unnoticed. */
+	hasPlace(isNew: boolean): boolean {
+		return this.#find(isNew) !== undefined || this.#dials.some(hasRoom);
 	}
 
 	reserve(_now: number, isNew = false): boolean {
-		if (!this.#count.isLimited || this.#find(isNew) !== undefined || this.#count.reserve()) return true;
+		if (!this.#count.isLimited || this.hasPlace(isNew) || this.#count.reserve()) return true;
 		const idle = this.#connections.find(({ isIdle }) => isIdle);
 		if (idle === undefined) return false;
 		idle.close();
@@ -78,21 +98,26 @@ export class Http2Pool implements ConnectionPool, ConnectionOwner {
 	}
 
 	take(_now: number): UpstreamRequest {
-		return this.#choose(false).request();
+		return this.#request(false);
 	}
 
 	open(): UpstreamRequest {
-		return this.#choose(true).request();
+		return this.#request(true);
 	}
 
-	/** @param isNew only one that cannot have ended unnoticed. */
-	#choose(isNew: boolean): Http2UpstreamConnection {
+	/** @param isNew only on a connection that cannot have ended unnoticed. */
+	#request(isNew: boolean): UpstreamRequest {
 		const connection = this.#find(isNew);
-		if (connection === undefined) return this.#open();
+		if (connection !== undefined && !connection.isBusy) return connection.request();
+		if (connection === undefined || connection.isStalled) {
+			const dial = this.#dials.find(hasRoom);
+			if (dial !== undefined) return dial.request();
+		}
+		if (connection === undefined) return this.#open().request();
 		// A request waits rather for a new connection than for the body of another one.
-		if (connection.isStarved && this.#mayOpen()) return this.#open();
-		if (connection.isBusy) this.#warm();
-		return connection;
+		if (connection.isStarved && this.#mayOpen()) return this.#open().request();
+		this.#warm();
+		return connection.request();
 	}
 
 	/**
@@ -117,23 +142,54 @@ export class Http2Pool implements ConnectionPool, ConnectionOwner {
 
 	/** Makes another connection beside those that are busy, one at a time. */
 	#warm(): void {
-		if (this.#connections.some(({ isConnected }) => !isConnected)) return;
+		if (this.#dials.length > 0) return;
 		if (this.#mayOpen()) this.#open();
 	}
 
-	#open(): Http2UpstreamConnection {
+	#open(): Dial {
 		this.#count.begin();
 		this.#endpoint.stats.connections('active', 1);
 		try {
-			const connection = new Http2UpstreamConnection(this.#endpoint, this, this.#streams);
-			this.#connections.push(connection);
-			this.#connectDeadlines?.add(connection);
-			return connection;
+			const places = this.#http1?.isLikely ? 1 : this.#streams;
+			const dial = new Dial(this.#endpoint, this, places, this.#http1 !== undefined);
+			this.#dials.push(dial);
+			this.#connectDeadlines?.add(dial);
+			return dial;
 		} catch (error) {
 			this.#endpoint.stats.connections('active', -1);
 			this.#count.end();
 			throw error;
 		}
+	}
+
+	/** For dials. */
+	onMade(dial: Dial): void {
+		this.#dials.splice(this.#dials.indexOf(dial), 1);
+		if (this.#http1 !== undefined && dial.protocol === 'http/1.1') return this.#http1.adopt(dial);
+		const connection = new Http2UpstreamConnection(this.#endpoint, this, dial, this.#streams);
+		this.#connections.push(connection);
+		moveTo(connection, dial);
+		if (this.#http1?.isLikely) this.#gather(connection);
+		if (dial.isLeaving) connection.retire();
+		connection.begun();
+	}
+
+	/** The address has turned to HTTP/2. Each request had a connection made for itself: this one carries all of them, and the others are not needed. */
+	#gather(connection: Http2UpstreamConnection): void {
+		this.#http1!.isLikely = false;
+		for (const dial of [...this.#dials]) {
+			if (dial.isLeaving || !connection.hasRoomFor(dial.size)) continue;
+			moveTo(connection, dial);
+			dial.end();
+		}
+	}
+
+	/** For dials. */
+	forgetDial(dial: Dial): void {
+		const at = this.#dials.indexOf(dial);
+		if (at !== -1) this.#dials.splice(at, 1);
+		this.#endpoint.stats.connections('active', -1);
+		this.#count.end();
 	}
 
 	freed(): void {
@@ -143,6 +199,7 @@ export class Http2Pool implements ConnectionPool, ConnectionOwner {
 	retire(room: PendingQueue | undefined): void {
 		this.#count.tell(room);
 		for (const connection of [...this.#connections]) connection.retire();
+		for (const dial of [...this.#dials]) dial.leave();
 	}
 
 	closeIdle(): void {
@@ -151,6 +208,7 @@ export class Http2Pool implements ConnectionPool, ConnectionOwner {
 			if (connection.isIdle) connection.close();
 			else if (connection.transport !== transport) connection.retire();
 		}
+		for (const dial of [...this.#dials]) if (dial.transport !== transport) dial.leave();
 	}
 
 	// --- What connections tell. ---
@@ -210,6 +268,23 @@ export class Http2Pool implements ConnectionPool, ConnectionOwner {
 		const { ping, pong } = this.#deadlines;
 		(isAsked ? pong : ping).add(liveness);
 	}
+}
+
+/** Where an address may choose HTTP/1.1 as well as HTTP/2. */
+export interface Http1Side {
+	/** The last connection has chosen it: most likely the next one takes one request, too. */
+	isLikely: boolean;
+	/** A connection has been made that speaks it. */
+	adopt(dial: Dial): void;
+}
+
+function hasRoom(dial: Dial): boolean {
+	return dial.hasRoom;
+}
+
+/** Requests that wait for `dial` are sent on `connection`. */
+function moveTo(connection: Http2UpstreamConnection, dial: Dial): void {
+	for (const request of dial.take()) if (request.isWanted) request.sendOn(connection.request());
 }
 
 /** Of two that are busy. */

@@ -13,6 +13,7 @@ import type { Http2UpstreamConnection } from './connection.ts';
 
 /** A request at an HTTP/2 upstream: the stream that carries it. One object for both. */
 export class Http2UpstreamRequest extends ClientStream implements UpstreamRequest {
+	readonly isConnected = true;
 	/** When it was sent: reads of the connection until then, and ticks of the timer of all time limits. */
 	readsBefore = 0;
 	sentAtTick = 0;
@@ -32,10 +33,6 @@ export class Http2UpstreamRequest extends ClientStream implements UpstreamReques
 	constructor(connection: Http2UpstreamConnection) {
 		super(connection.protocol);
 		this.#connection = connection;
-	}
-
-	get isConnected(): boolean {
-		return this.#connection.isConnected;
 	}
 
 	// --- The request. ---
@@ -115,11 +112,6 @@ export class Http2UpstreamRequest extends ClientStream implements UpstreamReques
 			guarded(connection, () => connection.cancel(this)),
 			CLOSE_LIMIT_MS,
 		).unref();
-	}
-
-	/** For the connection: it has been established. */
-	onConnected(): void {
-		this.#tell((handler) => handler.onConnected());
 	}
 
 	// --- The response. ---

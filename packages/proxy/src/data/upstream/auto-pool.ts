@@ -1,0 +1,110 @@
+import type { TurnEnd } from '../loop/turn-end.ts';
+import type { PlaneDeadlines } from '../plane/plane-deadlines.ts';
+import { ConnectionCount } from './connection-count.ts';
+import type { UpstreamFailure, UpstreamRequest } from './contract.ts';
+import type { Dial } from './dial.ts';
+import type { DialledRequest } from './dialled-request.ts';
+import type { Endpoint } from './endpoint.ts';
+import { type Http1Side, Http2Pool } from './http2/pool.ts';
+import type { PendingQueue } from './pending-queue.ts';
+import { UpstreamPool } from './pool.ts';
+import type { ConnectionPool, ConnectionTimes } from './pool-contract.ts';
+
+/**
+ * The connections of one worker to one address that chooses between HTTP/2 and HTTP/1.1 in each handshake (ALPN, RFC 7301). It is taken to
+ * choose as it did last: over HTTP/2 many requests wait for one connection, over HTTP/1.1 each for its own. Before the first handshake they wait
+ * together. An address that has changed its mind costs nobody an answer: who has waited in vain is sent on another connection.
+ */
+export class AutoPool implements ConnectionPool, Http1Side {
+	isLikely = false;
+	/** Of both protocols together. */
+	readonly #count: ConnectionCount;
+	readonly #http1: UpstreamPool;
+	/** Makes all connections. */
+	readonly #http2: Http2Pool;
+
+	constructor(
+		endpoint: Endpoint,
+		plane: { readonly deadlines: PlaneDeadlines; readonly turnEnd: TurnEnd },
+		times: ConnectionTimes,
+	) {
+		this.#count = new ConnectionCount(endpoint.connections);
+		this.#http1 = new UpstreamPool(endpoint, plane, times, this.#count);
+		this.#http2 = new Http2Pool(endpoint, plane, times, this.#count, this);
+	}
+
+	use(times: ConnectionTimes): void {
+		this.#http1.use(times);
+		this.#http2.use(times);
+	}
+
+	limitTo(max: number | undefined, room: PendingQueue | undefined): void {
+		this.#count.limitTo(max, room);
+	}
+
+	hasRoom(now: number): boolean {
+		return this.#http2.hasRoom(now) || this.#http1.hasIdle(now);
+	}
+
+	reserve(now: number, isNew = false): boolean {
+		if (!this.#count.isLimited || (!isNew && this.#http1.hasIdle(now))) return true;
+		return this.#http2.reserve(now, isNew) || this.#http1.reserve(now, true);
+	}
+
+	giveBackReserved(): void {
+		this.#count.giveBackReserved();
+	}
+
+	giveWay(wanted: number): void {
+		this.#http1.giveWay(wanted);
+		this.#http2.giveWay(wanted);
+	}
+
+	/** On a connection that is there, if one has room. */
+	take(now: number): UpstreamRequest {
+		return !this.#http2.hasConnection && this.#http1.hasIdle(now) ? this.#http1.take(now) : this.#http2.take(now);
+	}
+
+	open(): UpstreamRequest {
+		return this.#http2.open();
+	}
+
+	/** For `Http2Pool`: the address has chosen HTTP/1.1. */
+	adopt(dial: Dial): void {
+		this.isLikely = true;
+		const waiting = dial.take();
+		const connection = this.#http1.adopt(dial);
+		const first = waiting.find(({ isWanted }) => isWanted);
+		if (first === undefined) this.#http1.release(connection);
+		else first.sendOn(connection);
+		for (const request of waiting) if (request !== first && request.isWanted) this.#sendAnew(request);
+	}
+
+	/** For a request that has waited for another one's connection. */
+	#sendAnew(request: DialledRequest): void {
+		const { now } = this.#http1;
+		if (this.reserve(now)) return request.sendOn(this.take(now));
+		request.failing(NO_CONNECTION);
+		request.failed(NO_CONNECTION);
+	}
+
+	freed(): void {
+		this.#count.freed();
+	}
+
+	retire(room: PendingQueue | undefined): void {
+		this.#http1.retire(room);
+		this.#http2.retire(room);
+	}
+
+	closeIdle(): void {
+		this.#http1.closeIdle();
+		this.#http2.closeIdle();
+	}
+}
+
+/** It waits for its turn, as any other that is over the limit. */
+const NO_CONNECTION: UpstreamFailure = {
+	kind: 'refused',
+	cause: 'not sent: the upstream has chosen HTTP/1.1, and all its connections are in use (max_connections)',
+};

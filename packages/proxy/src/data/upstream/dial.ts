@@ -1,0 +1,166 @@
+import type { OnReadOpts, Socket } from 'node:net';
+import { connectionCause } from '@mtls-edge-proxy/gate/words/causes.ts';
+import { Timed } from '../loop/deadlines.ts';
+import { guarded } from '../loop/faults.ts';
+import { UNCONNECTED, UNREACHED, type UpstreamFailure } from './contract.ts';
+import { DialledRequest } from './dialled-request.ts';
+import type { Endpoint } from './endpoint.ts';
+import { READ_BUFFER } from './read-buffer.ts';
+import type { Transport } from './transport.ts';
+
+/** The pool, as its dials see it. */
+export interface DialOwner {
+	/** The connection has been made: its requests are to be taken, and the socket is to be handed over. */
+	onMade(dial: Dial): void;
+	/** It has ended before that. */
+	forgetDial(dial: Dial): void;
+}
+
+/**
+ * A connection that is being made, and the requests that wait for it. Nothing of them is written before it is there: one that is
+ * cancelled until then never reaches the upstream, and what is spoken may be known only by the handshake (ALPN).
+ */
+export class Dial extends Timed {
+	readonly transport: Transport;
+	/** How long the connection took to be made: at least one round trip, ms. */
+	connectMs = 0;
+	/** No request is to wait for it any more, and the connection ends behind those that do. */
+	isLeaving = false;
+	readonly #endpoint: Endpoint;
+	readonly #owner: DialOwner;
+	/** Requests that may wait. */
+	readonly #places: number;
+	readonly #waiting = new Set<DialledRequest>();
+	readonly #socket: Socket;
+	readonly #openedAt: number;
+	#isOver = false;
+	#reader: Reader | undefined;
+
+	/** @param asksForBuffers a reader may want them: that costs a call for each read. */
+	constructor(endpoint: Endpoint, owner: DialOwner, places: number, asksForBuffers: boolean) {
+		super();
+		this.#endpoint = endpoint;
+		this.#owner = owner;
+		this.#places = places;
+		this.#openedAt = endpoint.clock.now();
+		this.transport = endpoint.transport;
+		const socket = this.transport.open({
+			buffer: asksForBuffers ? () => this.#reader?.buffer() ?? READ_BUFFER : READ_BUFFER,
+			callback: (length, bytes) => this.#reader?.callback(length, bytes) ?? false,
+		});
+		this.#socket = socket;
+		const onEof = guarded(this, () => this.#fail(UNCONNECTED));
+		socket
+			.on(
+				this.transport.connected,
+				guarded(this, () => this.#onConnected()),
+			)
+			.on(
+				'error',
+				guarded(this, (error: NodeJS.ErrnoException) => this.#fail(failureOf(error))),
+			)
+			.on('end', onEof)
+			.on('close', onEof);
+	}
+
+	/** Requests that wait. */
+	get size(): number {
+		return this.#waiting.size;
+	}
+
+	get hasRoom(): boolean {
+		return !this.isLeaving && this.#waiting.size < this.#places;
+	}
+
+	/** One that waits once it is sent. */
+	request(): DialledRequest {
+		return new DialledRequest(this);
+	}
+
+	/** For requests: it is sent. */
+	add(request: DialledRequest): void {
+		this.#waiting.add(request);
+		this.#endpoint.stats.streams(1);
+	}
+
+	/** For requests: nobody wants it any more. */
+	cancel(request: DialledRequest): void {
+		if (!this.#waiting.delete(request)) return;
+		this.#endpoint.stats.streams(-1);
+		if (this.#waiting.size === 0) this.end();
+	}
+
+	/** All that wait, to be sent elsewhere: they do not wait here any more. */
+	take(): DialledRequest[] {
+		const waiting = [...this.#waiting];
+		this.#waiting.clear();
+		this.#endpoint.stats.streams(-waiting.length);
+		return waiting;
+	}
+
+	#onConnected(): void {
+		if (this.#isOver || this.#socket.destroyed) return;
+		this.cancelDeadline();
+		this.connectMs = this.#endpoint.clock.now() - this.#openedAt;
+		this.#owner.onMade(this);
+	}
+
+	/** What the upstream speaks on it. */
+	get protocol(): 'http/1.1' | 'h2' {
+		return this.transport.protocolOf(this.#socket);
+	}
+
+	/** The connection is another owner's from now on. @param reader of all that comes. */
+	handOver(reader: Reader): Socket {
+		this.#isOver = true;
+		this.#reader = reader;
+		return this.#socket;
+	}
+
+	/** Requests are to go elsewhere; those that wait are served. */
+	leave(): void {
+		this.isLeaving = true;
+		if (this.#waiting.size === 0) this.end();
+	}
+
+	/** Nobody waits for it. */
+	end(): void {
+		this.#fail(UNCONNECTED);
+	}
+
+	override onDeadline(): void {
+		this.#fail(UNREACHED);
+	}
+
+	/** Something of ours has thrown in a callback of the socket. */
+	override onFault(error: unknown): void {
+		this.#endpoint.log.error('proxy::exchange', 'internal error', { error });
+		const waiting = this.take();
+		this.end();
+		for (const request of waiting) request.fault(error);
+	}
+
+	#fail(failure: UpstreamFailure): void {
+		if (this.#isOver) return;
+		this.#isOver = true;
+		this.cancelDeadline();
+		const waiting = this.take();
+		// Before anybody else can have the connection's place: a breaker that this opens has to be open by then.
+		for (const request of waiting) request.failing(failure);
+		this.#owner.forgetDial(this);
+		this.#socket.destroy();
+		for (const request of waiting) request.failed(failure);
+	}
+}
+
+/** Who reads the socket. */
+interface Reader {
+	buffer(): Uint8Array;
+	readonly callback: OnReadOpts['callback'];
+}
+
+function failureOf(error: NodeJS.ErrnoException): UpstreamFailure {
+	const { code } = error;
+	const isOurs = code === 'EMFILE' || code === 'ENFILE' || code === 'EADDRNOTAVAIL';
+	return { kind: isOurs ? 'exhausted' : 'unreachable', cause: connectionCause(error) };
+}

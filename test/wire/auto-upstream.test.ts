@@ -1,0 +1,129 @@
+/** `protocol = "auto"`: upstreams over TLS that choose between HTTP/2 and HTTP/1.1 in each handshake. */
+import { deepEqual, equal, ok } from 'node:assert/strict';
+import { after, describe, test } from 'node:test';
+import { type AlpnUpstream, type Spoken, startAlpnUpstream } from '../fixtures/alpn-upstream.ts';
+import { countedBytes } from '../fixtures/bodies.ts';
+import { PROTOCOLS, request } from '../fixtures/clients.ts';
+import { testPki } from '../fixtures/pki.ts';
+import { sampleSum } from '../fixtures/prometheus.ts';
+import { ASKED_ONCE, startProxy } from '../fixtures/proxy.ts';
+import { startUpstream } from '../fixtures/upstream.ts';
+import { until } from '../fixtures/wait.ts';
+
+const pki = await testPki();
+const identity = { cert: pki.server.certPem, key: pki.server.keyPem };
+const group = (name: string, authority: string, more: object = {}) => ({
+	...{ name, addresses: [authority], protocol: 'auto', tls: { ca_path: pki.caPath } },
+	...more,
+});
+
+const newer = await startAlpnUpstream(identity, 'h2');
+const older = await startAlpnUpstream(identity, 'http/1.1');
+const changing = await startAlpnUpstream(identity, 'h2');
+const few = await startAlpnUpstream(identity, 'http/1.1');
+/** Knows nothing of ALPN. */
+const ancient = await startUpstream({ tls: identity });
+const names = { newer, older, changing, few, ancient };
+const proxy = await startProxy({
+	upstreams: [
+		...Object.entries({ newer, older, changing, ancient }).map(([name, { authority }]) => group(name, authority)),
+		group('few', few.authority, { max_connections: 2, queue: 100, queue_timeout_secs: 60 }),
+	],
+	routes: Object.keys(names).map((name) => ({ prefix: `/${name}`, upstream: name })),
+	workers: 1,
+	config: { ...ASKED_ONCE, tenant_rps: 0 },
+});
+after(async () => {
+	await proxy.stop();
+	for (const upstream of [newer, older, changing, few]) await upstream.stop();
+	await ancient.close();
+});
+await until(
+	async () => sampleSum(await proxy.metrics(), 'proxy_upstream_alive') === Object.keys(names).length,
+	'every upstream to pass its health check, over the protocol that it has chosen',
+);
+
+const body = countedBytes(200_000);
+
+/** Requests of clients of both protocols at once. @param method GET: they can be repeated. @returns what they have come to. */
+async function ask(path: string, requests: number, method = 'POST'): Promise<string[]> {
+	const answers = await Promise.all(
+		Array.from({ length: requests }, (_, i) => {
+			const own = body.subarray(0, method === 'GET' ? 0 : i % 4 === 0 ? body.length : i);
+			const sent = method === 'GET' ? {} : { body: own };
+			return request(PROTOCOLS[i % 2]!, proxy, { method, path, ...sent, ms: 60_000 }).then(
+				(answer) => (answer.status === 200 && !answer.body.equals(own) ? 'another body' : String(answer.status)),
+				(error: Error) => error.message,
+			);
+		}),
+	);
+	return [...new Set(answers)];
+}
+
+async function atRest(): Promise<void> {
+	await until(async () => {
+		const scrape = await proxy.metrics();
+		const active = sampleSum(scrape, 'proxy_upstream_connections', { state: 'active' });
+		return active === 0 && sampleSum(scrape, 'proxy_upstream_streams') === 0;
+	}, 'all gauges at zero');
+}
+
+/** How many connections have chosen it since the health check. */
+const chosen = (upstream: AlpnUpstream, spoken: Spoken) =>
+	upstream.chosen.slice(1).filter((one) => one === spoken).length;
+const spokenTo = (upstream: AlpnUpstream) => [...new Set(upstream.requests)].sort();
+
+describe('an upstream with protocol = "auto"', () => {
+	test('is spoken to in HTTP/2 where it chooses that: all requests share a connection', async () => {
+		deepEqual(await ask('/newer', 40), ['200']);
+		deepEqual(spokenTo(newer), ['h2 /newer']);
+		equal(chosen(newer, 'h2'), 1);
+		await atRest();
+	});
+
+	test('is spoken to in HTTP/1.1 where it chooses that, or knows nothing of ALPN', async () => {
+		deepEqual(await ask('/older', 12), ['200']);
+		deepEqual(await ask('/older', 12), ['200']);
+		deepEqual(spokenTo(older), ['http/1.1 /older']);
+		ok(chosen(older, 'http/1.1') <= 12, 'connections are used again');
+		equal((await request('h2', proxy, { path: '/ancient' })).text, 'ok');
+		await atRest();
+	});
+
+	test('may change its mind in both directions, under load, and no request is lost', async () => {
+		for (const spoken of ['http/1.1', 'h2', 'http/1.1', 'h2'] as const) {
+			const before = changing.requests.length;
+			const asked = ask('/changing', 60, 'GET');
+			await until(() => changing.requests.length > before, 'the load to begin');
+			changing.restart(spoken);
+			deepEqual(await asked, ['200'], `to ${spoken}`);
+			// A connection that was in use at that moment may have one more request.
+			await until(async () => {
+				const from = changing.requests.length;
+				deepEqual(await ask('/changing', 10, 'GET'), ['200']);
+				return changing.requests.slice(from).every((one) => one === `${spoken} /changing`);
+			}, `all requests to be of ${spoken}`);
+		}
+		const last = chosen(changing, 'h2');
+		deepEqual(await ask('/changing', 40), ['200']);
+		ok(chosen(changing, 'h2') <= last + 1, 'requests share a connection again');
+		await atRest();
+	});
+
+	test('never has more connections than max_connections, whatever it chooses', async () => {
+		for (const spoken of ['http/1.1', 'h2', 'http/1.1'] as const) {
+			few.restart(spoken);
+			deepEqual(await ask('/few', 30, 'GET'), ['200']);
+			const { samples } = (await proxy.metrics()).get('proxy_upstream_connections')!;
+			const open = samples.filter(({ labels }) => labels.upstream === few.authority);
+			ok(open.reduce((sum, { value }) => sum + value, 0) <= 2);
+		}
+		await atRest();
+	});
+
+	test('fails no breaker, and loses no health check', async () => {
+		const scrape = await proxy.metrics();
+		equal(sampleSum(scrape, 'proxy_upstream_alive'), Object.keys(names).length);
+		equal(sampleSum(scrape, 'proxy_circuit_transitions_total', { to: 'open' }), 0);
+	});
+});
