@@ -21,7 +21,7 @@ import {
 const DATE = '2026-11-24';
 
 const BODY_MODES =
-	'proxy reads each body whole before it passes it on. proxy-streaming has the same commands and options, and passes bodies through as they come.';
+	'proxy reads each body whole before it forwards it. proxy-streaming has the same commands and options, and forwards bodies as they arrive.';
 
 /** man/proxy.1, in the macros of man(7). */
 export function manPage(commands: readonly Command[], version: string): string {
@@ -43,11 +43,11 @@ export function manPage(commands: readonly Command[], version: string): string {
 		'\\&...',
 		'.SH DESCRIPTION',
 		...text(SUMMARY),
-		'Without a command it serves.',
+		'Without a command, proxy serves.',
 		'.PP',
 		...text(BODY_MODES),
 		'.PP',
-		...text('An option beats its environment variable, and an empty variable counts as not set.'),
+		...text('An option overrides its environment variable, and an empty variable counts as unset.'),
 		'.SH OPTIONS',
 		...Object.values(standard.options).flatMap(optionLines),
 		...Object.values({ ...standard.switches, ...COMMON_SWITCHES }).flatMap(switchLines),

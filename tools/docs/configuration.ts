@@ -49,7 +49,7 @@ function tableSection(schema: JsonSchema, name: string): string {
 		...(shared.length === 0
 			? []
 			: [
-					`Keys of the file's top that may be here, too: ${links(shared)}. Without one, the value of the file's top holds.`,
+					`Keys at the top of the file that you can also set here: ${links(shared)}. A key that is not set here has the value at the top.`,
 				]),
 		...own.map(({ key, one }) => keySection(name, key, one, table)),
 	].join('\n\n');

@@ -3,18 +3,18 @@ export const LOG_TARGET_MEANINGS: Readonly<Record<string, string>> = {
 	proxy: 'start, readiness, drain, warnings about configuration and machine',
 	'proxy::access': 'the access log, below',
 	'proxy::auth':
-		'requests without a valid token, with the check that failed; requests that may not use their route, and why',
+		'requests without a valid token, with the failed check; requests that may not use their route, with the reason',
 	'proxy::breaker': 'every transition of a circuit breaker, with its cause',
 	'proxy::dns':
-		'addresses of upstreams with `dns`: changed ones at `info`, failed look-ups, after which the last good ones hold, and names of more than 1,000 addresses at `warn`',
+		'addresses of upstreams with `dns`: changes at `info`; failed look-ups, and names with more than 1,000 addresses, at `warn`',
 	'proxy::embed': 'the example service of `proxy embed-demo`',
 	'proxy::exchange':
-		'requests that failed behind the gates (502, 504, 503 `overloaded`, broken answers), each with its reason; faults of the proxy itself, at `error`',
+		'requests that failed after the gates (502, 504, 503 `overloaded`, broken answers), each with its reason; faults of the proxy itself, at `error`',
 	'proxy::health':
-		'upstreams that became healthy or unhealthy, or are unhealthy for another cause than before, with `cause` and `remedy`',
+		'upstreams that became healthy or unhealthy, or are unhealthy for a new cause, with `cause` and `remedy`',
 	'proxy::http2': 'HTTP/2 connections and streams that ended with an error of the client, and the reason',
 	'proxy::jwks':
-		"fetches of issuers' keys: changed ones at `info`, unchanged ones at `debug`, failures at `warn`, keys dropped for their age at `error`",
+		"fetches of issuers' keys: changed keys at `info`, unchanged keys at `debug`, failures at `warn`, keys dropped for their age at `error`",
 	'proxy::limiter': 'shared limits: the store is away, or back; revocations in the store, and unreadable entries',
 	'proxy::listener': 'refused connections',
 	'proxy::log': 'missing lines: the reader fell behind, or a write failed',
@@ -24,7 +24,7 @@ export const LOG_TARGET_MEANINGS: Readonly<Record<string, string>> = {
 		'requests refused with 400, 404, 405, 408, 413, 429, 431 or 501, each with its reason; each answer, at `debug`',
 	'proxy::tls':
 		"failed handshakes, with the client's address and certificate; each connection that the proxy ends (`revoked`, `expired`, `ca_removed`, `age`), at `info` and without a limit; stale CRLs",
-	'proxy::trace': 'a collector that takes no spans, at most once a minute, and when it takes them again',
+	'proxy::trace': 'a collector that accepts no spans, at most once a minute, and its recovery',
 	'proxy::worker': 'threads that died and were replaced',
 };
 

@@ -6,7 +6,7 @@
 export type Environment = Readonly<Record<string, string | undefined>>;
 
 /** The subjects of the help text, in its order. */
-export const GROUPS = ['Serve', 'Set up', 'Ask', 'Tell a running proxy', 'Try it', 'This command'] as const;
+export const GROUPS = ['Serve', 'Set up', 'Inspect', 'Control a running proxy', 'Try it', 'Shell and help'] as const;
 export type Group = (typeof GROUPS)[number];
 
 /** What a value may be, for completion: a path, the name of a command, or one word of a list. */

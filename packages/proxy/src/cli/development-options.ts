@@ -17,7 +17,7 @@ export const DEVELOPMENT_DIR = {
 	flag: 'dir',
 	placeholder: 'DIR',
 	fallback: DEVELOPMENT_FOLDER,
-	about: 'folder with what proxy init has made',
+	about: 'folder that proxy init has filled',
 	candidates: 'folder',
 	parse: parseFileName,
 } as const satisfies ValueOption;

@@ -18,12 +18,12 @@ const MAX_COLUMNS = 100;
 const INDENT = '  ';
 
 export const SUMMARY =
-	'Layer-7 reverse proxy for private networks: mutual TLS, JSON Web Tokens, a rate limit for each tenant, routes, ' +
+	'Layer-7 reverse proxy for private networks: mutual TLS, JSON Web Tokens, a rate limit for each tenant, routes and ' +
 	'circuit breakers.';
 
 export const SIGNALS = [
-	['SIGUSR1, SIGHUP', 'reload the TLS files and the routes; connections live on'],
-	['SIGTERM, SIGINT', 'finish what is in flight, then exit; a second one exits at once'],
+	['SIGUSR1, SIGHUP', 'reload the configuration, certificates and keys; connections stay open'],
+	['SIGTERM, SIGINT', 'finish the requests in flight, then exit; a second signal exits at once'],
 ] as const;
 
 export const WRONG_USAGE = 'wrong usage';
@@ -165,7 +165,7 @@ export function originOf({ flag, env, fallback, required, repeatable }: ValueOpt
 	const parts = [
 		...(flag !== undefined && env !== undefined ? [env] : []),
 		...(fallback === undefined ? [] : [`default ${fallback}`]),
-		...(required ? ['needed'] : []),
+		...(required ? ['required'] : []),
 		...(repeatable ? ['may be repeated'] : []),
 	];
 	return parts.length === 0 ? undefined : `[${parts.join(', ')}]`;

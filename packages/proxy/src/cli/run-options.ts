@@ -41,7 +41,7 @@ export const RUN_OPTIONS = {
 		flag: 'pid-file',
 		env: 'PROXY_PID_FILE',
 		placeholder: 'FILE',
-		about: 'where the process writes its number once it is ready; the file goes with it',
+		about: 'file for the process number; written when the proxy is ready, removed when it exits',
 		candidates: 'file',
 		parse: parseFileName,
 	},
@@ -50,7 +50,7 @@ export const RUN_OPTIONS = {
 		env: 'PROXY_WORKERS',
 		placeholder: 'N|auto',
 		fallback: 'auto',
-		about: `worker threads, auto for one a core; at most ${WORKERS_PER_CORE} a core`,
+		about: `worker threads; auto: one for each core; at most ${WORKERS_PER_CORE} for each core`,
 		candidates: ['auto'],
 		parse: parseWorkers,
 	},
@@ -59,7 +59,7 @@ export const RUN_OPTIONS = {
 		env: 'PROXY_LOG_FORMAT',
 		placeholder: 'json|pretty',
 		fallback: 'json',
-		about: 'one JSON object a line for machines, or pretty lines for people',
+		about: 'json: one JSON object a line; pretty: lines for people',
 		candidates: LOG_FORMATS,
 		parse: parseLogFormat,
 	},
@@ -67,7 +67,7 @@ export const RUN_OPTIONS = {
 		env: 'RUST_LOG',
 		placeholder: 'FILTER',
 		fallback: 'info',
-		about: 'what is logged: error, warn, info, debug, trace or off, also by target, as in warn,proxy::health=debug',
+		about: 'log level: error, warn, info, debug, trace or off; also by target, as in warn,proxy::health=debug',
 		// Never wrong enough to stop a start: the filter reports what it cannot read.
 		parse: (text: string) => text,
 	},
@@ -75,7 +75,7 @@ export const RUN_OPTIONS = {
 
 export const RUN_SWITCHES = {
 	noStatus: { flag: 'no-status', about: 'no status page on the metrics listener' },
-	forceWorkers: { flag: 'force-workers', about: `more than ${WORKERS_PER_CORE} worker threads a core` },
+	forceWorkers: { flag: 'force-workers', about: `allow more than ${WORKERS_PER_CORE} worker threads for each core` },
 } as const satisfies Switches;
 
 type RunValues = Values<typeof RUN_OPTIONS>;

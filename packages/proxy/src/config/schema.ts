@@ -44,7 +44,7 @@ export const configFile = z.strictObject({
 		'how long a breaker stays open before it admits one request, for routes without `cooldown_secs`',
 	),
 	tenant_rps: wholeNumberOr(1000, 0, MAX_RPS, 'of requests per second').meta(
-		explained('requests per second, and at once, for each tenant without a limit of its own; 0: no limit', {
+		explained('requests per second, and burst, for each tenant without a limit of its own; 0: no limit', {
 			read: 'at start',
 		}),
 	),

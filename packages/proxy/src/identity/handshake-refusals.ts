@@ -8,25 +8,24 @@ export const HANDSHAKE_REFUSAL_MEANINGS = {
 	expired: "the client's certificate, or one of its chain, has expired",
 	'not yet valid': "the client's certificate, or one of its chain, is not valid yet",
 	'wrong purpose': "the client's certificate is not for clients: it has an extended key usage without `clientAuth`",
-	revoked: 'the certificate, or a CA above it, is named by a CRL or by `revoked_path`',
-	'no fresh CRL':
-		"with `crl_required`: of the issuer of the client's certificate, or of one in its chain, there is no CRL that is fresh",
+	revoked: 'a CRL or `revoked_path` names the certificate, or a CA above it',
+	'no fresh CRL': 'with `crl_required`: an issuer in the chain of the client certificate has no fresh CRL',
 	'bad certificate':
-		"any other fault of the client's certificate or chain, or a client without the key of its certificate",
+		"another fault in the client's certificate or chain, or the client does not have the key of its certificate",
 	'plain HTTP': 'an HTTP request without TLS',
-	'not TLS': 'anything else that is no TLS record',
+	'not TLS': 'other bytes that are not a TLS record',
 	'protocol version': 'TLS below `min_version`',
 	'no shared cipher': 'no cipher suite, group or signature algorithm in common',
 	'no shared protocol': 'ALPN without `h2` and `http/1.1` (RFC 7301 section 3.2)',
-	'refused by client': "the client sent a fatal alert: mostly it does not trust the server's certificate",
+	'refused by client': "the client sent a fatal alert, usually because it does not trust the server's certificate",
 	timeout: 'not complete within `tls_handshake_timeout_secs`',
 	'no PROXY header':
-		'a peer of `proxy_protocol_from` began with something else: it has to send a header on each connection',
+		'an address in `proxy_protocol_from` did not begin with a header; it must send one on each connection',
 	'bad PROXY header': 'a PROXY header that is malformed, too long, or whose checksum (CRC32c) is wrong',
 	'PROXY header timeout': 'the header was not complete within `proxy_protocol_timeout_secs`',
-	'nothing sent': 'closed or reset without a byte, as load balancers do to see whether a port is open',
-	aborted: 'closed or reset in the middle',
-	other: "the log's field `error` says more",
+	'nothing sent': 'closed or reset without a byte, as load balancers do to check a port',
+	aborted: 'closed or reset during the handshake',
+	other: "the line's field `error` has the details",
 } as const satisfies Readonly<Record<string, string>>;
 
 export type HandshakeRefusal = keyof typeof HANDSHAKE_REFUSAL_MEANINGS;

@@ -3,15 +3,15 @@ import { addressConflicts, RUN_OPTIONS, RUN_SWITCHES, threads } from '../run-opt
 
 export const check = defineCommand({
 	name: 'check',
-	group: 'Ask',
-	about: 'say what a start would refuse, and start nothing',
+	group: 'Inspect',
+	about: 'check the configuration and its files, and start nothing',
 	details: [
-		'Takes the options of the start, so that it can stand before the same command line. Reads the configuration and the files it names, and reports every error and warning at once, each with its line.',
+		'Takes the options of proxy run, so you can put check before the same options. Reads the configuration and the files it names, and reports all errors and warnings of a start, each with its line.',
 	],
 	example: 'proxy check --config /etc/proxy/config.toml',
 	options: RUN_OPTIONS,
 	switches: { ...RUN_SWITCHES, json: { flag: 'json', about: 'print one JSON object: ok, errors, warnings' } },
-	exitCodes: { 0: 'nothing to refuse', 1: 'errors found' },
+	exitCodes: { 0: 'no errors', 1: 'errors found' },
 	conflicts: addressConflicts,
 	run: async ({ config, workers, forceWorkers, bind, metricsBind, rustLog, json }, { env, print, cores, commands }) => {
 		const { runCheck } = await import('../check.ts');

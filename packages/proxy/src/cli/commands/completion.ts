@@ -5,14 +5,14 @@ const SHELLS = ['bash', 'zsh', 'fish'] as const;
 
 export const completion = defineCommand({
 	name: 'completion',
-	group: 'This command',
-	about: 'print a script that lets a shell complete commands and options',
+	group: 'Shell and help',
+	about: 'print a script with which a shell completes commands and options',
 	details: [
-		'For this shell: eval "$(proxy completion bash)", source <(proxy completion zsh), or proxy completion fish | source. The script says where to install it.',
+		'For the current shell: eval "$(proxy completion bash)", source <(proxy completion zsh), or proxy completion fish | source. A comment in the script says where to install it.',
 	],
 	example: 'proxy completion bash',
 	operands: {
-		shell: { placeholder: 'SHELL', about: 'which one: bash, zsh or fish', candidates: SHELLS, parse: parseShell },
+		shell: { placeholder: 'SHELL', about: 'bash, zsh or fish', candidates: SHELLS, parse: parseShell },
 	},
 	exitCodes: { 0: 'printed' },
 	run: async ({ shell }, { print, commands }) => {

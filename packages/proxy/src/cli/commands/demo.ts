@@ -17,7 +17,7 @@ export const demo = defineCommand({
 		},
 	},
 	switches: { once: { flag: 'once', about: 'send the example requests, print the answers and exit' } },
-	exitCodes: { 0: 'every answer was the expected one', 1: 'one was not, or something could not be started' },
+	exitCodes: { 0: 'all answers were as expected', 1: 'an answer was not, or the demo could not start' },
 	run: async ({ once, dir }, { stdout, mainPath }) => {
 		const { runDemo } = await import('../demo/run.ts');
 		return runDemo({ once, dir, out: stdout, mainPath });

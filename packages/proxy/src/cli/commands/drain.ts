@@ -4,10 +4,10 @@ import { TARGET_OPTIONS } from './target-options.ts';
 
 export const drain = defineCommand({
 	name: 'drain',
-	group: 'Tell a running proxy',
-	about: 'have it finish what is in flight, and exit',
+	group: 'Control a running proxy',
+	about: 'finish the requests in flight, then exit',
 	details: [
-		'Sends SIGTERM to the proxy, unless it says that it is draining already: a second signal would cut the drain short. In a preStop hook use --wait, because the signal of the kubelet that follows the hook would be that second one.',
+		'Sends SIGTERM to the proxy, unless the proxy is draining already: a second signal would cut the drain short. In a preStop hook use --wait. Otherwise the kubelet sends its own SIGTERM as soon as the hook returns, and that is the second signal.',
 	],
 	example: 'proxy drain --wait',
 	options: {
@@ -16,14 +16,14 @@ export const drain = defineCommand({
 			flag: 'timeout',
 			placeholder: 'TIME',
 			fallback: '60s',
-			about: 'how long to wait for its end',
+			about: 'how long to wait for its exit',
 			parse: parseDuration,
 		},
 	},
 	switches: { wait: { flag: 'wait', about: 'return when the process has ended' } },
 	exitCodes: {
-		0: 'it was told, or with --wait has ended',
-		1: 'there was no proxy, or with --wait it has not ended in time',
+		0: 'the signal was sent; with --wait: the process has ended',
+		1: 'no proxy was found; with --wait: it did not end in time',
 	},
 	run: async ({ timeout, ...options }, context) => {
 		const { drain } = await import('../running/drain.ts');

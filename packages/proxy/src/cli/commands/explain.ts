@@ -7,11 +7,11 @@ import { METRICS_OPTION } from './target-options.ts';
 
 export const explain = defineCommand({
 	name: 'explain',
-	group: 'Ask',
-	about: 'say what would become of a request, gate by gate, and why',
+	group: 'Inspect',
+	about: 'show, gate by gate, whether a request would pass, and why',
 	details: [
-		'Judges the described request by the files that a start would read, without a running proxy. It also judges the gates behind a refusal, so that you can fix everything at once. If the request passes, it prints the head for the upstream, without secrets.',
-		'Only the running proxy knows how much of a limit is left. The command fetches the keys of an issuer with jwks_url or discovery once. docs/how-to/explain.md has an example and the members of --json.',
+		'Judges the described request by the configuration and its files, without a running proxy. After a refusal it goes on with the later gates, so that you can fix everything at once. If the request passes, it prints the head that the upstream gets, without secrets.',
+		'It cannot know how much of a limit is left: only the running proxy does. It fetches the keys of an issuer with jwks_url or discovery once. docs/how-to/explain.md has an example and the members of --json.',
 	],
 	example: 'proxy explain --method GET --path /api/items --token-file token.jwt --client-cert client.crt',
 	options: {
@@ -20,13 +20,13 @@ export const explain = defineCommand({
 			flag: 'method',
 			placeholder: 'METHOD',
 			fallback: 'GET',
-			about: 'of the request',
+			about: 'method of the request',
 			parse: parseNotEmpty,
 		},
 		path: {
 			flag: 'path',
 			placeholder: 'PATH',
-			about: 'of the request, with its query if any, as it goes over the wire',
+			about: 'path of the request, with its query, encoded as the client sends it',
 			parse: parseNotEmpty,
 		},
 		url: { flag: 'url', placeholder: 'URL', about: 'in place of --path: https://host/path', parse: parseUrl },
@@ -48,7 +48,7 @@ export const explain = defineCommand({
 		clientCert: {
 			flag: 'client-cert',
 			placeholder: 'FILE',
-			about: "the client's certificate, PEM, and behind it the intermediates that it sends; no key is needed",
+			about: "the client's certificate, PEM, followed by the intermediates that it sends; needs no key",
 			candidates: 'file',
 			parse: parseFileName,
 		},
@@ -56,7 +56,7 @@ export const explain = defineCommand({
 			flag: 'header',
 			placeholder: "'NAME: VALUE'",
 			repeatable: true,
-			about: 'a header line; may be given several times',
+			about: 'a header line',
 			parse: parseNotEmpty,
 		},
 		bodyBytes: {
@@ -68,7 +68,7 @@ export const explain = defineCommand({
 		metrics: {
 			flag: 'metrics',
 			placeholder: 'HOST:PORT',
-			about: 'metrics listener of a running proxy, asked for the circuit breaker and the health of the upstream',
+			about: 'metrics listener of a running proxy; adds the state of the breaker and the health of the upstream',
 			parse: METRICS_OPTION.parse,
 		},
 		peer: { flag: 'peer', placeholder: 'IP', about: "the client's address, for x-forwarded-for", parse: parsePeer },
@@ -80,8 +80,8 @@ export const explain = defineCommand({
 	},
 	exitCodes: {
 		0: 'the request passes',
-		1: 'it is refused, or that cannot be told',
-		3: 'the configuration has mistakes',
+		1: 'the request is refused, or the result is unknown',
+		3: 'the configuration has errors',
 	},
 	conflicts: ({ path, url, token, tokenFile }) => [
 		...(path === undefined && url === undefined ? ['--path: is missing; write for example --path /api/items'] : []),

@@ -2,7 +2,7 @@ import { defineCommand } from '../command.ts';
 
 export const help = defineCommand({
 	name: 'help',
-	group: 'This command',
+	group: 'Shell and help',
 	about: 'print the help of all commands, or of one',
 	example: 'proxy help check',
 	operands: {

@@ -6,7 +6,7 @@ export const pkiClient = defineCommand({
 	group: 'Set up',
 	about: 'issue a client certificate from the CA of proxy init, for development',
 	details: [
-		'Writes NAME.crt and NAME.key next to the CA, and overwrites nothing. The certificate is valid for a year.',
+		'Writes NAME.crt and NAME.key next to the CA, and overwrites no file. The certificate is valid for a year.',
 	],
 	example: 'proxy pki client web --san spiffe://example.org/ns/shop/sa/web',
 	operands: {
@@ -21,12 +21,12 @@ export const pkiClient = defineCommand({
 			flag: 'san',
 			placeholder: 'URI',
 			repeatable: true,
-			about: 'a URI, or dns:NAME, for subjectAltName: what the allow and deny of routes look at',
+			about: 'a URI, or dns:NAME, for subjectAltName; routes match it with allow and deny',
 			parse: parseSan,
 		},
 		dir: DEVELOPMENT_DIR,
 	},
-	exitCodes: { 0: 'issued', 1: 'there is no CA, or a client of that name' },
+	exitCodes: { 0: 'issued', 1: 'there is no CA, or a client of that name exists' },
 	run: async (values, context) => {
 		const { runPkiClient } = await import('../development/run.ts');
 		return runPkiClient(values, context);

@@ -4,10 +4,10 @@ import { TARGET_OPTIONS } from './target-options.ts';
 
 export const reload = defineCommand({
 	name: 'reload',
-	group: 'Tell a running proxy',
-	about: 'have the files read again, and say what came of it',
+	group: 'Control a running proxy',
+	about: 'reload the files, and print the outcome',
 	details: [
-		'Sends SIGHUP to the proxy and waits for the outcome, which the metrics listener tells. A signal needs the rights of the user of the proxy, on its machine and in its container.',
+		'Sends SIGHUP to the proxy, and reads the outcome from the metrics listener. Run it as the user of the proxy or as root, on the same machine and in the same container.',
 	],
 	example: 'proxy reload --pid-file /run/proxy/proxy.pid',
 	options: {
@@ -24,7 +24,7 @@ export const reload = defineCommand({
 	exitCodes: {
 		0: 'all changes are in force',
 		3: 'all changes are in force, except settings in the output that need a restart',
-		1: 'the reload failed and the old state stays; or no proxy or no outcome was found',
+		1: 'the reload failed and the old state stays; or the proxy or the outcome was not found',
 	},
 	run: async ({ timeout, noWait, ...target }, context) => {
 		const { reload } = await import('../running/reload.ts');

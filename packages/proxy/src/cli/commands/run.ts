@@ -4,7 +4,7 @@ import { addressConflicts, RUN_OPTIONS, RUN_SWITCHES, threads } from '../run-opt
 export const run = defineCommand({
 	name: DEFAULT_COMMAND,
 	group: 'Serve',
-	about: 'run the proxy; the word run may be left out',
+	about: 'run the proxy; you can leave out the word run',
 	example: 'proxy --config /etc/proxy/config.toml --metrics-bind 127.0.0.1:9090',
 	options: RUN_OPTIONS,
 	switches: RUN_SWITCHES,

@@ -9,7 +9,7 @@ export const METRICS_OPTION = {
 	env: RUN_OPTIONS.metricsBind.env,
 	placeholder: 'HOST:PORT',
 	fallback: '127.0.0.1:9090',
-	about: 'address of its metrics listener; 0.0.0.0 stands for this machine',
+	about: 'address of its metrics listener; 0.0.0.0 means this machine',
 	parse: parseReachable,
 } as const;
 
@@ -18,7 +18,7 @@ export const TARGET_OPTIONS = {
 		flag: 'pid-file',
 		env: RUN_OPTIONS.pidFile.env,
 		placeholder: 'FILE',
-		about: 'the file that has its process number; without one, the metrics listener is asked for it',
+		about: 'the file with its process number; without it, the command asks the metrics listener',
 		candidates: 'file',
 		parse: parseFileName,
 	},

@@ -9,7 +9,7 @@ export const token = defineCommand({
 	group: 'Set up',
 	about: 'sign a token with the key of proxy init, for development',
 	details: [
-		'Prints it and nothing else on standard output. Issuer and audience are those that the configuration asks for. A claim takes the place of one that is made here, so that tokens can be made that are refused: --claim exp=0.',
+		'Prints only the token on standard output. Issuer and audience come from the configuration. --claim replaces a claim that is made by default, so you can also make a token that is refused: --claim exp=0.',
 	],
 	example: 'proxy token --sub acme --claim scope=billing:read --ttl 8h',
 	options: {
@@ -18,24 +18,24 @@ export const token = defineCommand({
 			flag: 'claim',
 			placeholder: 'NAME=VALUE',
 			repeatable: true,
-			about: 'one more claim; the value is read as JSON if it is JSON, otherwise as a text',
+			about: 'another claim; a value that is not JSON is a string',
 			parse: parseClaim,
 		},
 		ttl: {
 			flag: 'ttl',
 			placeholder: 'TIME',
 			fallback: '1h',
-			about: 'how long it is good: a number with s, m, h or d',
+			about: 'lifetime: a number with s, m, h or d',
 			parse: parseTtl,
 		},
 		cert: {
 			flag: 'cert',
 			placeholder: 'FILE',
-			about: 'client certificate that it is bound to (RFC 8705): it is valid only on its connections',
+			about: 'bind the token to this client certificate (RFC 8705): it is valid only on connections with it',
 			candidates: 'file',
 			parse: parseFileName,
 		},
-		config: { ...RUN_OPTIONS.config, about: 'configuration whose issuer and audience it names' },
+		config: { ...RUN_OPTIONS.config, about: 'configuration with the issuer and the audience' },
 		dir: DEVELOPMENT_DIR,
 	},
 	conflicts: ({ claims }) => {
@@ -45,7 +45,7 @@ export const token = defineCommand({
 			(name) => `--claim: ${quote(name)} is given twice; give it once, a list as ${name}=["a","b"]`,
 		);
 	},
-	exitCodes: { 0: 'printed', 1: 'a file cannot be read, or is wrong' },
+	exitCodes: { 0: 'printed', 1: 'a file cannot be read, or is invalid' },
 	run: async (values, context) => {
 		const { runToken } = await import('../development/run.ts');
 		return runToken(values, context);

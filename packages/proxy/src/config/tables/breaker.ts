@@ -8,7 +8,7 @@ export const breaker = table('[breaker]', {
 	failures: wholeNumberOr(1, 1, MAX_FAILURES, 'of failures in a row').describe('failures in a row that open a breaker'),
 	// Who has failed is remembered for each upstream, in memory of a fixed size.
 	tenants: wholeNumberOr(1, 1, MAX_TENANTS, 'of tenants').describe(
-		'number of tenants that must have a 502, 503, 504, a timeout or a broken answer to open it',
+		'how many tenants must see a failure (502, 503, 504, a timeout or a broken answer) before it opens',
 	),
 	grpc_statuses: grpcStatuses(),
 }).describe('rules for the circuit breakers of routes without their own');
@@ -21,7 +21,7 @@ function grpcStatuses() {
 		.refine((codes) => new Set(codes).size === codes.length, { error: 'names a status twice; take it out once' })
 		.default([])
 		.describe(
-			"statuses of gRPC that are failures of the upstream as well, of all routes; `14` is `UNAVAILABLE`. The proxy's own refusals do not count",
+			"gRPC status codes that also count as failures of the upstream, on all routes; `14` is `UNAVAILABLE`. The proxy's own refusals do not count",
 		);
 }
 

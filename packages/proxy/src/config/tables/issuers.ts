@@ -30,11 +30,11 @@ const ONE_SOURCE = 'another source of keys';
 /** One `[[issuers]]`. `conflicts.ts` judges its keys together. */
 export const issuer = table('[[issuers]]', {
 	issuer: nonEmpty('the "iss" of its tokens', 'set it to the issuer, for example "https://issuer.example"').describe(
-		'the `iss` of its tokens. It chooses the issuer before any key',
+		'`iss` of its tokens. The proxy chooses the issuer by it, before any key',
 	),
 	audience: optional(
 		someTexts(claim('aud'), 'the "aud" that tokens must carry, or a list of which they must carry one'),
-		'required `aud`: one, or a list from which the token needs one; set it',
+		'required `aud`, or a list: a token needs one of its values. Set it',
 		'tokens with any `aud` are refused',
 	),
 	algorithms: z
@@ -87,11 +87,11 @@ export const issuer = table('[[issuers]]', {
 	),
 	max_stale_secs: optional(
 		secondsOr('86400, a day'),
-		'how old keys may become while the issuer answers with none. Then the proxy refuses its tokens. At least `refresh_secs`; `proxy check` warns if one failed fetch could leave no keys',
+		"maximum age of the keys if fetches fail. After that the proxy refuses the issuer's tokens. At least `refresh_secs`; `proxy check` warns if a single failed fetch could leave no keys",
 		'`86400`',
 	),
 	tenant_prefix: prefix().describe(
-		'prefix of its tenants in `x-proxy-tenant`, limits and logs. With several issuers each needs one, and none may be the beginning of another',
+		'prefix of its tenants in `x-proxy-tenant`, limits and logs. With several issuers each needs one, and no prefix may begin with another',
 	),
 	tenant_claim: someTexts(
 		nonEmpty('the name of a claim', 'leave it out for "sub"'),
@@ -111,7 +111,7 @@ export const issuer = table('[[issuers]]', {
 	),
 	certificate_bound: certificateBound(),
 	...rateClaimKeys,
-}).describe('an issuer of tokens, one table for each. They replace `[jwt]`');
+}).describe('an issuer of tokens, one table for each. These tables replace `[jwt]`');
 
 function algorithm() {
 	const error = ({ input }: { readonly input?: unknown }) =>

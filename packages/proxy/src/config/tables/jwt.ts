@@ -23,7 +23,7 @@ export const jwt = table('[jwt]', {
 		}),
 	),
 }).meta(
-	explained('the issuer of tokens: the short form for one. `[[issuers]]` replace it', {
+	explained('short form for a single issuer of tokens. `[[issuers]]` replaces it', {
 		read: 'at start, unless `reload`',
 	}),
 );
@@ -31,6 +31,6 @@ export const jwt = table('[jwt]', {
 /** What becomes of tokens that are bound to a client certificate, and of those that are not; for each issuer. */
 export function certificateBound() {
 	return oneOfOr(CERTIFICATE_BOUND, 'if-present').describe(
-		'RFC 8705: a token whose `cnf` names a client certificate is valid only on connections with that certificate. `"required"` refuses tokens without such a `cnf`, `"ignore"` does not look',
+		'RFC 8705: a token whose `cnf` names a client certificate is valid only on connections with that certificate. `"required"` refuses tokens without such a `cnf`; `"ignore"` skips the check',
 	);
 }

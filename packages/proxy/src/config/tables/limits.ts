@@ -28,14 +28,14 @@ export const limits = table('[limits]', {
 		'time from the end of the handshake to the first complete request head',
 	),
 	// RFC 9113 section 5.1.1: a connection has no more client-initiated streams than this.
-	h2_max_concurrent_streams: wholeNumberOr(64, 1, 2 ** 30).describe('HTTP/2 streams of one connection at once'),
+	h2_max_concurrent_streams: wholeNumberOr(64, 1, 2 ** 30).describe('concurrent HTTP/2 streams on one connection'),
 	shutdown_drain_secs: seconds(25).describe('time for requests in flight at SIGTERM'),
 	shutdown_delay_secs: secondsOrNone().describe(
 		'time between SIGTERM and the drain. `/readyz` says 503, and the proxy serves as before',
 	),
 	max_header_bytes: wholeNumberOr(16_384, 256, 1024 * 1024, 'of bytes').describe('largest request head'),
 	max_buffered_bytes: wholeNumberOr(1024 ** 3, 1, MAX_BYTES, 'of bytes').describe(
-		'all bodies in memory at once; beyond it 503. In streaming mode: waiting uploads over HTTP/2',
+		'memory for all bodies at once. Beyond it requests get 503. In streaming mode it bounds pending HTTP/2 uploads',
 	),
 	max_buffered_bytes_per_tenant: optional(
 		wholeNumber(1, MAX_BYTES, 'half of max_buffered_bytes', 'of bytes'),
@@ -44,7 +44,7 @@ export const limits = table('[limits]', {
 	),
 	min_answer_bytes_per_sec: optional(
 		wholeNumber(0, MAX_BYTES, 'what is usual in the body mode', 'of bytes'),
-		'minimum rate at which a client must take a long answer, averaged over `upstream_timeout_secs` of this table. The proxy cuts slower ones off. It counts for each HTTP/2 stream; 0: no such limit',
+		'minimum rate at which a client must take a long answer, averaged over `upstream_timeout_secs` of this table. The proxy cuts slower ones off. It applies to each HTTP/2 stream; 0: no limit',
 		'4096 collected, 0 streaming',
 	),
 	max_connection_age_secs: secondsOrNone().describe(
@@ -52,7 +52,7 @@ export const limits = table('[limits]', {
 	),
 	max_connections: optional(
 		wholeNumber(1, 2 ** 30, 'what the file limit allows'),
-		'client connections at once. Beyond it new ones are closed',
+		'client connections at once. The proxy closes further ones',
 		'from the limit of open files',
 	),
 	rate_limit_headers: flagOr(false).describe('add `RateLimit-Policy` and `RateLimit` to all answers, not only to 429'),
@@ -77,7 +77,7 @@ export const routeLimitKeys = {
 	),
 	idle_timeout_secs: optional(
 		secondsOr('300 for WebSockets and upstream_timeout_secs for streams'),
-		'how long a WebSocket of this route may stand without a byte. Streaming mode: also how long a response may, once it has begun',
+		'how long a WebSocket of this route may be silent. Streaming mode: also how long a response may be silent after its head',
 		'300 for WebSockets, `upstream_timeout_secs` for responses',
 	),
 	end_streams_at_expiry: flagOr(false).describe(

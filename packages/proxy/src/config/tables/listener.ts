@@ -12,10 +12,10 @@ export const listener = table('[listener]', {
 		.max(MAX_RANGES, { error: () => `has more than ${MAX_RANGES} entries; put them together into ranges` })
 		.default([])
 		.describe(
-			'load balancers that begin each connection with a PROXY header (version 1 or 2): IP addresses and ranges (`10.0.0.0/8`). The header is required from them, and believed from no one else; see docs/how-to/tcp-balancer.md',
+			'load balancers that begin each connection with a PROXY header (version 1 or 2): IP addresses and ranges (`10.0.0.0/8`). They must send the header, and the proxy accepts it from no one else; see docs/how-to/tcp-balancer.md',
 		),
 	proxy_protocol_timeout_secs: seconds(5).describe(
-		'time for the PROXY header, from accept; `tls_handshake_timeout_secs` begins at its end. At least 3 allow for a retransmission',
+		'time for the PROXY header, from accept; `tls_handshake_timeout_secs` begins at its end. 3 or more leave time for a retransmission',
 	),
 }).meta(explained('the TLS listener behind load balancers', { read: 'at start' }));
 

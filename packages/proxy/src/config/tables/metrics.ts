@@ -19,7 +19,9 @@ export const metrics = table('[metrics]', {
 	buckets: buckets(DEFAULT_BUCKETS).describe(
 		'upper bounds of the buckets of `proxy_upstream_duration_seconds` and `proxy_tls_handshake_duration_seconds`, ascending, without +Inf',
 	),
-	gate_buckets: buckets(DEFAULT_GATE_BUCKETS).describe('the same of `proxy_gate_duration_seconds`'),
+	gate_buckets: buckets(DEFAULT_GATE_BUCKETS).describe(
+		'upper bounds of the buckets of `proxy_gate_duration_seconds`, ascending, without +Inf',
+	),
 }).meta(explained('bounds of the histograms', { read: 'at start' }));
 
 function buckets(fallback: readonly number[]) {

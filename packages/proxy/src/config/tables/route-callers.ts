@@ -32,7 +32,7 @@ export const routeCallerKeys = {
 		'none',
 	),
 	client_cert: oneOfOr(['none', 'leaf', 'chain'], 'none').describe(
-		'`"leaf"` sends the client\'s certificate to the upstream in `Client-Cert` (RFC 9440). `"chain"` also sends the certificates behind it, in `Client-Cert-Chain`',
+		'`"leaf"` sends the client\'s certificate to the upstream in `Client-Cert` (RFC 9440). `"chain"` also sends the rest of its chain, in `Client-Cert-Chain`',
 	),
 	xfcc: optional(
 		z.array(oneOf(XFCC_MEMBERS, 'only By and Hash'), {

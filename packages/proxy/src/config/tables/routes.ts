@@ -19,7 +19,7 @@ export const route = table('[[routes]]', {
 		prefixProblem,
 	).describe("prefix of the route's paths, matched on a path-segment boundary, longest first"),
 	case_insensitive: flagOr(false).describe(
-		'its upstream ignores the letter case of paths (IIS, file systems of Windows and macOS, Express). A request that only another letter case leads to this route gets 400',
+		'its upstream ignores the letter case of paths (IIS, file systems of Windows and macOS, Express). A request whose path matches this route only in another letter case gets 400',
 	),
 	upstream: text(
 		'http://host[:port], https://host[:port] or h2c://host[:port], one address, or the name of an [[upstreams]]',
@@ -46,7 +46,7 @@ export const route = table('[[routes]]', {
 		'`default_cooldown_secs`',
 	),
 	trailers: flagOr(true).describe(
-		'whether trailers of requests and responses pass. Those that could be taken for a field of a head never do',
+		'forward trailers of requests and responses. A trailer that could be mistaken for a header field is always dropped',
 	),
 	...routeBreakerKeys,
 	...routeLimitKeys,

@@ -14,21 +14,25 @@ export const status = table('[status]', {
 		.max(MAX_HOSTS, { error: () => `has more than ${MAX_HOSTS} names; name those that people and scrapers use` })
 		.default([])
 		.describe(
-			'more host names of `/metrics`, `/process` and the page, in addition to addresses and private names. A foreign page could otherwise lead a browser here by its own name',
+			'host names under which `/metrics`, `/process` and the page answer, in addition to addresses and private names. This check stops DNS rebinding: a foreign page that leads a browser here by a name of its own',
 		),
 	problem_401_share: fromZeroTo(1, 0.2).describe(
-		'share of all answers of the last minute from which 401 is a problem on the page; 0: never',
+		'share of 401 among all answers of the last minute, from which the page calls it a problem; 0: never',
 	),
-	problem_429_share: fromZeroTo(1, 0.2).describe('the same for answers of 429'),
+	problem_429_share: fromZeroTo(1, 0.2).describe(
+		'share of 429 among all answers of the last minute, from which the page calls it a problem; 0: never',
+	),
 	problem_5xx_share: fromZeroTo(1, 0.05).describe(
-		"the same for answers of 500 and above, the proxy's own and those of upstreams",
+		'share of answers of 500 and above, of the proxy and of upstreams, from which the page calls it a problem; 0: never',
 	),
 	problem_grpc_share: fromZeroTo(1, 0.05).describe(
-		'the same for gRPC calls that upstreams fail, of all that they answer: statuses UNKNOWN, DEADLINE_EXCEEDED, UNIMPLEMENTED, INTERNAL, UNAVAILABLE, DATA_LOSS',
+		'share of gRPC calls that fail at upstreams (UNKNOWN, DEADLINE_EXCEEDED, UNIMPLEMENTED, INTERNAL, UNAVAILABLE, DATA_LOSS), from which the page calls it a problem; 0: never',
 	),
-	problem_handshake_share: fromZeroTo(1, 0.2).describe('the same for failed TLS handshakes, of all that have ended'),
+	problem_handshake_share: fromZeroTo(1, 0.2).describe(
+		'share of failed TLS handshakes, from which the page calls it a problem; 0: never',
+	),
 	problem_least: wholeNumberOr(20, 1, 1_000_000, 'of answers').describe(
-		'minimum number of answers, calls, or handshakes, in the last minute for a share to be a problem',
+		'with fewer answers, calls or handshakes in the last minute, no share is a problem',
 	),
 }).meta(explained('the status page of the metrics listener', { read: 'at start' }));
 

@@ -6,7 +6,7 @@ export const tls = table('[tls]', {
 	cert_path: file('the server certificate chain, PEM, leaf first').describe(
 		'server certificate chain, PEM, leaf first',
 	),
-	key_path: file('the server private key, PEM').describe('its private key, PEM'),
+	key_path: file('the server private key, PEM').describe('private key of the server certificate, PEM'),
 	client_ca_path: file('the bundle of CAs that client certificates must chain to, PEM').describe(
 		'CAs that client certificates must chain to, PEM. An issuing CA is enough, without its root',
 	),
@@ -19,7 +19,7 @@ export const tls = table('[tls]', {
 		.default([])
 		.meta(
 			explained(
-				'one file of certificate revocation lists, or a list of files; PEM (several lists in a file) or DER. A CA of `client_ca_path` must sign each list, or a CA whose certificate is in the same file',
+				'one file of certificate revocation lists, or a list of files; PEM (several lists in a file) or DER. Each list needs the signature of a CA in `client_ca_path`, or of a CA whose certificate is in the same file',
 				{ unset: 'none' },
 			),
 		),

@@ -31,7 +31,7 @@ export const trace = table('[trace]', {
 			'address of the collector, for OTLP over HTTP in protobuf, with its path, mostly `/v1/traces`. `http://` is usual for a collector on the same machine',
 		),
 	ratio: fromZeroTo(1, 0.01).describe(
-		"part of the requests that are sampled, by the identifier of the trace. A client's own `traceparent` decides instead, by its flag",
+		'share of requests that are sampled, chosen by the identifier of the trace. If the client sends a `traceparent`, its `sampled` flag decides instead',
 	),
 	ca_path: optional(
 		file('the CAs that the collector is believed by, PEM'),
@@ -49,7 +49,7 @@ export const trace = table('[trace]', {
 		.describe('`service.name` of the spans'),
 	tenants: flagOr(false).describe('add the tenant to spans (`proxy.tenant`)'),
 	max_queue_spans: wholeNumberOr(4096, 64, MAX_SPANS, 'of spans').describe(
-		'waiting spans of all workers. More are dropped and counted',
+		'spans that may wait, of all workers. Further spans are dropped and counted',
 	),
 }).meta(explained('requests as spans of OpenTelemetry; see docs/reference/tracing.md', { read: 'at start' }));
 

@@ -21,7 +21,11 @@ export const upstreamTls = table('[upstreams.tls]', {
 		"CAs that the upstream's certificate must chain to, PEM, in place of the public ones. An issuing CA is enough, without its root",
 		'the CAs that Node trusts',
 	),
-	server_name: optional(serverName, 'the name for SNI and in the certificate', 'the host of the address'),
+	server_name: optional(
+		serverName,
+		'name for SNI, and the name that the certificate must have',
+		'the host of the address',
+	),
 	cert_path: optional(
 		file('the client certificate chain, PEM, leaf first'),
 		"the proxy's certificate chain for the upstream, PEM, leaf first; needs `key_path`",

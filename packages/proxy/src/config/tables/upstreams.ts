@@ -115,7 +115,7 @@ export const upstream = table('[[upstreams]]', {
 				return refusal(written, problem, 'write it as "billing.internal:8080"');
 			},
 		),
-		'`host:port` of a name, in place of `addresses`. The group has all its addresses of both families',
+		'`host:port` of a name, in place of `addresses`. The group uses all addresses of that name, of both families',
 		'none',
 	),
 	dns_refresh_secs: seconds(30).describe(
@@ -145,7 +145,7 @@ export const upstream = table('[[upstreams]]', {
 	),
 	max_requests: optional(
 		wholeNumber(1, MAX_COUNT, 'no limit', 'of requests in flight'),
-		'requests in flight at each address, over all threads. More wait in the `queue`',
+		'requests in flight at each address, over all threads. Further requests wait in the `queue`',
 		'no limit',
 	),
 	max_connections: optional(
@@ -154,9 +154,9 @@ export const upstream = table('[[upstreams]]', {
 		'no limit',
 	),
 	queue: wholeNumberOr(0, 0, MAX_COUNT, 'of requests that wait').describe(
-		'waiting requests while all addresses are at a limit, over all threads, served in turns by tenant. More get 503 `overloaded`',
+		'requests that may wait while all addresses are at a limit, over all threads. Tenants take turns. Further requests get 503 `overloaded`',
 	),
-	queue_timeout_secs: seconds(5).describe('time in the queue; after it 503 `overloaded`'),
+	queue_timeout_secs: seconds(5).describe('maximum time in the queue. After it the request gets 503 `overloaded`'),
 	...groupUpstreamKeys,
 	protocol: oneOfOr(UPSTREAM_PROTOCOLS, 'http/1.1').describe(
 		'protocol to its addresses. `h2` is HTTP/2: in the clear by prior knowledge, over TLS by ALPN. `auto`, over TLS only, is what each connection chooses by ALPN',
@@ -166,4 +166,4 @@ export const upstream = table('[[upstreams]]', {
 		'TLS to the upstream: a table `[upstreams.tls]` below it, which may be empty',
 		'plain HTTP',
 	),
-}).describe('a group of addresses that serve the same, one table for each');
+}).describe('a group of addresses with the same service, one table for each group');

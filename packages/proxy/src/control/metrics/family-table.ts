@@ -25,8 +25,8 @@ import type { FamilyDescription, MetricType } from './exposition.ts';
  */
 
 const UPSTREAM = 'host:port';
-const GROUP = 'name of its [[upstreams]], where it is in one';
-const ROUTE = 'prefix of the route; absent while none is known, and for what has none';
+const GROUP = 'name of its [[upstreams]], if it is in one';
+const ROUTE = 'prefix of the route; absent if there is none, or before the route is known';
 const WORKER = 'index of the worker, from 0';
 export const RESULTS = ['success', 'failure'] as const;
 const REASONS_OF_TRANSITIONS = [...new Set(TRANSITIONS.map(({ reason }) => reason))];
@@ -38,14 +38,18 @@ const histogram = kind('histogram');
 const info = kind('info');
 
 export const FAMILIES = {
-	requests: counter('proxy_requests_total', 'Answers to clients, by status and by the upstream where one was chosen.', {
-		status: 'HTTP status',
-		upstream: `${UPSTREAM}, where one was chosen`,
-		group: GROUP,
-	}),
+	requests: counter(
+		'proxy_requests_total',
+		'Answers to clients, by status and, if an upstream was chosen, by upstream.',
+		{
+			status: 'HTTP status',
+			upstream: `${UPSTREAM}, if one was chosen`,
+			group: GROUP,
+		},
+	),
 	requestDuration: summary(
 		'proxy_request_duration_seconds',
-		'Round trips to the upstream that came back with a response, whatever its status, from departure to its end (streaming mode: to its head); quantiles over the last minute.',
+		'Round trips that ended with a response of the upstream, of any status: from sending the request to the end of the response (streaming mode: to its head). Quantiles over the last minute.',
 		{ upstream: UPSTREAM, group: GROUP },
 	),
 	authFailures: counter('proxy_auth_failures_total', 'Requests without a valid token.', {
@@ -54,7 +58,7 @@ export const FAMILIES = {
 	rateLimited: counter('proxy_ratelimited_total', "Requests over their tenant's limit."),
 	handshakeSummary: summary(
 		'proxy_tls_handshake_seconds',
-		'TLS handshakes that succeeded, from accept, or the end of a PROXY header, to end; quantiles over the last minute.',
+		'Successful TLS handshakes, from accept or the end of a PROXY header. Quantiles over the last minute.',
 	),
 	handshakeFailures: counter(
 		'proxy_tls_handshake_failures_total',
@@ -64,7 +68,7 @@ export const FAMILIES = {
 		upstream: UPSTREAM,
 		group: GROUP,
 	}),
-	upstreamAlive: gauge('proxy_upstream_alive', 'Last health probe: 1 passed, 0 failed or not made yet.', {
+	upstreamAlive: gauge('proxy_upstream_alive', 'Last health probe: 1 passed, 0 failed or no probe yet.', {
 		upstream: `${UPSTREAM}; only with probes`,
 		group: GROUP,
 	}),
@@ -80,26 +84,26 @@ export const FAMILIES = {
 	),
 	upstreamDuration: histogram(
 		'proxy_upstream_duration_seconds',
-		'The round trips of proxy_request_duration_seconds, over all time; buckets by [metrics] buckets.',
+		'The round trips of proxy_request_duration_seconds, since the start; buckets by [metrics] buckets.',
 		{ upstream: UPSTREAM, group: GROUP },
 	),
 	gateDuration: histogram(
 		'proxy_gate_duration_seconds',
-		"The proxy's own time from a request's complete head to its departure: all gates and the queue, without the client's time for a collected body. Buckets by [metrics] gate_buckets.",
+		"Time in the proxy from the complete head of a request until it is sent: all gates and the queue, without the client's time for a collected body. Buckets by [metrics] gate_buckets.",
 	),
 	requestsInFlight: gauge(
 		'proxy_requests_in_flight',
-		'Requests whose head is complete and whose answer is not out yet.',
+		'Requests with a complete head whose answer has not been sent completely.',
 		{ route: ROUTE, protocol: CLIENT_PROTOCOLS },
 	),
 	requestBodyBytes: counter(
 		'proxy_request_body_bytes_total',
-		"Bytes of requests' bodies read from clients, without heads, framing and TLS; those of a body that is collected count when its request ends.",
+		'Bytes of request bodies read from clients, without heads, framing and TLS. A collected body counts when its request ends.',
 		{ route: ROUTE, protocol: CLIENT_PROTOCOLS },
 	),
 	responseBodyBytes: counter(
 		'proxy_response_body_bytes_total',
-		"Bytes of answers' bodies given to clients' connections, our own answers included, without heads, framing and TLS.",
+		"Bytes of response bodies given to client connections, the proxy's own answers included, without heads, framing and TLS.",
 		{ route: ROUTE, protocol: CLIENT_PROTOCOLS },
 	),
 	forbidden: counter(
@@ -109,17 +113,17 @@ export const FAMILIES = {
 	),
 	rateLimitRefusals: counter(
 		'proxy_ratelimit_refusals_total',
-		'The requests over a limit, by limit; together they are proxy_ratelimited_total.',
+		'Requests over a limit, by limit. Their sum is proxy_ratelimited_total.',
 		{ reason: RATE_LIMIT_REASONS },
 	),
 	rateLimitSlotsInUse: gauge(
 		'proxy_ratelimit_slots_in_use',
-		'Places of the limiter that belong to tenants whose buckets are not full again. The others are free.',
+		'Places of the limiter that tenants occupy, because their buckets are not full again. The other places are free.',
 	),
 	rateLimitSlots: gauge('proxy_ratelimit_slots', 'Places that the limiter has.'),
 	storeUp: gauge(
 		'proxy_limiter_store_up',
-		'Whether limits are shared through the store: 1, or 0 while it, or a part of it, is away and [limiter] on_store_failure holds.',
+		'1 while limits are shared through the store; 0 while the store, or a part of it, is away and [limiter] on_store_failure applies.',
 	),
 	storeCalls: counter('proxy_limiter_store_calls_total', 'Round trips to the store of the shared limits, by result.', {
 		result: ['success', ...STORE_FAILURES],
@@ -127,24 +131,24 @@ export const FAMILIES = {
 	storeReplicas: gauge('proxy_limiter_replicas', 'Replicas that share the limits, as last seen, this one included.'),
 	storeDelay: gauge(
 		'proxy_limiter_settle_seconds',
-		"The longest of the last seconds from a request until the store's answer to it was in force here; what replicas admit together beyond a limit grows with it.",
+		"Longest time in the last seconds from a request until this replica applied the store's answer to it. The excess over a limit grows with this time.",
 	),
 	storeRevocations: gauge(
 		'proxy_limiter_store_revocations',
-		'Entries in force that are revoked in the store, without those of revoked_path; only with [limiter] revocations.',
+		'Revocations from the store that are in force, without those of revoked_path; only with [limiter] revocations.',
 	),
 	tokenCache: counter(
 		'proxy_token_cache_lookups_total',
-		'Tokens that were looked up among the verified ones: a miss had to be verified.',
+		'Lookups of tokens in the cache of verified tokens. After a miss the token was verified.',
 		{ result: ['hit', 'miss'] },
 	),
 	handshakeDuration: histogram(
 		'proxy_tls_handshake_duration_seconds',
-		'The handshakes of proxy_tls_handshake_seconds, over all time; buckets by [metrics] buckets.',
+		'The handshakes of proxy_tls_handshake_seconds, since the start; buckets by [metrics] buckets.',
 	),
 	handshakeRefusals: counter(
 		'proxy_tls_handshake_refusals_total',
-		'The handshakes that failed, by the reason; together they are proxy_tls_handshake_failures_total.',
+		'Failed handshakes, by reason. Their sum is proxy_tls_handshake_failures_total.',
 		{ reason: HANDSHAKE_REFUSALS },
 	),
 	handshakesAgreed: counter(
@@ -154,7 +158,7 @@ export const FAMILIES = {
 	),
 	certificateExpiry: gauge(
 		'proxy_certificate_expiry_timestamp_seconds',
-		'Ends of the certificates (notAfter) and CRLs (nextUpdate) in force, in seconds since the epoch.',
+		'When the certificates in force expire (notAfter) and the next CRLs are due (nextUpdate), in seconds since the epoch.',
 		{
 			kind: EXPIRING_KINDS,
 			subject: 'distinguished name; of a CRL that of its CA',
@@ -163,12 +167,12 @@ export const FAMILIES = {
 	),
 	crlNextUpdate: gauge(
 		'proxy_crl_next_update_seconds',
-		'Seconds until the CRL of a CA has to be replaced; negative: it is late. Of several CAs of one name the CRL that is due first.',
+		'Seconds until the next CRL of a CA is due; negative: it is late. If several CAs have one name, the CRL that is due first.',
 		{ issuer: 'distinguished name of the CA' },
 	),
 	circuitTransitions: counter(
 		'proxy_circuit_transitions_total',
-		'Changes of the circuit breaker, by what it became and why.',
+		'Transitions of the circuit breaker, by new state and reason.',
 		{ upstream: UPSTREAM, group: GROUP, to: CIRCUIT_NAMES, reason: REASONS_OF_TRANSITIONS },
 	),
 	connections: gauge('proxy_connections', 'Client connections, by the protocol they speak or are still negotiating.', {
@@ -185,25 +189,25 @@ export const FAMILIES = {
 		'Client connections ended for their certificate (revoked, expired, its CA removed), or for their age.',
 		{ reason: CONNECTION_ENDS },
 	),
-	tunnelsOpen: gauge('proxy_tunnels_open', 'WebSockets that are open. Each of them is a request in flight as well.', {
+	tunnelsOpen: gauge('proxy_tunnels_open', 'Open WebSockets. Each is also a request in flight.', {
 		protocol: CLIENT_PROTOCOLS,
 	}),
-	tunnelEnds: counter('proxy_tunnel_ends_total', 'WebSockets that have ended, by what has ended them.', {
+	tunnelEnds: counter('proxy_tunnel_ends_total', 'Ended WebSockets, by the cause of the end.', {
 		reason: TUNNEL_ENDS,
 	}),
 	readsDelayed: counter(
 		'proxy_reads_delayed_total',
-		'Client connections that were read later, because they and their certificate had used up their share of a worker.',
+		'Times that the proxy delayed reading from a client, because its connection and its certificate had used up their share of a worker.',
 		{ protocol: CLIENT_PROTOCOLS },
 	),
 	http2ConnectionErrors: counter(
 		'proxy_http2_connection_errors_total',
-		'HTTP/2 connections that were ended with an error, by what their clients had done.',
+		'HTTP/2 connections that the proxy ended with an error, by the fault of the client.',
 		{ reason: HTTP2_ERROR_REASONS },
 	),
 	http2StreamErrors: counter(
 		'proxy_http2_stream_errors_total',
-		'HTTP/2 streams that were reset for an error, by what their clients had done; their connections went on.',
+		'HTTP/2 streams that the proxy reset, by the fault of the client. Their connections stayed open.',
 		{ reason: HTTP2_STREAM_ERROR_REASONS },
 	),
 	upstreamConnections: gauge(
@@ -213,40 +217,39 @@ export const FAMILIES = {
 	),
 	grpcResponses: counter(
 		'proxy_grpc_responses_total',
-		"Upstreams' responses to gRPC calls that have a grpc-status, by that status. Refusals of the proxy are not among them.",
-		{ upstream: UPSTREAM, group: GROUP, code: '`grpc-status`; what is no status of gRPC counts as 2' },
+		'Responses of upstreams to gRPC calls, by grpc-status. Refusals of the proxy are not included.',
+		{ upstream: UPSTREAM, group: GROUP, code: '`grpc-status`; an invalid value counts as 2' },
 	),
 	upstreamStreams: gauge(
 		'proxy_upstream_streams',
-		'Requests in flight at upstreams over HTTP/2, whose connections carry several at once.',
+		'Requests in flight at upstreams over HTTP/2. One connection carries several.',
 		{ upstream: UPSTREAM, group: GROUP },
 	),
 	upstreamRetries: counter(
 		'proxy_upstream_retries_total',
-		'Retries, by the upstream that had not taken the request. It had closed an idle connection (stale), refused an HTTP/2 stream (refused), closed without an answer (unanswered), or in one (broken).',
+		'Retries, by the upstream that failed before. stale: it closed an idle connection; refused: it refused a stream; unanswered, broken: it closed without, or within, an answer.',
 		{ upstream: UPSTREAM, group: GROUP, reason: RETRY_REASONS },
 	),
 	upstreamRetriesDenied: counter(
 		'proxy_upstream_retries_denied_total',
-		'Retries that did not happen because a fifth of the requests had been retries already.',
+		'Retries that the retry budget prevented: a fifth of the requests had been retries already.',
 		{ upstream: UPSTREAM, group: 'name of its [[upstreams]]' },
 	),
-	bodyMemory: gauge('proxy_body_memory_bytes', 'Memory that bodies hold at the moment, of all tenants.'),
+	bodyMemory: gauge('proxy_body_memory_bytes', 'Memory that the bodies of all tenants hold now.'),
 	bodyMemoryLimit: gauge('proxy_body_memory_limit_bytes', 'Memory that bodies may hold (limits.max_buffered_bytes).'),
 	accessLogDropped: counter(
 		'proxy_access_log_dropped_total',
-		'Lines of the access log that are missing: its reader did not keep up, or they could not be written whole, as on a full disk.',
+		'Lines missing from the access log, because its reader did not keep up, or because a write failed, as on a full disk.',
 	),
 	spans: counter(
 		'proxy_trace_spans_total',
-		'Spans of sampled requests. dropped: too many waited for the collector. failed: the collector did not take them.',
+		'Spans of sampled requests. dropped: too many spans were waiting for the collector. failed: the collector did not accept them.',
 		{ result: ['exported', 'dropped', 'failed'] },
 	),
-	jwksFetches: counter(
-		'proxy_jwks_fetches_total',
-		'Key sets asked for over the network: success gave one that can be used.',
-		{ issuer: 'as in the configuration', result: RESULTS },
-	),
+	jwksFetches: counter('proxy_jwks_fetches_total', 'Fetches of key sets over the network. success: a usable set.', {
+		issuer: 'as in the configuration',
+		result: RESULTS,
+	}),
 	jwksKeys: gauge('proxy_jwks_keys', 'Usable keys of the last good set; 0 before the first one.', {
 		issuer: 'as in the configuration',
 	}),
@@ -260,12 +263,12 @@ export const FAMILIES = {
 	),
 	queued: counter(
 		'proxy_upstream_queued_total',
-		'Requests that found their upstream at its limits. full and timeout: refused by the queue. unavailable: no breaker admitted them any more. gone: the client had left.',
+		'Requests whose upstream was at its limits, by result. full, timeout: refused by the queue; unavailable: no breaker admitted them at their turn; gone: the client had left.',
 		{ group: 'name of the [[upstreams]] that has limits', result: QUEUE_RESULTS },
 	),
 	dnsLookups: counter(
 		'proxy_dns_lookups_total',
-		'Times that DNS was asked for the addresses of an upstream: success gave all of them.',
+		'DNS lookups of the addresses of an upstream. success: the answer has all of them.',
 		{ group: 'name of the [[upstreams]] with `dns`', result: RESULTS },
 	),
 	dnsAddresses: gauge('proxy_dns_addresses', 'Addresses of the last good answer; 0 before the first one.', {
@@ -277,12 +280,12 @@ export const FAMILIES = {
 	workers: gauge('proxy_workers', 'Worker threads that accept connections.'),
 	loopUtilization: gauge(
 		'proxy_worker_event_loop_utilization_ratio',
-		"Part of the last quarter of a second in which the worker's event loop did not wait for events; 1 also while it is stuck.",
+		"Share of the last quarter of a second in which the worker's event loop was busy; 1 while it is stuck.",
 		{ worker: WORKER },
 	),
 	loopTime: counter(
 		'proxy_worker_event_loop_seconds_total',
-		"Time of the worker's event loop, busy or waiting for events; the rate of the busy part is its utilization over any time.",
+		"Time of the worker's event loop, busy (active) or waiting for events (idle). The rate of the active time is the utilization.",
 		{ worker: WORKER, state: ['active', 'idle'] },
 	),
 	loopDelay: gauge(
@@ -297,20 +300,20 @@ export const FAMILIES = {
 	}),
 	configGeneration: gauge(
 		'proxy_config_generation',
-		'Number of the configuration in force: 1 at the start, one more with each reload that took anything over.',
+		'Number of the configuration in force: 1 at the start, one more with each reload that applied a change.',
 	),
 	needsRestart: gauge(
 		'proxy_config_needs_restart',
-		'Settings of the file, as the last reload has found them, that only a restart takes over.',
+		'Changed settings that the last reload found in the file, and that only a restart applies.',
 	),
 	reloads: counter(
 		'proxy_reloads_total',
-		'Reloads asked for: success took everything over, failure kept something old.',
+		'Reloads. success: all changes are in force. failure: a part of the old state stays.',
 		{ result: RESULTS },
 	),
 	reloadTimestamp: gauge(
 		'proxy_reload_timestamp_seconds',
-		'When each part of the configuration was last taken over, at the start or by a reload, and when that last failed; seconds since the epoch.',
+		'When each part of the configuration was last applied, at the start or by a reload, and when that last failed; seconds since the epoch.',
 		{ part: RELOADED_PARTS, result: RESULTS },
 	),
 	processCpu: counter('process_cpu_seconds_total', 'User and system CPU time, in seconds.'),

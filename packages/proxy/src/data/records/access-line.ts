@@ -58,18 +58,17 @@ export const ACCESS_MEMBERS: Readonly<Record<string, string>> = {
 	target: 'always `proxy::access`',
 	message: 'always `request`',
 	method: 'as sent; empty if it could not be read',
-	path: 'as sent; never the query or a fragment. Empty where it could not be read',
-	status:
-		"the answer's; absent if the client left before it had one, or if its HTTP/2 stream was reset in place of one",
-	grpc_status: "of a gRPC call: the upstream's `grpc-status`, or that of the refusal; absent where there is none",
+	path: 'as sent, without query and fragment; empty if it could not be read',
+	status: 'of the answer; absent if the client left before the answer, or if the proxy reset its HTTP/2 stream instead',
+	grpc_status: "of a gRPC call: the upstream's `grpc-status`, or that of the refusal; absent if there is none",
 	ending:
-		'only if the client did not get a whole answer: `client gone`, or `broken off` by us (`reason` says why), as a malformed HTTP/2 request is',
+		'only if the client did not get a whole answer: `client gone`; or `broken off` by the proxy (`reason` says why), for example for a malformed HTTP/2 request',
 	tunnel_end:
-		'of a WebSocket: what has ended it ([protocols](protocols.md#what-ends-a-websocket)); its line is written then',
+		'of a WebSocket: the cause of its end ([protocols](protocols.md#what-ends-a-websocket)); its line is written when it ends',
 	reason:
-		"only if the proxy answered by itself or broke off: which check refused (below), or what went wrong with the upstream. A 5xx without it is the upstream's own",
-	tenant: 'once its token is known to be good',
-	route: 'the prefix of its route, once it has one',
+		'only if the proxy itself answered or broke off: the check that refused (below), or the failure of the upstream. A 5xx without it came from the upstream',
+	tenant: 'the tenant, if the token is valid',
+	route: 'the prefix of its route, if one matched',
 	upstream: '`host:port` of the last upstream, or of the chosen one; absent if none was chosen',
 	protocol: '`http/1.1` or `h2`',
 	tls: 'the TLS version',
@@ -79,12 +78,12 @@ export const ACCESS_MEMBERS: Readonly<Record<string, string>> = {
 	bytes_in: 'bytes of the body without framing, as read from the client',
 	bytes_out: 'bytes of the body without framing, as given to its connection',
 	duration_ms: 'the whole request',
-	body_ms: "from asking for the request's body to its last byte; absent where there was none",
-	queue_ms: 'time spent waiting for a place at the upstream, of one that has limits; absent where it was none',
-	upstream_ms: "from sending the (first) request to the end of the upstream's answer; absent where none was sent",
+	body_ms: "from asking for the request's body to its last byte; absent without a body",
+	queue_ms: 'time in the queue of an upstream with limits; absent if it was none',
+	upstream_ms: "from sending the first attempt to the end of the upstream's answer; absent if none was sent",
 	attempt:
-		'how often it was sent to an upstream: 1, and more after retries (docs/reference/upstreams.md); absent where it never was',
+		'how often it was sent to an upstream: 1, or more after retries (docs/reference/upstreams.md); absent if it was not sent',
 	trace_id:
-		'with `request_id = true` or `[trace]`: of the `traceparent` that the upstream gets. Absent where the head was refused as a whole (`400 bad request`, `431`, `501 method not implemented`)',
-	request_id: 'with `request_id = true`: the same of `x-request-id`',
+		'with `request_id = true` or `[trace]`: from the `traceparent` that the upstream gets. Absent if the proxy refused the whole head (`400 bad request`, `431`, `501 method not implemented`)',
+	request_id: 'with `request_id = true`: the `x-request-id` that the upstream gets',
 };
