@@ -1,17 +1,25 @@
+import type { ClientProtocol } from '../../../http2/client/client-protocol.ts';
 import { Timed } from '../../loop/deadlines.ts';
 import type { ConnectionOwner, Http2UpstreamConnection } from './connection.ts';
+
+/** What of a connection is watched. */
+interface Watched extends Pick<Http2UpstreamConnection, 'reads' | 'onSilence' | 'onFault'> {
+	readonly protocol: Pick<ClientProtocol, 'ping'>;
+}
 
 /**
  * Watches a connection with requests under way. A connection that was lost on its way (a NAT, a machine without power) says nothing at all:
  * after a while without a byte a PING is sent, and if that changes nothing, the connection has ended (RFC 9113 section 6.7).
  */
 export class Liveness extends Timed {
-	readonly #connection: Http2UpstreamConnection;
-	readonly #owner: ConnectionOwner;
+	readonly #connection: Watched;
+	readonly #owner: Pick<ConnectionOwner, 'lookLater' | 'now'>;
 	#readsBefore = -1;
 	#isAsked = false;
+	/** When it was asked last, on the owner's scale. */
+	#askedAt = Number.NEGATIVE_INFINITY;
 
-	constructor(connection: Http2UpstreamConnection, owner: ConnectionOwner) {
+	constructor(connection: Watched, owner: Pick<ConnectionOwner, 'lookLater' | 'now'>) {
 		super();
 		this.#connection = connection;
 		this.#owner = owner;
@@ -31,6 +39,9 @@ export class Liveness extends Timed {
 		const { reads, protocol } = this.#connection;
 		if (reads !== this.#readsBefore) return this.#look(false);
 		if (this.#isAsked) return this.#connection.onSilence();
+		const { now } = this.#owner;
+		if (now - this.#askedAt < BETWEEN_PINGS_MS) return this.#look(false);
+		this.#askedAt = now;
 		protocol.ping(OPAQUE);
 		this.#look(true);
 	}
@@ -46,4 +57,9 @@ export class Liveness extends Timed {
 	}
 }
 
+/**
+ * Servers of gRPC allow a PING in five minutes while no response goes out. After the third one that comes earlier they end the connection
+ * (`too_many_pings`), and every stream on it.
+ */
+const BETWEEN_PINGS_MS = 310_000;
 const OPAQUE = 'upstream';
