@@ -1,11 +1,6 @@
 import { SLAB_BYTES, SLABS } from '../shared/slabs.ts';
 import { FLAG, FRAME, FRAME_HEAD, frameHead, INITIAL_WINDOW, MAX_FRAME_SIZE } from './frame-format.ts';
-
-/** Has body bytes that could not go out yet. */
-export interface Sender {
-	/** Sends a frame of them. @returns whether it could send more at once. */
-	sendFrame(): boolean;
-}
+import { type Sender, SenderTurns } from './sender-turns.ts';
 
 /**
  * What a connection is about to send. All frames of one turn of the loop are put together and go out in one write: as one
@@ -31,8 +26,8 @@ export class Output {
 	#lastStream = 0;
 	#lastData = '';
 	#lastFlags = -1;
-	/** Who waits for the connection's window or for `isBlocked` to end, in turn. */
-	#waiting: Sender[] = [];
+	/** Who waits for the connection's window or for `isBlocked` to end. */
+	readonly #turns = new SenderTurns();
 
 	/**
 	 * @param onOutput called when there is something to take after there was nothing.
@@ -118,21 +113,17 @@ export class Output {
 
 	/** Has it called when there is room again. */
 	wait(sender: Sender): void {
-		this.#waiting.push(sender);
+		this.#turns.wait(sender);
 	}
 
-	/** It has nothing to send any more. A client that opens no window could have us remember any number of those. */
+	/** It has nothing to send any more. */
 	forget(sender: Sender): void {
-		const at = this.#waiting.indexOf(sender);
-		if (at !== -1) this.#waiting.splice(at, 1);
+		this.#turns.forget(sender);
 	}
 
 	/** Lets those that wait send, a frame each in turn. */
 	pump(): void {
-		while (this.#waiting.length > 0 && this.room > 0) {
-			const sender = this.#waiting.shift()!;
-			if (sender.sendFrame()) this.#waiting.push(sender);
-		}
+		while (this.room > 0 && this.#turns.next());
 	}
 
 	/**
@@ -164,7 +155,7 @@ export class Output {
 	clear(): void {
 		const taken = this.take();
 		if (typeof taken !== 'string') SLABS.release(taken.slab);
-		this.#waiting = [];
+		this.#turns.clear();
 		this.isBlocked = true;
 	}
 }

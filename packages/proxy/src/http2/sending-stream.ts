@@ -1,12 +1,15 @@
 import { SLAB_BYTES, SLABS } from '../shared/slabs.ts';
 import { headersFrames, MAX_FRAME_SIZE } from './frame-format.ts';
-import type { Output, Sender } from './output.ts';
+import type { Output } from './output.ts';
+import type { Sender } from './sender-turns.ts';
 
 /** One direction of a stream: what we send on it, as far as its window and the connection's allow (RFC 9113 sections 5.2 and 6.9). */
 export abstract class SendingStream implements Sender {
 	/** 0 until it is opened. */
 	id: number;
 	readonly output: Output;
+	/** Whose it is, where tenants share the connection. */
+	tenant: string | undefined = undefined;
 	/** We may still send. */
 	isLocalOpen = true;
 	/** What the peer allows us to send; negative after it has made its initial windows smaller (section 6.9.2). */

@@ -87,6 +87,10 @@ export class UpstreamAttempt implements OutgoingRequest, ResponseHandler, Attemp
 		return handshake === undefined ? client.method : 'GET';
 	}
 
+	get tenant(): string {
+		return this.#request.context.identity!.tenant;
+	}
+
 	get handshake(): WebSocketHandshake | undefined {
 		return this.#request.context.handshake;
 	}

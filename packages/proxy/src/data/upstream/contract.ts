@@ -32,6 +32,8 @@ export interface UpstreamRequest {
 export interface OutgoingRequest {
 	/** Over HTTP/1.1; a handshake is a CONNECT over HTTP/2. */
 	readonly method: string;
+	/** Whose it is: where requests share a connection, tenants share it alike. */
+	readonly tenant: string;
 	/** It asks for a WebSocket: `ResponseEvents.onTunnel` may come. */
 	readonly handshake: WebSocketHandshake | undefined;
 	/** For HTTP/1.1: request line, fields and the empty line (RFC 9112 section 3), as latin1 text. */

@@ -39,6 +39,7 @@ export class Http2UpstreamRequest extends ClientStream implements UpstreamReques
 
 	send(request: OutgoingRequest, body: OutgoingBody, handler: ResponseHandler): void {
 		this.#handler = handler;
+		this.tenant = request.tenant;
 		const { pieces, onWritten, complete, trailers } = body;
 		const block = this.#connection.scheme + request.headAsBlock(body);
 		if (request.handshake !== undefined) return this.#connect(WEBSOCKET_FIELD + block);
