@@ -35,7 +35,7 @@ async function main(): Promise<void> {
 	if (!serves) process.stdout.on('error', outputFailed);
 	switch (commandLine.kind) {
 		case 'help':
-			return print((await import('./cli/help.ts')).helpText(COMMANDS, commandLine.of, process.stdout.columns));
+			return print((await import('./cli/help.ts')).helpFor(process.stdout, COMMANDS, commandLine.of));
 		case 'version':
 			return print(await (await import('./cli/version.ts')).versionLine(mainPath));
 	}

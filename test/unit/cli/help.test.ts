@@ -3,7 +3,7 @@ import { describe, it } from 'node:test';
 import { findCommands, UsageError } from '../../../packages/proxy/src/cli/arguments.ts';
 import { COMMON_SWITCHES, type Command, GROUPS } from '../../../packages/proxy/src/cli/command.ts';
 import { COMMANDS } from '../../../packages/proxy/src/cli/commands.ts';
-import { helpText } from '../../../packages/proxy/src/cli/help.ts';
+import { helpFor, helpText } from '../../../packages/proxy/src/cli/help.ts';
 
 const named = (name: string): Command => COMMANDS.find((command) => command.name === name)!;
 const helpOf = (name: string, columns?: number) => helpText(COMMANDS, [named(name)], columns);
@@ -18,6 +18,18 @@ describe('the help text', () => {
 			assert.match(text, new RegExp(`^  ${name} +\\S`, 'm'));
 			assert.ok(text.includes(`$ ${example}\n`), example);
 		}
+	});
+
+	it('has no example that is wider than its widest text', () => {
+		for (const line of helpText(COMMANDS, undefined, 100).split('\n')) assert.ok(line.length <= 100, line);
+	});
+
+	it('has bold titles on a terminal with colors, and the same text', () => {
+		const terminal = helpFor({ columns: 100, isTTY: true, hasColors: () => true }, COMMANDS);
+		assert.match(terminal, /^\x1b\[1mSet up:\x1b\[22m$/m);
+		assert.equal(terminal.replaceAll(/\x1b\[\d+m/g, ''), helpText(COMMANDS, undefined, 100));
+		for (const stream of [{ isTTY: true, hasColors: () => false }, { hasColors: () => true }, {}])
+			assert.equal(helpFor(stream, COMMANDS), helpText(COMMANDS));
 	});
 
 	it('tells every flag, variable and default of the start', () => {

@@ -16,6 +16,12 @@ const TASKS: Readonly<Record<string, string>> = {
 	"see the client's address behind a balancer": 'docs/how-to/tcp-balancer.md#haproxy',
 	'choose the memory and the workers': 'docs/how-to/operations.md#sizing',
 	'serve Server-Sent Events': 'docs/how-to/service-owners.md#server-sent-events-and-long-polls',
+	'put a gRPC service behind it': 'docs/how-to/grpc.md#the-smallest-configuration',
+	'install it on Debian': 'docs/how-to/debian.md#steps',
+	"take nginx's configuration over": 'docs/how-to/moving.md#nginx',
+	'what is logged about a refused request?': 'docs/reference/logs.md#why-a-token-was-refused',
+	'go back to the old version': 'docs/how-to/upgrade.md#one-machine-with-systemd',
+	'add revocation': 'docs/how-to/operations.md#revoke',
 	'share one limit over all replicas': 'docs/explanation/shared-rate-limits.md#the-store',
 };
 

@@ -40,6 +40,23 @@ export function helpText(commands: readonly Command[], of?: readonly Command[], 
 	return lines([...section('Commands', of.map(inList), width).slice(1), '', MORE]);
 }
 
+/** The same text for a terminal: titles in bold. */
+export function withBoldTitles(text: string): string {
+	return text.replaceAll(/^[A-Z][a-z ]+:$/gm, '\x1b[1m$&\x1b[22m');
+}
+
+/** What `print` should write to this stream. */
+export function helpFor(stream: HelpStream, commands: readonly Command[], of?: readonly Command[]): string {
+	const text = helpText(commands, of, stream.columns);
+	return stream.isTTY === true && stream.hasColors?.() === true ? withBoldTitles(text) : text;
+}
+
+interface HelpStream {
+	readonly columns?: number | undefined;
+	readonly isTTY?: boolean | undefined;
+	hasColors?(): boolean;
+}
+
 const MORE = 'proxy help COMMAND shows the options of a command.';
 
 function overview(commands: readonly Command[], width: number): string[] {

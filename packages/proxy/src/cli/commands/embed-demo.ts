@@ -8,7 +8,7 @@ export const embedDemo = defineCommand({
 		'Runs the service of docs/reference/embed.md, a Node server with the gate inside. Its settings are the EMBED_* variables.',
 	],
 	example: 'proxy embed-demo',
-	exitCodes: { 0: 'drained after a signal', 1: 'could not start, or was told twice to stop' },
+	exitCodes: { 0: 'drained after a signal', 1: 'could not start, or got a second signal during the drain' },
 	run: async (_options, { env, stdout, stderr }) => {
 		const { runEmbedDemo } = await import('../embed-demo/service.ts');
 		// At once: after a second signal nothing is waited for, not even the reader of the log.

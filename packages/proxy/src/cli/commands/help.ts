@@ -18,8 +18,8 @@ export const help = defineCommand({
 	exitCodes: { 0: 'printed' },
 	run: async ({ words }, { print, stdout, commands }) => {
 		const { findCommands } = await import('../arguments.ts');
-		const { helpText } = await import('../help.ts');
-		print(helpText(commands, words.length === 0 ? undefined : findCommands(words, commands), stdout.columns));
+		const { helpFor } = await import('../help.ts');
+		print(helpFor(stdout, commands, words.length === 0 ? undefined : findCommands(words, commands)));
 		return 0;
 	},
 });

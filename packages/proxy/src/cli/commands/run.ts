@@ -4,11 +4,11 @@ import { addressConflicts, RUN_OPTIONS, RUN_SWITCHES, threads } from '../run-opt
 export const run = defineCommand({
 	name: DEFAULT_COMMAND,
 	group: 'Serve',
-	about: 'run the proxy; you can leave out the word run',
+	about: 'run the proxy; the default command',
 	example: 'proxy --config /etc/proxy/config.toml --metrics-bind 127.0.0.1:9090',
 	options: RUN_OPTIONS,
 	switches: RUN_SWITCHES,
-	exitCodes: { 0: 'drained after a signal', 1: 'could not start, or was told twice to stop' },
+	exitCodes: { 0: 'drained after a signal', 1: 'could not start, or got a second signal during the drain' },
 	takesSignals: true,
 	conflicts: addressConflicts,
 	run: async ({ workers, forceWorkers, noStatus, ...values }, context) => {
