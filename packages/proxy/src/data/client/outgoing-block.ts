@@ -1,5 +1,6 @@
 import { CodedName, codedField, codedInteger } from '../../http2/hpack-encoder.ts';
 import type { HeadWriter } from './outgoing-head.ts';
+import { TextMemo } from './text-memo.ts';
 
 /**
  * The header block of a request on its way to an HTTP/2 upstream, all but `:scheme` (RFC 9113 section 8.3.1). It is coded without a dynamic
@@ -51,7 +52,7 @@ export class OutgoingBlock implements HeadWriter {
 			this.#isFlat = true;
 		}
 		const control =
-			codedMethod(method) + PATH + codedInteger(target.length, 0x7f, 0) + target + opening(versionAndHost);
+			METHODS.get(method) + PATH + codedInteger(target.length, 0x7f, 0) + target + OPENINGS.get(versionAndHost);
 		return control + (own ? codedLines(own) : '') + this.#block;
 	}
 }
@@ -116,27 +117,14 @@ function isBlank(code: number): boolean {
 	return code === 0x20 || code === 0x09;
 }
 
-const METHODS = new Map<string, string>();
+/** Few methods are let through (`gates/method.ts`). */
+const METHODS = new TextMemo((method) => codedField(':method', method), 4_096);
 
-/** Few are let through (`gates/method.ts`). */
-function codedMethod(method: string): string {
-	const known = METHODS.get(method);
-	if (known !== undefined) return known;
-	const code = codedField(':method', method);
-	if (METHODS.size < MAX_REMEMBERED) METHODS.set(method, code);
-	return code;
-}
-
-/** By `versionAndHost`: `:authority`, and the lines of the route. */
-let openings = new Map<string, string>();
-const MAX_REMEMBERED = 1024;
-
-function opening(versionAndHost: string): string {
-	const known = openings.get(versionAndHost);
-	if (known !== undefined) return known;
+/**
+ * By `versionAndHost`: `:authority`, and the lines of the route. There are as many as there are addresses; a route may pass on the
+ * authority that its clients name.
+ */
+const OPENINGS = new TextMemo((versionAndHost) => {
 	const [, host = '', ...lines] = versionAndHost.split('\r\n');
-	const code = codedField(':authority', host.slice('host: '.length)) + codedLines(lines.join('\r\n'));
-	if (openings.size === MAX_REMEMBERED) openings = new Map();
-	openings.set(versionAndHost, code);
-	return code;
-}
+	return codedField(':authority', host.slice('host: '.length)) + codedLines(lines.join('\r\n'));
+}, 262_144);
