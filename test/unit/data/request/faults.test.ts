@@ -9,9 +9,20 @@ import { Http1Front } from '../../../../packages/proxy/src/data/http1/front.ts';
 import { Http2Front } from '../../../../packages/proxy/src/data/http2/front.ts';
 import { STATE } from '../../../../packages/proxy/src/data/request/state.ts';
 import type { ResponseHandler } from '../../../../packages/proxy/src/data/upstream/contract.ts';
-import { dataFrame, FRAME, FrameReader, headersFrame, PREFACE, settingsFrame } from '../../../fixtures/h2-frames.ts';
+import {
+	dataFrame,
+	FRAME,
+	FrameReader,
+	goawayFrame,
+	headersFrame,
+	PREFACE,
+	rstStreamFrame,
+	settingsFrame,
+	windowUpdateFrame,
+} from '../../../fixtures/h2-frames.ts';
 import { until } from '../../../fixtures/wait.ts';
 import { Client, Edge, LIMITED, QUEUE_TIMEOUT_MS } from '../fixtures/fake-edge.ts';
+import { FakeHttp2Server } from '../fixtures/fake-h2-server.ts';
 import { FakePlane, LIMITS, settle } from '../fixtures/fake-plane.ts';
 import type { FakeSocket, FakeUpstream } from '../fixtures/fake-upstream.ts';
 
@@ -19,6 +30,8 @@ const injected = () => {
 	throw new Error('injected');
 };
 const CHUNK = 'HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\nhello\r\n';
+/** Of a response with a body, on the first stream. */
+const HEAD = headersFrame(1, [[':status', '200']], { endStream: false });
 const ANSWER = 'HTTP/1.1 200 OK\r\ncontent-length: 5000\r\n\r\n';
 
 function answerAll(socket: FakeSocket): void {
@@ -101,6 +114,51 @@ for (const mode of [collected, streaming]) {
 				await settle();
 				equal(other.status, 200);
 				ok(upstream.connections.total <= 2);
+				edge.assertQuiet();
+			});
+		}
+
+		/** The same where both requests share a connection: what its server sets off, and whether it is the end of both. */
+		const shared: readonly (readonly [
+			string,
+			keyof ResponseHandler,
+			(server: FakeHttp2Server, socket: FakeSocket) => void,
+		])[] = [
+			['a connection that is made', 'onConnected', (_, socket) => socket.accept()],
+			['the end of the connection', 'onFailing', (_, socket) => socket.crash()],
+			['the end of the connection', 'onFailure', (_, socket) => socket.crash()],
+			['an error of the connection', 'onFailing', (_, socket) => socket.reset()],
+			['a reset stream', 'onFailing', (server) => server.send(rstStreamFrame(1))],
+			['a reset stream', 'onFailure', (server) => server.send(rstStreamFrame(1))],
+			['GOAWAY', 'onFailing', (server) => server.send(goawayFrame(0))],
+			['a protocol error', 'onFailing', (server) => server.send(windowUpdateFrame(0, 0))],
+			['the head of a response', 'onHead', (server) => server.answer(1)],
+			['bytes of a body', 'onBody', (server) => server.send(HEAD, dataFrame(1, 'x'))],
+			['the end of a response', 'onEnd', (server) => server.answer(1)],
+		];
+		for (const [what, event, enter] of shared) {
+			it(`at ${what} to an HTTP/2 upstream (${event}) costs that request its answer, and is no other one's`, async () => {
+				const edge = new Edge(mode, 1, { ...LIMITED, maxRequests: 2 }, 'h2');
+				const [{ upstream, sockets }] = edge.upstreams as [FakeUpstream];
+				const [client, other] = [await edge.ask(), await edge.ask('other')];
+				const socket = sockets[0]!;
+				if (event !== 'onConnected') socket.accept();
+				await settle();
+				const server = new FakeHttp2Server(socket);
+				client.exchange.attempt![event] = injected;
+				enter(server, socket);
+				await settle();
+				equal(client.isReset || client.status === 500, true);
+				// It is sent again where it may be, and has its answer in any case.
+				if (!socket.destroyed) server.answer(3);
+				for (const another of sockets.slice(1)) {
+					another.accept();
+					await settle();
+					new FakeHttp2Server(another).answerAll();
+				}
+				await settle();
+				ok([200, 502].includes(other.status), `${other.status}`);
+				equal(upstream.stats.read().streams, 0);
 				edge.assertQuiet();
 			});
 		}

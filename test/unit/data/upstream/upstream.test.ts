@@ -14,6 +14,7 @@ function upstream(i: number, circuit: typeof OPEN | typeof CLOSED = CLOSED): End
 		authority: `10.0.0.${i}:80`,
 		breaker: new BreakerCell(BreakerCell.allocate(0, circuit)),
 		load: new UpstreamLoad(UpstreamLoad.allocate(1, 0), 0),
+		pool: { isShut: false },
 	} as Endpoint;
 }
 

@@ -90,6 +90,7 @@ export function codedLines(lines: string): string {
 
 /** By the name as it is spelled; `null`: dropped. */
 let names = new Map<string, CodedName | null>();
+const MAX_NAMES = 1024;
 /** Longer ones are not remembered, characters. */
 const MAX_NAME = 64;
 
@@ -99,7 +100,7 @@ function nameOf(spelled: string): CodedName | null {
 	const lower = spelled.toLowerCase();
 	const name = DROPPED.has(lower) ? null : new CodedName(lower);
 	if (spelled.length <= MAX_NAME) {
-		if (names.size === MAX_REMEMBERED) names = new Map();
+		if (names.size === MAX_NAMES) names = new Map();
 		// A copy: a part of the lines would keep all of them.
 		names.set(Buffer.from(spelled, 'latin1').toString('latin1'), name);
 	}

@@ -47,14 +47,17 @@ export class Delivery implements Dispatched, Waiting, AttemptOwner {
 	dispatch(now: number): void {
 		const { retryBudget, room } = this.upstream;
 		retryBudget?.request(now);
-		if (room === undefined) return void this.#depart(now);
+		if (room === undefined) {
+			if (this.#depart(now) === 'full') this.request.refuse(SHUT.noQueue);
+			return;
+		}
 		if (!room.comesFirst(false) && this.#depart(now) !== 'full') return;
 
 		// Served in turns by tenant, so that a tenant's burst delays itself.
 		const { client, span } = this.request.context;
 		span?.enters('upstream queue');
 		if (this.#wait()) client.holdBody();
-		else this.request.refuse(NO_PLACE.full);
+		else this.request.refuse(this.#noPlace('full'));
 	}
 
 	#depart(now: number): Departure {
@@ -126,7 +129,12 @@ export class Delivery implements Dispatched, Waiting, AttemptOwner {
 	/** For `PendingQueue`. */
 	giveUp(why: 'full' | 'timeout'): void {
 		this.#waitsNoLonger(this.request.context.plane.clock.now());
-		this.request.refuse(this.#failure === undefined ? NO_PLACE[why] : failedAndNoPlace(this.#failure, why));
+		this.request.refuse(this.#failure === undefined ? this.#noPlace(why) : failedAndNoPlace(this.#failure, why));
+	}
+
+	/** Operators look for a limit of ours in vain where it is the upstream's. */
+	#noPlace(why: 'full' | 'timeout'): Rejection {
+		return (this.upstream.isShut ? SHUT : NO_PLACE)[why];
 	}
 
 	/** For `PendingQueue` and `DispatchQueue`: an error of the proxy's own has ended its turn. */
@@ -268,7 +276,9 @@ export class Delivery implements Dispatched, Waiting, AttemptOwner {
 		}
 		let choice = upstream.choose(now, cooldownMs, tenant, this.#tried);
 		if (typeof choice === 'string' && SAYS_NOTHING.has(kind)) {
-			choice = upstream.choose(now, cooldownMs, tenant, this.#tried.slice(0, -1));
+			const failed = this.attempt!.endpoint;
+			const others = this.#tried.filter((endpoint) => endpoint !== failed);
+			choice = upstream.choose(now, cooldownMs, tenant, others);
 		}
 		if (choice === 'full') return 'full';
 		context.sentAt += this.#waitsNoLonger(now);
@@ -312,6 +322,16 @@ const OUTCOMES: Readonly<Record<FailureKind, 'abandoned' | FailureReason>> = {
 const NO_PLACE = {
 	full: rejection.OVERLOADED.because('the upstream is at its limit, and so is its queue'),
 	timeout: rejection.OVERLOADED.because('waited for queue_timeout_secs while the upstream was at its limit'),
+};
+
+const SHUT = {
+	noQueue: rejection.OVERLOADED.because('the upstream takes no requests (SETTINGS_MAX_CONCURRENT_STREAMS is 0)'),
+	full: rejection.OVERLOADED.because(
+		'the upstream takes no requests (SETTINGS_MAX_CONCURRENT_STREAMS is 0), and its queue is full',
+	),
+	timeout: rejection.OVERLOADED.because(
+		'waited for queue_timeout_secs while the upstream took no requests (SETTINGS_MAX_CONCURRENT_STREAMS is 0)',
+	),
 };
 
 /** The endpoint has not taken it, and no other one could: operators have to look at the endpoint's failure, so that is the answer. */

@@ -42,13 +42,17 @@ export class AutoPool implements ConnectionPool, Http1Side {
 		this.#count.limitTo(max, room);
 	}
 
+	get isShut(): boolean {
+		return this.#http2.isShut && !this.#http1.hasIdle(this.#http1.now);
+	}
+
 	hasRoom(now: number): boolean {
 		return this.#http2.hasRoom(now) || this.#http1.hasIdle(now);
 	}
 
 	reserve(now: number, isNew = false): boolean {
-		if (!this.#count.isLimited || (!isNew && this.#http1.hasIdle(now))) return true;
-		return this.#http2.reserve(now, isNew) || this.#http1.reserve(now, true);
+		if (!isNew && this.#http1.hasIdle(now)) return true;
+		return this.#http2.reserve(now, isNew) || (!this.#http2.isShut && this.#http1.reserve(now, true));
 	}
 
 	giveBackReserved(): void {

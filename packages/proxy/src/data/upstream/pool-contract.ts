@@ -16,6 +16,8 @@ export interface ConnectionPool {
 	limitTo(max: number | undefined, room: PendingQueue | undefined): void;
 	/** Whether a request could have a connection now. */
 	hasRoom(now: number): boolean;
+	/** The address has said that it takes no request at the moment, on any connection. */
+	readonly isShut: boolean;
 	/**
 	 * Sees to it that the next `take` or `open` stays within the limit.
 	 *

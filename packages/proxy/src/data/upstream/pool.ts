@@ -24,6 +24,7 @@ export class UpstreamPool implements ConnectionPool {
 	#idleDeadlines!: DeadlineQueue;
 	/** `undefined`: the request's own time is all there is. */
 	#connectDeadlines: DeadlineQueue | undefined;
+	readonly isShut = false;
 	readonly #idle: UpstreamConnection[] = [];
 	#retired = false;
 	readonly #count: ConnectionCount;

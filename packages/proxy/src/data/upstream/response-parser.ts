@@ -182,6 +182,8 @@ export class ResponseParser {
 		const lines = isLong ? [] : this.#heads.lines;
 		const isRepeated = readFields(text, endOfStatusLine(text), end + 2 - at, reader, lines);
 		if (status === 101 && this.#mayLeaveHttp) {
+			// RFC 9110 section 7.8: `Upgrade` is of HTTP/1.1.
+			if (!isHttp11(text)) throw new ProtocolError('switching protocols in HTTP/1.0');
 			this.#leaveHttp(reader);
 			return end + 4;
 		}

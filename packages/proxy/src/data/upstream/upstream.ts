@@ -96,22 +96,38 @@ export class Upstream {
 	 * @param now monotonic milliseconds.
 	 * @param tenant whose request it is.
 	 * @param tried endpoints that did not take it: it gets a connection that no request has used. `undefined`: it is sent for the first time.
-	 * @returns `full`: breakers admit it, but each of their endpoints is at a limit; `none`: no breaker admits it.
+	 * @returns `full`: breakers admit it, but each of their endpoints is at a limit, ours or its own; `none`: no breaker admits it.
 	 */
 	choose(now: number, cooldownMs: number, tenant: string, tried?: readonly Endpoint[]): Choice | 'full' | 'none' {
 		const only = this.#simple;
 		if (only !== undefined && tried === undefined) {
+			if (only.pool.isShut) return only.breaker.admits(now, cooldownMs) ? 'full' : 'none';
 			const admission = only.breaker.admit(now, cooldownMs);
 			return admission === REFUSED ? 'none' : this.#chosen(0, admission);
 		}
 		const moment = new Moment(this, now, cooldownMs, tried);
 		for (;;) {
 			const i = this.#balancer.choose(moment, tenant);
-			if (i === -1) return this.#limits !== undefined && moment.anyBreakerAdmits ? 'full' : 'none';
-			const admission = this.#take(this.endpoints[i]!, moment);
+			if (i === -1) return this.#isLimited(moment) && moment.anyBreakerAdmits ? 'full' : 'none';
+			const endpoint = this.endpoints[i]!;
+			// Not asked of all: where nothing is limited a choice need not meet them.
+			if (endpoint.pool.isShut) {
+				moment.leaveOut(i);
+				continue;
+			}
+			const admission = this.#take(endpoint, moment);
 			if (admission !== REFUSED) return this.#chosen(i, admission);
 			// Another thread has sent the probe, has opened the breaker or has taken the last place since it was looked at.
 		}
+	}
+
+	#isLimited({ leavesOut }: Moment): boolean {
+		return this.#limits !== undefined || leavesOut;
+	}
+
+	/** Whether an endpoint takes no requests by its own word. */
+	get isShut(): boolean {
+		return this.endpoints.some(({ pool }) => pool.isShut);
 	}
 
 	/** What `choose` would find; `free`: an endpoint. Takes nothing. */
@@ -215,6 +231,7 @@ class Moment implements Candidates {
 	readonly cooldownMs: number;
 	readonly tried: readonly Endpoint[] | undefined;
 	readonly #upstream: Upstream;
+	#leftOut: Set<number> | undefined;
 
 	constructor(upstream: Upstream, now: number, cooldownMs: number, tried: readonly Endpoint[] | undefined) {
 		this.#upstream = upstream;
@@ -224,7 +241,18 @@ class Moment implements Candidates {
 	}
 
 	admits(i: number): boolean {
+		if (this.#leftOut?.has(i)) return false;
 		return this.#breakerAdmits(i) && this.#upstream.hasRoom(i, this.now);
+	}
+
+	/** It turns out to have no room. */
+	leaveOut(i: number): void {
+		this.#leftOut ??= new Set();
+		this.#leftOut.add(i);
+	}
+
+	get leavesOut(): boolean {
+		return this.#leftOut !== undefined;
 	}
 
 	get anyBreakerAdmits(): boolean {

@@ -71,6 +71,8 @@ export class ClientProtocol implements FrameSink {
 	readonly isOverdrawn = false;
 	/** Streams that we have reset: servers take so many and no more (CVE-2023-44487). */
 	resets = 0;
+	/** Acknowledgements that the server has had us write, bytes. Whoever has the socket begins anew when it is empty. */
+	acknowledged = 0;
 	readonly #events: ClientEvents;
 	readonly #limits: ClientLimits;
 	readonly #reader = new FrameReader();
@@ -353,7 +355,7 @@ export class ClientProtocol implements FrameSink {
 		this.#budget.take(COSTS.settings, this.#now);
 		const { window } = this.settings;
 		this.settings.read(bytes, from, to);
-		this.output.write(SETTINGS_ACK);
+		this.#acknowledge(SETTINGS_ACK);
 		this.isGreeted = true;
 		this.#moveWindows(this.settings.window - window);
 		this.#events.onSettings();
@@ -375,7 +377,12 @@ export class ClientProtocol implements FrameSink {
 		if (to - from !== 8) throw sizeError('PING of a wrong length');
 		if ((flags & FLAG.ACK) !== 0) return this.#events.onPong();
 		this.#budget.take(COSTS.ping, this.#now);
-		this.output.write(pingFrame(bytes.toString('latin1', from, to), true));
+		this.#acknowledge(pingFrame(bytes.toString('latin1', from, to), true));
+	}
+
+	#acknowledge(frame: string): void {
+		this.acknowledged += frame.length;
+		this.output.write(frame);
 	}
 
 	/** Section 6.8: streams above the last one have not been looked at. Those up to it go on. */

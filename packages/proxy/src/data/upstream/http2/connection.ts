@@ -32,8 +32,10 @@ export interface ConnectionOwner {
 	whenBusy(connection: Http2UpstreamConnection): void;
 	/** No request is to be given to it any more. */
 	leave(connection: Http2UpstreamConnection): void;
-	/** How many requests one connection takes at once. */
-	onLimit(streams: number): void;
+	/** How many requests the connection takes at once. */
+	onLimit(connection: Http2UpstreamConnection, streams: number): void;
+	/** A connection that took no requests may take some. */
+	freed(): void;
 	/** Whether another thread waits for the connection, and this one has more than its part. */
 	isOwed(): boolean;
 	/** It has ended. */
@@ -106,12 +108,18 @@ export class Http2UpstreamConnection extends Timed implements ClientEvents, Flus
 
 	/** Whether it takes another request. */
 	get hasRoom(): boolean {
-		return !this.#hasLeft && this.protocol.hasRoom && this.hasRoomFor(1);
+		return !this.#hasLeft && this.protocol.hasRoom && this.hasRoomFor(1) && !this.#isFull;
 	}
 
 	/** Whether so many more are within the limit of streams. */
 	hasRoomFor(requests: number): boolean {
 		return this.size + requests <= this.protocol.maxStreams;
+	}
+
+	/** Heads go out whatever waits before them, so where the upstream does not read, others are held back. */
+	get #isFull(): boolean {
+		const { output } = this.protocol;
+		return (output.isBlocked ? output.bytes + this.#socket.writableLength : output.bytes) > MAX_UNSENT;
 	}
 
 	/** Whether what it carries is more than it should have, so that another connection had better be made. */
@@ -205,7 +213,7 @@ export class Http2UpstreamConnection extends Timed implements ClientEvents, Flus
 	}
 
 	onSettings(): void {
-		this.#owner.onLimit(this.protocol.maxStreams);
+		this.#owner.onLimit(this, this.protocol.maxStreams);
 		for (let next = this.#ungreeted.shift(); next !== undefined; next = this.#ungreeted.shift()) next.onGreeted();
 	}
 
@@ -295,15 +303,23 @@ export class Http2UpstreamConnection extends Timed implements ClientEvents, Flus
 				: socket.write(taken.bytes, (error) => {
 						if (!error) SLABS.release(taken.slab);
 					});
-		if (mayGoOn) return output.pump();
+		if (mayGoOn) {
+			this.protocol.acknowledged = 0;
+			return output.pump();
+		}
 		output.isBlocked = true;
-		// Bodies wait for `drain`. What is left are answers that the upstream provokes, and does not read.
-		if (socket.writableLength > MAX_UNSENT && !this.protocol.isOver) this.#end(CODE.ENHANCE_YOUR_CALM, () => UNREAD);
+		// Bodies wait for `drain`, and so do requests beyond a bound. Acknowledgements are the upstream's own doing.
+		const { acknowledged, isOver } = this.protocol;
+		if (acknowledged > MAX_UNREAD && !isOver) this.#end(CODE.ENHANCE_YOUR_CALM, () => UNREAD);
 	}
 
 	#onDrain(): void {
-		this.protocol.output.isBlocked = false;
-		this.protocol.output.pump();
+		const { protocol } = this;
+		protocol.acknowledged = 0;
+		protocol.output.isBlocked = false;
+		protocol.output.pump();
+		// Requests may have waited for that.
+		this.#owner.freed();
 	}
 
 	// --- It ends. ---
@@ -408,8 +424,10 @@ const COMFORT = 0.75;
 const MAX_RESETS = 400;
 /** A second. */
 const PROVEN_TICKS = 20;
-/** Bytes that wait for an upstream which does not read, beyond what bodies may have wait. */
-const MAX_UNSENT = 524_288;
+/** Bytes that wait for the connection, or for an upstream which does not read: from there on no request is added. */
+const MAX_UNSENT = 262_144;
+/** The same of acknowledgements, to an upstream that asks for them and does not read. */
+const MAX_UNREAD = 262_144;
 
 const NO_CONNECT: UpstreamFailure = {
 	kind: 'unsupported',

@@ -27,6 +27,8 @@ export class Http2Pool implements ConnectionPool, ConnectionOwner, DialOwner {
 	readonly #dials: Dial[] = [];
 	/** That the last connection took at once. RFC 9113 section 6.5.2 asks of servers not to take fewer than a hundred. */
 	#streams = 100;
+	/** The one that was the last to say how many, where it said none. */
+	#shutBy: Http2UpstreamConnection | undefined;
 	#idleDeadlines!: DeadlineQueue;
 	#isKept = true;
 	/** `undefined`: the request's own time is all there is. */
@@ -63,8 +65,13 @@ export class Http2Pool implements ConnectionPool, ConnectionOwner, DialOwner {
 		this.#count.limitTo(max, room);
 	}
 
+	/** RFC 9113 section 6.5.2: for a moment. A new connection would be one more on which nothing is taken. */
+	get isShut(): boolean {
+		return this.#shutBy !== undefined && !this.hasPlace(false);
+	}
+
 	hasRoom(_now: number): boolean {
-		return this.#count.hasRoom || this.hasPlace(false);
+		return (this.#count.hasRoom && this.#shutBy === undefined) || this.hasPlace(false);
 	}
 
 	/** Whether a request has a place on a connection that is there. */
@@ -78,6 +85,7 @@ export class Http2Pool implements ConnectionPool, ConnectionOwner, DialOwner {
 	}
 
 	reserve(_now: number, isNew = false): boolean {
+		if (this.#shutBy !== undefined) return this.hasPlace(isNew);
 		if (!this.#count.isLimited || this.hasPlace(isNew) || this.#count.reserve()) return true;
 		const idle = this.#connections.find(({ isIdle }) => isIdle);
 		if (idle === undefined) return false;
@@ -137,7 +145,7 @@ export class Http2Pool implements ConnectionPool, ConnectionOwner, DialOwner {
 
 	/** Within the limit of connections. */
 	#mayOpen(): boolean {
-		return !this.#count.isLimited || this.#count.reserve();
+		return this.#shutBy === undefined && (!this.#count.isLimited || this.#count.reserve());
 	}
 
 	/** Makes another connection beside those that are busy, one at a time. */
@@ -244,12 +252,20 @@ export class Http2Pool implements ConnectionPool, ConnectionOwner, DialOwner {
 		if (at === -1) return;
 		this.#connections.splice(at, 1);
 		this.#leaving.add(connection);
+		if (this.#opens(connection)) this.freed();
 	}
 
-	onLimit(streams: number): void {
-		// One that takes none at the moment says nothing of the next one.
+	onLimit(connection: Http2UpstreamConnection, streams: number): void {
+		this.#shutBy = streams === 0 ? connection : undefined;
 		if (streams > 0) this.#streams = streams;
 		this.freed();
+	}
+
+	/** It takes no more requests, whatever it has said of them. @returns whether others may be made now. */
+	#opens(connection: Http2UpstreamConnection): boolean {
+		if (this.#shutBy !== connection) return false;
+		this.#shutBy = undefined;
+		return true;
 	}
 
 	isOwed(): boolean {
@@ -260,6 +276,7 @@ export class Http2Pool implements ConnectionPool, ConnectionOwner, DialOwner {
 		const at = this.#connections.indexOf(connection);
 		if (at !== -1) this.#connections.splice(at, 1);
 		this.#leaving.delete(connection);
+		this.#opens(connection);
 		this.#endpoint.stats.connections(connection.isIdle ? 'idle' : 'active', -1);
 		this.#count.end();
 	}

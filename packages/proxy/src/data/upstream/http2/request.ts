@@ -217,7 +217,7 @@ export class Http2UpstreamRequest extends ClientStream implements UpstreamReques
 		// Of a tunnel all has come that the upstream has sent, and waits for the client.
 		if (this.#end !== undefined) return;
 		this.#kept = undefined;
-		this.#handler?.onFailing(failure);
+		this.#tell((handler) => handler.onFailing(failure));
 	}
 
 	failed(failure: UpstreamFailure): void {
