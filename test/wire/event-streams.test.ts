@@ -18,6 +18,7 @@ describe('a stream of events', { skip: BODY_MODE === 'collected' && 'collected m
 			lanes: 3,
 			// Neither the time of a round trip nor that of a silence matters.
 			limits: { upstream_timeout_secs: 60 },
+			log: { access: 'all' },
 			routes: [{ prefix: '/expiring', upstream_timeout_secs: 0, end_streams_at_expiry: true }],
 		});
 		first = edge.lane();
@@ -70,6 +71,7 @@ describe('a stream of events', { skip: BODY_MODE === 'collected' && 'collected m
 				exchange.chunk('data: 1\n\n');
 			};
 			const pki = await testPki();
+			const from = edge.proxy.logs.length;
 			// Tokens have a leeway of 60 s.
 			const token = pki.token('tenant', { exp: Math.floor(Date.now() / 1000) - 57 });
 			await using client = await connect(protocol, edge.proxy);
@@ -77,7 +79,15 @@ describe('a stream of events', { skip: BODY_MODE === 'collected' && 'collected m
 			assert.deepEqual([status, text], [200, 'data: 1\n\n']);
 			assert.notEqual(ended, 'complete');
 			assert.equal(resetCode !== undefined, protocol === 'h2');
-			await edge.proxy.waitForLog(({ reason }) => reason === 'the token expired during the response');
+			const line = await edge.proxy.waitForLog(
+				({ target, protocol: seen }) => target === 'proxy::access' && seen === (protocol === 'h1' ? 'http/1.1' : 'h2'),
+				undefined,
+				from,
+			);
+			assert.deepEqual(
+				[line.status, line.ending, line.reason, line.path, line.bytes_out],
+				[200, 'broken off', 'the token expired during the response', '/expiring', 'data: 1\n\n'.length],
+			);
 		});
 	}
 });

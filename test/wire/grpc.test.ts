@@ -234,6 +234,12 @@ describe('a refused gRPC call has a status of gRPC and the words of the refusal:
 		deepEqual([code, details], [status.UNAUTHENTICATED, 'unauthorized']);
 	});
 
+	test('RESOURCE_EXHAUSTED for metadata beyond max_header_bytes, behind the content type', async () => {
+		const metadata = client.metadata({ 'x-long': 'x'.repeat(20_000) });
+		const { code, details } = await client.unary('UnaryCall', Buffer.alloc(0), metadata).outcome;
+		deepEqual([code, details], [status.RESOURCE_EXHAUSTED, 'headers too large']);
+	});
+
 	test('RESOURCE_EXHAUSTED over the rate, with retry-after', async () => {
 		using once = await GrpcClient.to(proxy, pki.token('once'));
 		const outcomes = [];

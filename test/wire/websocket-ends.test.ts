@@ -1,15 +1,20 @@
 import assert from 'node:assert/strict';
-import { X509Certificate } from 'node:crypto';
+import { randomBytes, X509Certificate } from 'node:crypto';
+import { renameSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import type { Readable, Writable } from 'node:stream';
 import { after, before, describe, it } from 'node:test';
 import { PROTOCOLS } from '../fixtures/clients.ts';
-import { type TestPki, testPki } from '../fixtures/pki.ts';
+import type { Http2Upstream } from '../fixtures/h2-upstream.ts';
+import { type TestPki, temporaryFolder, testPki } from '../fixtures/pki.ts';
 import { ASKED_ONCE, firstVerdicts, type ProxyOptions, type ProxyProcess, startProxy } from '../fixtures/proxy.ts';
 import { until } from '../fixtures/wait.ts';
-import { openWebSocket, type WebSocketOptions } from '../fixtures/web-socket-client.ts';
+import { type OpenWebSocket, openWebSocket, type WebSocketOptions } from '../fixtures/web-socket-client.ts';
 import {
+	echo,
 	type RawHandshake,
 	type RawUpstream,
+	startHttp2WebSocketUpstream,
 	startRawUpstream,
 	startWebSocketUpstream,
 	type WebSocketUpstream,
@@ -187,6 +192,77 @@ for (const protocol of PROTOCOLS) {
 	});
 }
 
+describe('a WebSocket over TLS to its upstream', () => {
+	/** By the path of the handshake: what ends it in good order, and what cuts it off. */
+	const ends = new Map<string, { close(code: number): void; cut(): void }>();
+	const taken = (path: string) => until(() => ends.get(path), `the upstream to have taken ${path}`);
+	let http1: WebSocketUpstream;
+	let http2: Http2Upstream;
+	let secure: ProxyProcess;
+
+	before(async () => {
+		const tls = { cert: pki.server.certPem, key: pki.server.keyPem };
+		http1 = await startWebSocketUpstream(
+			({ ws, socket, request }) => {
+				ends.set(request.url!, { close: (code) => ws.close(code), cut: () => socket.destroy() });
+				echo(ws);
+			},
+			{},
+			tls,
+		);
+		http2 = await startHttp2WebSocketUpstream(
+			(ws, _stream, headers) => {
+				ends.set(headers[':path']!, { close: (code) => ws.close(code), cut: () => http2.cut() });
+				echo(ws);
+			},
+			{ tls },
+		);
+		const common = { tls: { ca_path: pki.caPath } };
+		secure = await startProxy(
+			settings({
+				upstreams: [
+					{ ...common, name: 'http1', addresses: [`127.0.0.1:${http1.port}`] },
+					{ ...common, name: 'http2', addresses: [http2.authority], protocol: 'h2' },
+				],
+				routes: ['http1', 'http2'].map((name) => ({
+					...{ prefix: `/${name}`, upstream: name, websocket: true, failures: 100 },
+				})),
+			}),
+		);
+		await firstVerdicts(secure);
+	});
+
+	after(async () => {
+		await secure?.stop();
+		await http1?.[Symbol.asyncDispose]();
+		await http2?.stop();
+	});
+
+	for (const protocol of PROTOCOLS) {
+		for (const spoken of ['http1', 'http2']) {
+			it(`passes messages from ${protocol} to ${spoken}, and ends with a Close of either side, or 1011 behind a cut`, async () => {
+				const message = randomBytes(300_000);
+				const ways: [how: string, code: number, end: (client: OpenWebSocket, path: string) => unknown][] = [
+					['client', 4001, ({ ws }) => ws.close(4001)],
+					['upstream', 4002, async (_, path) => (await taken(path)).close(4002)],
+					['upstream_lost', 1011, async (_, path) => (await taken(path)).cut()],
+				];
+				for (const [how, code, end] of ways) {
+					const path = `/${spoken}/${++paths}`;
+					await using client = await openWebSocket(protocol, secure, { path });
+					client.ws.send(message);
+					assert.ok((await client.message()).equals(message));
+					await end(client, path);
+					assert.equal(await client.closed, code);
+					const line = await secure.waitForLog((line) => line.path === path && line.tunnel_end !== undefined);
+					assert.equal(line.tunnel_end, how);
+				}
+				await nothingIsLeft(secure);
+			});
+		}
+	}
+});
+
 describe('all WebSockets', () => {
 	it('of a tenant, a token or a certificate end with 1008 when it is revoked, and others stay', async () => {
 		const revocable = await startProxy(settings());
@@ -216,6 +292,53 @@ describe('all WebSockets', () => {
 		}
 		await nothingIsLeft(revocable);
 		await revocable.stop();
+	});
+
+	it('end with 1008 when their certificate expires', async () => {
+		const clock = join(temporaryFolder('expiry'), 'ahead');
+		const jump = (ms: number) => {
+			writeFileSync(`${clock}.new`, `${ms}`);
+			renameSync(`${clock}.new`, clock);
+		};
+		jump(0);
+		const env = {
+			NODE_OPTIONS: `--import=${new URL('../fixtures/time-jump.ts', import.meta.url).href}`,
+			TEST_TIME_FILE: clock,
+		};
+		const routes = [{ prefix: '/', upstream: upstream.url, websocket: true, idle_timeout_secs: 86_400 }];
+		const expiring = await startProxy(settings({ routes, env }));
+		await firstVerdicts(expiring);
+		const token = pki.token('tenant', { exp: Math.floor(Date.now() / 1000) + 24 * 3600 });
+		const hour = 3_600_000;
+		for (const [i, protocol] of PROTOCOLS.entries()) {
+			const cert = await pki.issueClient({ notAfter: new Date(Date.now() + (2 * i + 1) * hour) });
+			await using lasting = await openWebSocket(protocol, expiring, { token });
+			await ends(protocol, 'expired', 1008, () => jump((2 * i + 2) * hour), { token, cert }, expiring);
+			lasting.ws.send('still here');
+			assert.equal(await lasting.text(), 'still here');
+		}
+		await nothingIsLeft(expiring);
+		await expiring.stop();
+	});
+
+	it('end with 1008 when their CA is removed, where the configuration says so', async () => {
+		const both = pki.writeFile('both-cas.crt', pki.ca.certPem + pki.otherCa.certPem);
+		const trusting = await startProxy(settings({ tls: { client_ca_path: both, end_at_ca_removal: true } }));
+		await firstVerdicts(trusting);
+		for (const protocol of PROTOCOLS) {
+			const remove = async (client_ca_path: string) => {
+				trusting.writeConfig(settings({ tls: { client_ca_path, end_at_ca_removal: true } }));
+				await trusting.reload();
+			};
+			await using lasting = await openWebSocket(protocol, trusting);
+			const cert = pki.clients.otherCa;
+			await ends(protocol, 'ca_removed', 1008, () => remove(pki.caPath), { cert }, trusting);
+			lasting.ws.send('still here');
+			assert.equal(await lasting.text(), 'still here');
+			await remove(both);
+		}
+		await nothingIsLeft(trusting);
+		await trusting.stop();
 	});
 
 	it('end with 1001 at the age of their connection', async () => {

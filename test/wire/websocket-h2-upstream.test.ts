@@ -374,8 +374,16 @@ describe('the SETTINGS of an h2 upstream', () => {
 
 	before(async () => {
 		frames = await startFramesUpstream();
+		const url = `h2c://${frames.authority}`;
 		own = await startProxy({
-			...settings(`h2c://${frames.authority}`, { config: { health: false } }),
+			...settings(url, { config: { health: false }, limits: { upstream_timeout_secs: 1 } }),
+			routes: [
+				{ prefix: '/', upstream: url, websocket: true, failures: 100, upstream_timeout_secs: 30 },
+				{
+					...{ prefix: '/for-ever', upstream: url, websocket: true, upstream_timeout_secs: 30 },
+					...{ idle_timeout_secs: 3600, websocket_messages_per_sec: 1 },
+				},
+			],
 		});
 	});
 
@@ -454,6 +462,37 @@ describe('the SETTINGS of an h2 upstream', () => {
 		connection.cut();
 	});
 
+	const MESSAGE = Buffer.concat([Buffer.from([0x82, 0x80 | 100, 1, 2, 3, 4]), Buffer.alloc(100)]);
+	for (const [protocol, what, window, messages] of [
+		['h1', 'that give no window', 0, 1],
+		['h2', 'that give no window', 0, 1],
+		['h2', 'that give a window to a client that has sent more than its pace allows', 65_535, 100],
+	] as const) {
+		it(`${what} keep no tunnel for ever whose client has ended (${protocol})`, async () => {
+			const path = newPath('for-ever');
+			const opening = openRaw(protocol, own, path);
+			const connection = await frames.connection();
+			connection.send(
+				settingsFrame([
+					[8, 1],
+					[4, window],
+				]),
+			);
+			const { streamId } = await connection.frame(isHead);
+			connection.send(headersFrame(streamId, [[':status', '200']], { endStream: false }));
+			const client = await opening;
+			client.end(Buffer.concat(Array(messages).fill(MESSAGE)));
+			// A Close.
+			assert.equal((await client.rest())[0], 0x88);
+			await client.closed;
+			const { payload } = await connection.frame(({ type }) => type === FRAME.RST_STREAM);
+			assert.equal(payload.readUInt32BE(0), constants.NGHTTP2_CANCEL);
+			assert.equal((await lineOf(path, own)).tunnel_end, 'client');
+			await allOver(own);
+			connection.cut();
+		});
+	}
+
 	it('are not waited for by a client that has left', async () => {
 		const session = await connectHttp2(own);
 		const opening = openWebSocket('h2', own, { path: newPath('left'), session });
@@ -492,26 +531,6 @@ describe('the SETTINGS of an h2 upstream', () => {
 });
 
 describe('all WebSockets to h2 upstreams', () => {
-	it('over TLS, by ALPN', async () => {
-		const pki = await testPki();
-		const tls = { cert: pki.server.certPem, key: pki.server.keyPem };
-		const secure = await startHttp2WebSocketUpstream(undefined, { tls });
-		const own = await startProxy({
-			...settings(''),
-			upstreams: [{ name: 'new', addresses: [secure.authority], protocol: 'h2', tls: { ca_path: pki.caPath } }],
-			routes: [{ prefix: '/', upstream: 'new', websocket: true }],
-		});
-		await firstVerdicts(own);
-		for (const protocol of PROTOCOLS) {
-			await using client = await openWebSocket(protocol, own, { path: '/x' });
-			client.ws.send('secure');
-			assert.equal(await client.text(), 'secure');
-		}
-		await allOver(own);
-		await own.stop();
-		await secure.stop();
-	});
-
 	it('count in max_requests until they end', async () => {
 		const own = await startProxy({
 			...settings(''),

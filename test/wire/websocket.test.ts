@@ -43,6 +43,7 @@ before(async () => {
 		routes: [
 			{ prefix: '/ws', upstream: upstream.url, websocket: true },
 			{ prefix: '/paced', upstream: upstream.url, websocket: true, websocket_messages_per_sec: 1 },
+			{ prefix: '/slow', upstream: scripted.url, websocket: true, websocket_messages_per_sec: 1 },
 			{ prefix: '/plain', upstream: upstream.url },
 			{ prefix: '/scripted', upstream: scripted.url, websocket: true, failures: 100 },
 			{ prefix: '/brittle', upstream: scripted.url, websocket: true, failures: 1 },
@@ -202,6 +203,35 @@ for (const protocol of PROTOCOLS) {
 			assert.equal(client.ws.readyState, WebSocket.OPEN);
 		});
 
+		it('is held back behind a malformed frame, too, and stays', async () => {
+			let arrived = 0;
+			let cut = () => {};
+			script = (handshake) => {
+				handshake.switch();
+				handshake.socket.on('data', ({ length }) => {
+					arrived += length;
+				});
+				cut = () => handshake.socket.destroy();
+			};
+			const client = await openRaw(protocol, proxy, '/slow');
+			// A reserved bit. Behind it nobody knows where a frame begins.
+			client.write(Buffer.from([0xf2, 0x80, 1, 2, 3, 4]));
+			const frames = Buffer.concat(Array(1_000).fill(Buffer.from([0x82, 0x81, 1, 2, 3, 4, 5])));
+			client.write(frames);
+			await until(() => arrived > 0, 'the first bytes');
+			await using other = await openWebSocket(protocol, proxy, { path: '/ws' });
+			for (let i = 0; i < 20; i++) {
+				other.ws.send(`${i}`);
+				assert.equal(await other.text(), `${i}`);
+			}
+			const before = arrived;
+			assert.ok(before < frames.length / 2, `${before} bytes`);
+			// More follows, as the pace allows.
+			await until(() => arrived > before, 'the next bytes');
+			cut();
+			await client[Symbol.asyncDispose]();
+		});
+
 		it('of which the client ends its side gets what the upstream still sends', async () => {
 			script = (handshake) => {
 				handshake.switch();
@@ -270,6 +300,7 @@ describe('a WebSocket handshake', () => {
 	const hostile: Readonly<Record<string, [lines: string[], status: number]>> = {
 		'by POST': [['POST /scripted HTTP/1.1', ...good.slice(1), 'Content-Length: 0'], 400],
 		'with a body': [[...good, 'Content-Length: 3'], 400],
+		'with a length of 0': [[...good, 'Content-Length: 0'], 400],
 		'with bytes behind it': [good, 400],
 		'without an upgrade in Connection': [
 			good.map((line) => line.replace('Connection: Upgrade', 'Connection: close')),
@@ -294,6 +325,12 @@ describe('a WebSocket handshake', () => {
 			await client.untilClosed();
 		});
 	}
+
+	it('with a length of 0 gets 400 over HTTP/2, too', async () => {
+		script = () => assert.fail('the upstream was asked');
+		const headers = { 'content-length': '0' };
+		assert.equal((await refusal(openWebSocket('h2', proxy, { path: '/scripted', ws: { headers } }))).status, 400);
+	});
 
 	it('whose client does not wait for the answer gets 400', async () => {
 		const pki = await testPki();
@@ -330,6 +367,17 @@ describe('a WebSocket handshake', () => {
 				await until(() => scripted.sockets.size === 0, 'the connection to the upstream to end');
 			});
 		}
+
+		it(`that is answered in HTTP/1.0 gets 502 over ${protocol}, with its reason`, async () => {
+			const path = `/scripted/http-1.0/${protocol}`;
+			script = ({ accept, socket }) => {
+				const fields = `Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: ${accept}\r\n`;
+				socket.write(`HTTP/1.0 101 X\r\n${fields}\r\n`);
+			};
+			assert.equal((await refusal(openWebSocket(protocol, proxy, { path }))).status, 502);
+			const line = await proxy.waitForLog((line) => line.path === path);
+			assert.equal(line.reason, 'switching protocols in HTTP/1.0');
+		});
 
 		it(`gets the answer of an upstream that takes none over ${protocol}`, async () => {
 			script = ({ socket }) => socket.end('HTTP/1.1 403 No\r\nx-why: because\r\ncontent-length: 2\r\n\r\nno');

@@ -102,9 +102,18 @@ describe('a WebSocket handshake', () => {
 		['no version', { ...HTTP1, 'sec-websocket-version': undefined }, 'WebSocket version other than 13'],
 		['version 8', { ...HTTP1, 'sec-websocket-version': '8' }, 'WebSocket version other than 13'],
 		['two versions', { ...HTTP2, 'sec-websocket-version': ['13', '13'] }, 'WebSocket version other than 13'],
-		['a body', { ...HTTP1, 'content-length': '1' }, 'WebSocket handshake with a body'],
-		['a chunked body', { ...HTTP1, 'transfer-encoding': 'chunked' }, 'WebSocket handshake with a body'],
-		['a length over HTTP/2', { ...HTTP2, 'content-length': '0' }, 'WebSocket handshake with a body'],
+		['a body', { ...HTTP1, 'content-length': '1' }, 'WebSocket handshake with a body, or a length of one'],
+		[
+			'a chunked body',
+			{ ...HTTP1, 'transfer-encoding': 'chunked' },
+			'WebSocket handshake with a body, or a length of one',
+		],
+		['a length of 0', { ...HTTP1, 'content-length': '0' }, 'WebSocket handshake with a body, or a length of one'],
+		[
+			'a length over HTTP/2',
+			{ ...HTTP2, 'content-length': '0' },
+			'WebSocket handshake with a body, or a length of one',
+		],
 		['a subprotocol twice', { ...HTTP1, 'sec-websocket-protocol': 'a, a' }, 'malformed Sec-WebSocket-Protocol'],
 		[
 			'a subprotocol that is no token',

@@ -129,6 +129,29 @@ describe('HPACK decodes RFC 7541 appendix', () => {
 	}
 });
 
+describe('a header block over the limit', () => {
+	it('keeps what fits, and a field too long by itself hides none behind it', () => {
+		const fields = [
+			literal('a', '1'),
+			literal('long', 'x'.repeat(100)),
+			literal('b', '2'),
+			literal('c', 'x'.repeat(95)),
+		];
+		const { bytes, count, fields: kept } = decoder(1000, 100).block(Buffer.concat(fields));
+		assert.deepEqual([bytes, count], [2 + 104 + 2 + 96, 4]);
+		assert.deepEqual(
+			kept.map(({ name }) => name),
+			['a', 'b', 'c'],
+		);
+		assert.deepEqual(
+			decoder(1000, 99)
+				.lines(Buffer.concat(fields))
+				.map(([name]) => name),
+			['a', 'b'],
+		);
+	});
+});
+
 describe('a header block that means nothing', () => {
 	const { length: statics } = STATIC_TABLE;
 	const BLOCKS: Record<string, Buffer> = {

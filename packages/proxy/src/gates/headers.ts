@@ -410,7 +410,8 @@ export class RequestReader {
 		}
 		this.finish(raw);
 		if (minor === 1 && this.upgrade === WEB_SOCKET) {
-			this.readHandshake(raw, { protocol: 'http/1.1', hasBody: this.bodyLength !== 0, isEnded: false });
+			const hasBody = this.hasLength || this.bodyLength !== 0;
+			this.readHandshake(raw, { protocol: 'http/1.1', hasBody, isEnded: false });
 		}
 		return this;
 	}

@@ -34,7 +34,10 @@ export interface HandshakeFrame {
 	readonly protocol: 'http/1.1' | 'h2';
 	/** `Connection` names `upgrade`; over HTTP/2 there is none. */
 	readonly isNamed: boolean;
-	/** There is a body, or a length of one. */
+	/**
+	 * There is a body, or a length of one: 0, too, to which the bytes of a tunnel over HTTP/2 would not keep (RFC 9113 section 8.1.1). Over
+	 * HTTP/1.1 a GET should not have one (RFC 9110 section 8.6).
+	 */
 	readonly hasBody: boolean;
 	/** The client has ended its side with the head (HTTP/2 only). */
 	readonly isEnded: boolean;
@@ -153,7 +156,7 @@ const KEY = /^[A-Za-z0-9+/]{21}[AQgw]==$/;
 
 const NOT_GET = BAD_REQUEST.because('WebSocket handshake with another method than GET');
 const NOT_NAMED = BAD_REQUEST.because('Connection does not name the upgrade');
-const WITH_BODY = BAD_REQUEST.because('WebSocket handshake with a body');
+const WITH_BODY = BAD_REQUEST.because('WebSocket handshake with a body, or a length of one');
 const ENDED = BAD_REQUEST.because('WebSocket handshake that ends its stream');
 /** RFC 6455 section 4.4: the answer says which version there is. */
 const OTHER_VERSION = BAD_REQUEST.withHeaders(['sec-websocket-version', '13']).because(

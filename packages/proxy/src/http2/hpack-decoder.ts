@@ -20,7 +20,7 @@ export interface FieldReading<Field extends TableEntry> {
 
 /** A decoded header block. The same object stands for the same bytes while nothing has changed between. */
 export class HeaderBlock<Field> {
-	/** Not all of them where the block is over a limit. */
+	/** Where the block is over a limit those that fit, one by one: a long one hides none behind it. */
 	readonly fields: Field[] = [];
 	/** Bytes of all names and values, also of those that were not kept. */
 	bytes = 0;
@@ -82,12 +82,16 @@ export class HpackDecoder<Field extends TableEntry> {
 		this.#at = from;
 		this.#end = to;
 		this.#sizeUpdates();
+		let kept = 0;
 		while (this.#at < to) {
 			const field = this.#field();
-			block.bytes += field.name.length + field.value.length;
+			const size = field.name.length + field.value.length;
+			block.bytes += size;
 			block.count++;
 			// What is over a limit is decoded all the same: the table must be what the other side believes it to be.
-			if (block.count <= maxFields && block.bytes <= maxBytes) block.fields.push(field);
+			if (block.count > maxFields || kept + size > maxBytes) continue;
+			kept += size;
+			block.fields.push(field);
 		}
 		this.#bytes = NOTHING;
 		return block;

@@ -175,7 +175,7 @@ export interface WebSocketSeed {
 	readonly endsAtExpiry: boolean;
 	/** That a client may send; `undefined`: any number. */
 	readonly messagesPerSec: number | undefined;
-	/** How long one may stand without a byte, ms; 0: for ever. */
+	/** How long one may stand without a byte, ms. */
 	readonly idleMs: number;
 }
 

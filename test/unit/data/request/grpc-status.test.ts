@@ -3,8 +3,10 @@ import { deepEqual, equal } from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import * as collected from '../../../../packages/proxy/src/data/body/collected.ts';
 import * as streaming from '../../../../packages/proxy/src/data/body/streaming.ts';
+import { CLOSED, HALF_OPEN, OPEN } from '../../../../packages/proxy/src/gates/breaker.ts';
 import { Client, Edge } from '../fixtures/fake-edge.ts';
 import { settle } from '../fixtures/fake-plane.ts';
+import type { FakeUpstream } from '../fixtures/fake-upstream.ts';
 
 const IN_HEAD = 'HTTP/1.1 200 OK\r\ncontent-type: application/grpc\r\ngrpc-status: 14\r\ncontent-length: 0\r\n\r\n';
 const IN_TRAILERS =
@@ -53,3 +55,50 @@ for (const mode of [collected, streaming]) {
 		});
 	}
 }
+
+describe('a half-open breaker whose route names statuses of gRPC', () => {
+	const HEAD = IN_TRAILERS.slice(0, IN_TRAILERS.indexOf('5\r\n'));
+	const REST = IN_TRAILERS.slice(HEAD.length);
+
+	/** Circuits after the head of a probe's response, and after its end. */
+	async function circuits(
+		mode: typeof collected | typeof streaming,
+		isGrpc: boolean,
+		grpcStatuses?: readonly number[],
+	) {
+		const edge = new Edge(mode, 1);
+		const opening = { failures: 1, tenants: 1, ...(grpcStatuses && { grpcStatuses }) };
+		edge.changeRoute({ opening, cooldownMs: 1_000 });
+		const [{ upstream, sockets }] = edge.upstreams as [FakeUpstream];
+		const first = new Client(edge, 'tenant', 'x');
+		await settle();
+		sockets[0]!.refuse();
+		await settle();
+		equal(first.status, 502);
+		await edge.plane.pass(2_000);
+		const client = new Client(edge, 'tenant', '', { isGrpc, grpcTimeout: undefined });
+		await settle();
+		sockets[1]!.accept();
+		sockets[1]!.answer(HEAD);
+		await settle();
+		const atHead = upstream.breaker.circuit;
+		sockets[1]!.answer(REST);
+		await settle();
+		equal(client.status, 200);
+		equal(upstream.load.total, 0);
+		return [atHead, upstream.breaker.circuit];
+	}
+
+	it('waits for the status of a call, and opens by it', async () => {
+		for (const mode of [collected, streaming]) deepEqual(await circuits(mode, true, [14]), [HALF_OPEN, OPEN]);
+	});
+
+	it('waits for the status of a call, and closes by it', async () => {
+		for (const mode of [collected, streaming]) deepEqual(await circuits(mode, true, [4]), [HALF_OPEN, CLOSED]);
+	});
+
+	it('closes at the head of a response that streams and is none to a call', async () => {
+		deepEqual(await circuits(streaming, false, [14]), [CLOSED, CLOSED]);
+		deepEqual(await circuits(streaming, true), [CLOSED, CLOSED]);
+	});
+});

@@ -82,6 +82,40 @@ describe('FrameFollower', () => {
 		assert.equal(follower.messages, 3);
 	});
 
+	for (const [what, malformed] of Object.entries(MALFORMED)) {
+		it(`lets no more messages pass behind ${what} than there could be`, () => {
+			const follower = new FrameFollower(true, false);
+			follower.follow(malformed);
+			const bytes = Buffer.concat(Array(100).fill(frame({ first: 0x82, payload: '' })));
+			// The second byte of the last one that was counted may be to come.
+			assert.ok(follower.follow(bytes, 0, 0) < 2);
+			assert.ok(follower.follow(bytes, 0, 3) <= 2 * 3 + 1);
+		});
+	}
+
+	it('lets through as many of the shortest frames as the pace allows where it is lost, wherever reads are cut', () => {
+		const lengths = fc.array(fc.tuple(fc.integer({ min: 0, max: 40 }), fc.integer({ min: 0, max: 5 })));
+		fc.assert(
+			fc.property(lengths, (reads) => {
+				const follower = new FrameFollower(true, false);
+				follower.follow(Buffer.of(0xf2));
+				let allowed = 0;
+				let passed = 0;
+				for (const [length, messages] of reads) {
+					allowed += messages;
+					const before = follower.messages;
+					const end = follower.follow(Buffer.alloc(length), 0, messages);
+					passed += end;
+					assert.ok(follower.messages - before <= messages);
+					assert.ok(end === length || follower.messages - before === messages, 'it stops only where the pace ends');
+				}
+				// The last byte of a head that was lost has not been counted.
+				assert.ok(passed <= 2 * allowed, `${passed} bytes for ${allowed} messages`);
+				assert.equal(follower.messages, Math.ceil(passed / 2));
+			}),
+		);
+	});
+
 	it('goes to the next boundary and no further', () => {
 		const first = frame({ first: 0x82, payload: 'abc' });
 		const bytes = Buffer.concat([first, first]);

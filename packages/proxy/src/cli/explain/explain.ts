@@ -80,7 +80,7 @@ export async function explain(
 	const target = admitTarget(request.method, request.target, isExtended);
 	reports.judged('path', target instanceof Rejection ? target : undefined, ...pathWords(request.target));
 	const route = routeOf(target, config);
-	const isGrpc = isCall(request.method, request.head);
+	const isGrpc = isCall(request.method, request);
 	const streams = { config, isGrpc, bodyMode, token };
 	judgeProtocol(request, route, isExtended, streams, reports);
 	judgeGrpcTimeout(request, reports);

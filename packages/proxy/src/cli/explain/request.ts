@@ -37,6 +37,8 @@ export interface ReadRequest {
 	readonly badFields: Rejection | undefined;
 	/** `undefined` where one of the above is against it. */
 	readonly head: RequestHead | undefined;
+	/** As `ClientRequest` has it. */
+	readonly isGrpc: boolean;
 	/** For the token's gate, also where there is no head. */
 	readonly authorization: string | null | undefined;
 	readonly fields: readonly FieldReport[];
@@ -70,6 +72,7 @@ function readHttp1(spec: RequestSpec, maxHeaderBytes: number, apart: Identifiers
 		unknownMethod: refusal === undefined ? refuseMethod(method) : undefined,
 		badFields: head instanceof Rejection ? head : undefined,
 		head: good,
+		isGrpc: good?.isGrpc === true,
 		authorization: good === undefined ? loneToken(spec) : good.authorization,
 		fields: fieldReports(spec, apart),
 	};
@@ -79,7 +82,7 @@ function readHttp2(spec: RequestSpec, maxHeaderBytes: number, apart: Identifiers
 	const { method, target } = spec;
 	const endStream = !fieldLines(spec).some(({ name, value }) => /^content-length$/i.test(name) && value !== '0');
 	const facts = (asMethod: string) =>
-		new RequestFieldsReader(maxHeaderBytes, apart).read(blockOf(spec, asMethod), endStream);
+		new RequestFieldsReader(maxHeaderBytes, apart).read(blockOf(spec, asMethod, maxHeaderBytes), endStream);
 	const said = facts(method);
 	const malformed: Refusal | undefined = typeof said === 'string' ? { ending: 'reset', reason: said } : undefined;
 	const unknownMethod = malformed === undefined ? refuseMethod(method) : undefined;
@@ -95,20 +98,29 @@ function readHttp2(spec: RequestSpec, maxHeaderBytes: number, apart: Identifiers
 		unknownMethod,
 		badFields: head instanceof Rejection ? head : undefined,
 		head: good,
+		isGrpc: typeof said !== 'string' && said.isGrpc,
 		authorization: good === undefined ? loneToken(spec) : good.authorization,
 		fields: fieldReports(spec, apart),
 	};
 }
 
-/** As an HTTP/2 client sends it: names in lower case, and the authority in the place of `Host`. */
-function blockOf(spec: RequestSpec, method: string): HeaderBlock<RequestField> {
+/**
+ * As an HTTP/2 client sends it: names in lower case, and the authority in the place of `Host`.
+ *
+ * @param maxBytes of fields that are read.
+ */
+function blockOf(spec: RequestSpec, method: string, maxBytes: number): HeaderBlock<RequestField> {
 	const lines = fieldLines(spec);
 	const block = new HeaderBlock<RequestField>();
+	let kept = 0;
 	const add = (name: string, value: string) => {
 		const field = new RequestField(octets(name), octets(value));
-		block.fields.push(field);
-		block.bytes += field.name.length + field.value.length;
+		const size = field.name.length + field.value.length;
+		block.bytes += size;
 		block.count++;
+		if (kept + size > maxBytes) return;
+		kept += size;
+		block.fields.push(field);
 	};
 	add(':method', method);
 	if (method !== 'CONNECT') {

@@ -17,6 +17,8 @@ export interface ClientRequest {
 	readonly targetAuthority: string | null | undefined;
 	/** Facts and forwardable lines, or why the request cannot be understood. */
 	readonly head: RequestHead | Rejection;
+	/** Its content type is that of gRPC, as far as that is known where the head is refused. */
+	readonly isGrpc: boolean;
 	/** Shared by all requests of the connection. */
 	readonly connection: ClientConnection;
 
@@ -55,6 +57,8 @@ export interface ClientRequest {
 
 	/** Bytes have come behind the head, or their end: of a handshake, what its client should have kept back until it is answered. */
 	readonly isAhead: boolean;
+	/** Of a tunnel: the client has ended its side, and some of what it has sent may wait here. */
+	readonly hasEnded: boolean;
 	/** Of the answer to a handshake that opens a tunnel. */
 	readonly tunnelStatus: number;
 	/**

@@ -64,7 +64,7 @@ export class Http1Request implements ClientRequest {
 	/** The connection carries a tunnel. */
 	#isTunnel = false;
 	/** Of a tunnel: the client has ended, and that has not been told. */
-	#hasEnded = false;
+	hasEnded = false;
 	/** Why the state of reading is `broken`. */
 	#problem: Rejection | undefined = undefined;
 	/** Of a long answer. */
@@ -94,6 +94,11 @@ export class Http1Request implements ClientRequest {
 		const length = this.head instanceof Rejection ? 0 : this.head.bodyLength;
 		this.#body = length === 0 ? undefined : new RequestBody(length, connection.plane.limits.maxHeaderBytes);
 		this.exchange = new Exchange(this, connection.plane, Bodies);
+	}
+
+	/** Of a refused head nothing is known: calls come over HTTP/2. */
+	get isGrpc(): boolean {
+		return !(this.head instanceof Rejection) && this.head.isGrpc;
 	}
 
 	/** The answer is out, and the client owes no more bytes of this request. */
@@ -139,7 +144,7 @@ export class Http1Request implements ClientRequest {
 	/** The client has ended its side, and all that it has sent has been offered. */
 	onClientEnd(): void {
 		if (this.#isTunnel) {
-			this.#hasEnded = true;
+			this.hasEnded = true;
 			return this.#tellEnd();
 		}
 		if (!this.#isComplete) this.#onBroken(CUT_SHORT);
@@ -147,8 +152,8 @@ export class Http1Request implements ClientRequest {
 
 	/** Behind what the tunnel has not taken yet. */
 	#tellEnd(): void {
-		if (!this.#hasEnded || this.#connection.hasUnread) return;
-		this.#hasEnded = false;
+		if (!this.hasEnded || this.#connection.hasUnread) return;
+		this.hasEnded = false;
 		this.exchange.onRequestEnd();
 	}
 
@@ -333,8 +338,8 @@ export class Http1Request implements ClientRequest {
 	onConnectionClosed(rest?: Buffer): void {
 		if (this.#writing === 'out') return;
 		this.#writing = 'out';
-		if (!this.#hasEnded || rest === undefined) return this.exchange.onClientGone();
-		this.#hasEnded = false;
+		if (!this.hasEnded || rest === undefined) return this.exchange.onClientGone();
+		this.hasEnded = false;
 		this.exchange.onRequestBody(rest);
 		this.exchange.onRequestEnd();
 	}

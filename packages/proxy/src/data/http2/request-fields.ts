@@ -1,4 +1,5 @@
 import { isLowerCaseToken, isToken } from '@mtls-edge-proxy/gate/gates/grammar.ts';
+import { isGrpc } from '@mtls-edge-proxy/gate/gates/grpc.ts';
 import { HEADERS_TOO_LARGE, Rejection } from '@mtls-edge-proxy/gate/gates/rejection.ts';
 import { parseContentLength, UNDECLARED } from '../../gates/body-limit.ts';
 import { type Identifiers, isAuthority, isPadded, type RequestHead, readHttp2Head } from '../../gates/headers.ts';
@@ -28,6 +29,8 @@ export class RequestField {
 /** What a header block says that opens a stream. */
 export interface RequestFacts {
 	readonly head: RequestHead | Rejection;
+	/** Its content type is that of gRPC; of a head that is refused as far as its fields were read. */
+	readonly isGrpc: boolean;
 	/** Empty where there is none among the fields that were read; so is `path`. */
 	readonly method: string;
 	readonly path: string;
@@ -117,7 +120,8 @@ export class RequestFieldsReader {
 			if (field.kind === PATH && before.kind === PATH && field.value !== '*') path = field.value;
 			else if (field.name !== before.name || field.value !== before.value) return undefined;
 		}
-		return { head: facts.head, method: facts.method, path, declaredLength: facts.declaredLength };
+		const { head, isGrpc, method, declaredLength } = facts;
+		return { head, isGrpc, method, path, declaredLength };
 	}
 }
 
@@ -198,12 +202,21 @@ function readRequest(
 	const { fields } = block;
 	const method = firstOf(fields, METHOD);
 	const path = firstOf(fields, PATH);
-	if (block.bytes > maxBytes) return { head: HEADERS_TOO_LARGE, method, path, declaredLength: UNDECLARED };
+	if (block.bytes > maxBytes) {
+		return { head: HEADERS_TOO_LARGE, isGrpc: saysGrpc(fields), method, path, declaredLength: UNDECLARED };
+	}
 	const declaredLength = checkFields(fields, endStream);
 	if (typeof declaredLength === 'string') return declaredLength;
 	const raw: string[] = [];
 	for (const { name, value } of fields) raw.push(name, value);
-	return { head: readHttp2Head(raw, endStream, maxBytes, apart), method, path, declaredLength };
+	const head = readHttp2Head(raw, endStream, maxBytes, apart);
+	return { head, isGrpc: head instanceof Rejection ? saysGrpc(fields) : head.isGrpc, method, path, declaredLength };
+}
+
+/** For heads of which nothing else is believed. */
+function saysGrpc(fields: readonly RequestField[]): boolean {
+	const [type, ...others] = fields.filter(({ name }) => name === 'content-type');
+	return type !== undefined && others.length === 0 && isGrpc(type.value);
 }
 
 function firstOf(fields: readonly RequestField[], kind: number): string {

@@ -36,6 +36,7 @@ export class Http2Request extends Stream implements ClientRequest {
 	readonly method: string;
 	readonly target: string;
 	readonly head: RequestHead | Rejection;
+	readonly isGrpc: boolean;
 	readonly connection: ClientConnection;
 	readonly exchange: Exchange;
 	readonly #connection: RequestOwner;
@@ -63,6 +64,7 @@ export class Http2Request extends Stream implements ClientRequest {
 		this.#connection = connection;
 		this.connection = connection.client;
 		this.head = facts.head;
+		this.isGrpc = facts.isGrpc;
 		this.method = facts.method;
 		this.target = facts.path;
 		this.exchange = new Exchange(this, connection.plane, Bodies);
@@ -165,6 +167,10 @@ export class Http2Request extends Stream implements ClientRequest {
 		return this.received > 0 || !this.isRemoteOpen;
 	}
 
+	get hasEnded(): boolean {
+		return !this.isRemoteOpen;
+	}
+
 	closeTunnel(): void {
 		this.#forgetBody();
 		// What the client has not taken by now is kept no longer.
@@ -247,12 +253,12 @@ export class Http2Request extends Stream implements ClientRequest {
 		const kept = this.#kept;
 		while (this.#bodyState === 'read' && (!this.isClosed || this.isTunnel)) {
 			const piece = kept?.shift();
-			if (piece === undefined) {
-				this.#tellEnd();
-				break;
-			}
+			if (piece === undefined) break;
 			this.#take(piece);
 		}
+		// The end takes no room, so whoever has all before it need not ask for it.
+		const hasAll = kept === undefined || kept.length === 0;
+		if (hasAll && (this.#bodyState === 'read' || this.#bodyState === 'paused')) this.#tellEnd();
 		this.#tellHeld();
 	}
 

@@ -244,10 +244,16 @@ export class UpstreamAttempt implements OutgoingRequest, ResponseHandler, Attemp
 	}
 
 	settleProbe(): void {
-		if (this.#admission <= NORMAL) return;
+		if (this.#admission <= NORMAL || this.#isJudgedAtEnd) return;
 		this.endpoint.breaker.report(this.#admission, 'success');
 		// The rest of the response is judged like any other's.
 		this.#admission = NORMAL;
+	}
+
+	/** A call's status, which may be a failure, comes behind its last message. */
+	get #isJudgedAtEnd(): boolean {
+		const { context } = this.#request;
+		return context.route!.opening.grpcStatuses !== undefined && context.isCall;
 	}
 
 	/** Another try at the same upstream goes on with the admission; this one reports nothing any more. */

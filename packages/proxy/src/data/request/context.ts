@@ -61,7 +61,7 @@ export class RequestContext {
 
 	/** Of gRPC. */
 	get isCall(): boolean {
-		return isCall(this.client.method, this.head);
+		return isCall(this.client.method, this.head ?? this.client);
 	}
 }
 

@@ -51,7 +51,7 @@ export interface AttemptFacts {
 	measure(): void;
 	/** Reports to the breaker what became of it; only the first report counts. */
 	settle(outcome: Outcome, cause?: string): void;
-	/** A good response has begun. A half-open breaker need not wait for its last byte. */
+	/** A good response has begun. A half-open breaker need not wait for its last byte, but for a call's status if it asks for that. */
 	settleProbe(): void;
 }
 

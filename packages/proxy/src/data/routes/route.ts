@@ -40,8 +40,10 @@ export interface WebSocketRoute {
 	readonly endsAtExpiry: boolean;
 	/** That a client may send; `undefined`: any number. */
 	readonly messagesPerSec: number | undefined;
-	/** How long one may stand without a byte. `undefined`: for ever. */
-	readonly idle: DeadlineQueue | undefined;
+	/** How long one may stand without a byte. */
+	readonly idle: DeadlineQueue;
+	/** The same, once one side has ended: it does not answer pings any more, and the other one has only what is left to send. */
+	readonly halfEnded: DeadlineQueue;
 	/** Between two looks at messages that wait for their time. */
 	readonly looks: DeadlineQueue;
 }

@@ -132,9 +132,10 @@ export class Routing {
 	}
 
 	#webSocketRoute({ endsAtExpiry, messagesPerSec, idleMs }: WebSocketSeed): WebSocketRoute {
-		const { lasting } = this.#plane.deadlines;
-		const idle = idleMs === 0 ? undefined : lasting(idleMs);
-		return { endsAtExpiry, messagesPerSec, idle, looks: lasting(LOOKS_MS) };
+		const { deadlines, limits } = this.#plane;
+		const { lasting } = deadlines;
+		const halfEnded = lasting(Math.min(idleMs, limits.upstreamTimeoutMs));
+		return { endsAtExpiry, messagesPerSec, idle: lasting(idleMs), halfEnded, looks: lasting(LOOKS_MS) };
 	}
 
 	/** No tenant has a NUL in its name, so no route has a tenant's key. */

@@ -2,7 +2,8 @@
  * Follows the frames of one direction of a WebSocket (RFC 6455 section 5.2) by their heads alone: payload is counted and never looked at.
  * So it is known where a frame of ours may stand between two others. Pure; reads may be cut anywhere.
  *
- * A head that the RFC has its reader refuse changes nothing of what is passed on. But where the next frame begins is not known any more.
+ * A head that the RFC has its reader refuse changes nothing of what is passed on. But where the next frame begins is not known any more:
+ * from there on as many messages are counted as there could be at most. Otherwise one malformed frame would end the pace of a client.
  */
 export class FrameFollower {
 	/** A Close has passed, or its head: no frame may follow it (section 5.5.1). */
@@ -10,6 +11,8 @@ export class FrameFollower {
 	/** Frames that have begun, apart from those that go on with a message. */
 	messages = 0;
 	#isLost = false;
+	/** Of the last message that was counted since, bytes that may still come. */
+	#lostRest = 0;
 	readonly #isMasked: boolean;
 	readonly #reserved: number;
 	/** Bytes of the head at hand that have come. */
@@ -54,7 +57,7 @@ export class FrameFollower {
 		const last = this.messages + maxMessages;
 		let at = from;
 		while (at < bytes.length) {
-			if (this.#isLost) return bytes.length;
+			if (this.#isLost) return at + this.#goOnLost(bytes.length - at, last - this.messages);
 			if (this.#headBytes === 0 && this.#payload > 0) {
 				const passed = Math.min(this.#payload, bytes.length - at);
 				this.#payload -= passed;
@@ -66,6 +69,15 @@ export class FrameFollower {
 			if (toBoundary && this.#isAtHead) return at;
 		}
 		return at;
+	}
+
+	/** @returns how many of the bytes belong to messages that may begin. */
+	#goOnLost(bytes: number, messages: number): number {
+		const passed = Math.min(bytes, this.#lostRest + messages * SHORTEST);
+		const begun = Math.max(0, Math.ceil((passed - this.#lostRest) / SHORTEST));
+		this.messages += begun;
+		this.#lostRest += begun * SHORTEST - passed;
+		return passed;
 	}
 
 	/** The next byte of a head. */
@@ -124,6 +136,8 @@ const OPCODE = 0x0f;
 const MASK = 0x80;
 const LENGTH = 0x7f;
 const MASK_BYTES = 4;
+/** Of a frame, bytes: without payload, and without the mask, which some servers may not insist on. */
+const SHORTEST = 2;
 /** Longest payload of a control frame, bytes (section 5.5). */
 const MAX_CONTROL = 125;
 

@@ -52,7 +52,7 @@ export class Tunnel implements Carrier, MessageSink {
 		if (messagesPerSec !== undefined) {
 			this.#paced = new PacedMessages(messagesPerSec, this.#toUpstream.follower, this, plane.clock, looks);
 		}
-		route.idle?.add(request);
+		route.idle.add(request);
 	}
 
 	/** What has ended it. */
@@ -103,6 +103,7 @@ export class Tunnel implements Carrier, MessageSink {
 	onRequestEnd(): void {
 		this.#clientEnded = true;
 		this.#why ??= 'client';
+		this.#moves();
 		if (!this.#isHolding) this.#endUpstream();
 	}
 
@@ -113,6 +114,10 @@ export class Tunnel implements Carrier, MessageSink {
 
 	/** Memory of the connection's, but the tenant's doing: it pays for it as for a body. */
 	onBodyHeld(bytes: number): void {
+		if (this.request.context.client.hasEnded) {
+			this.#why ??= 'client';
+			this.#moves();
+		}
 		if (bytes === 0) return this.#held?.release();
 		const { plane, identity } = this.request.context;
 		this.#held ??= new Reservation(plane.bufferedBytes, identity!.tenantKey);
@@ -138,6 +143,7 @@ export class Tunnel implements Carrier, MessageSink {
 	/** The upstream sends nothing more. Without a Close the client would take that for a broken connection, so it is told. */
 	onEnd(): void {
 		this.#upstreamEnded = true;
+		this.#moves();
 		// Behind the client's own end it is the answer to that.
 		const isAnswer = this.#clientEnded || this.#toUpstream.follower.hasClosed;
 		if (isAnswer || this.#toClient.follower.hasClosed || !this.#toClient.follower.isBetweenFrames) {
@@ -194,16 +200,22 @@ export class Tunnel implements Carrier, MessageSink {
 		this.request.onFault(error);
 	}
 
-	/** Bytes have moved. */
+	/** Bytes have moved, or a side has ended. */
 	#moves(): void {
-		if (this.#state === 'open') this.#route.idle?.add(this.request);
+		if (this.#state !== 'open') return;
+		const { idle, halfEnded } = this.#route;
+		(this.#hasHalfEnded ? halfEnded : idle).add(this.request);
+	}
+
+	get #hasHalfEnded(): boolean {
+		return this.#clientEnded || this.#upstreamEnded || this.request.context.client.hasEnded;
 	}
 
 	/** Of the request: nothing has moved for too long, or the moment is over in which its ends could end in good order. */
 	onDeadline(): void {
 		if (this.#state === 'closing') this.#cut();
-		// The client's messages wait here, for their time.
-		else if (this.#isHolding) this.#moves();
+		// The client's messages wait here, for their time. Whoever has sent more of them than it may, and has left, keeps no tunnel by that.
+		else if (this.#isHolding && !this.#hasHalfEnded) this.#moves();
 		else this.close('idle');
 	}
 
