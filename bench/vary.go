@@ -25,7 +25,9 @@ import (
 	mrand "math/rand/v2"
 	"net/http"
 	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -44,6 +46,7 @@ var (
 	secs    = flag.Float64("secs", 0, "in place of -n: how long")
 	rate    = flag.Float64("rate", 0, "requests a second in all; as fast as it goes without it")
 	tenants = flag.Int("tenants", 1000, "tokens, each of its own tenant")
+	kept    = flag.String("kept", "", "file that keeps the tokens for the next run: a signature takes a millisecond")
 	same    = flag.Bool("same", false, "the same ids and path in all requests: what this generator itself costs a proxy")
 )
 
@@ -66,6 +69,26 @@ func mint(signer *rsa.PrivateKey) []string {
 		text := b64([]byte(`{"alg":"RS256","typ":"JWT"}`)) + "." + b64(claims)
 		digest := sha256.Sum256([]byte(text))
 		tokens[i] = "Bearer " + text + "." + b64(must(rsa.SignPKCS1v15(rand.Reader, signer, crypto.SHA256, digest[:])))
+	}
+	return tokens
+}
+
+// readTokens: those of the last run, where it has kept as many.
+func readTokens() []string {
+	if *kept != "" {
+		if text, err := os.ReadFile(*kept); err == nil {
+			if known := strings.Split(string(text), "\n"); len(known) == *tenants {
+				return known
+			}
+		}
+	}
+	tokens := mint(readSigner())
+	if *kept != "" {
+		// Others may read it meanwhile.
+		own := must(os.CreateTemp(filepath.Dir(*kept), "tokens"))
+		must(own.WriteString(strings.Join(tokens, "\n")))
+		must(own, own.Close())
+		must(own, os.Rename(own.Name(), *kept))
 	}
 	return tokens
 }
@@ -115,7 +138,7 @@ func ask(c *http.Client, req *http.Request) bool {
 
 func main() {
 	flag.Parse()
-	tokens := mint(readSigner())
+	tokens := readTokens()
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(must(os.ReadFile(*ca)))
 	own := must(tls.LoadX509KeyPair(*cert, *key))
