@@ -1,18 +1,17 @@
 /** Clients that send what a plan says and tell exactly what came of it; one interface for HTTP/1.1 and HTTP/2. */
 import { createHash } from 'node:crypto';
-import { type ClientHttp2Session, connect, constants } from 'node:http2';
+import { type ClientHttp2Session, connect, constants, type IncomingHttpHeaders } from 'node:http2';
 import type { Writable } from 'node:stream';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { TLSSocket } from 'node:tls';
 import { ByteReader, EndedEarly } from '../fixtures/byte-reader.ts';
-import { headerValues, readResponse } from '../fixtures/http1-message.ts';
+import { type HeaderList, headerValues, readResponse } from '../fixtures/http1-message.ts';
 import { testPki } from '../fixtures/pki.ts';
 import { connectTls, type Target } from '../fixtures/tls-client.ts';
 import { within } from '../fixtures/wait.ts';
 import { chunk } from './answer-image.ts';
-import { checkedBody } from './checked-body.ts';
 import type { Reply } from './ledger.ts';
-import type { Plan } from './plan.ts';
+import { type Plan, UPLOAD_TRAILER, uploadBody } from './plan.ts';
 
 export interface FaultClient {
 	/**
@@ -31,12 +30,13 @@ const ANSWER_MS = 20_000;
 /** Who resets thousands of streams on one connection is taken for an attacker, and rightly. */
 const REQUESTS_PER_SESSION = 1000;
 
-type Seen = Pick<Reply, 'status' | 'resetCode' | 'header' | 'body' | 'complete'>;
+type Seen = Pick<Reply, 'status' | 'resetCode' | 'header' | 'trailer' | 'body' | 'complete'>;
 
 const NOTHING: Seen = {
 	status: 0,
 	resetCode: undefined,
 	header: () => undefined,
+	trailer: () => undefined,
 	body: Buffer.alloc(0),
 	complete: false,
 };
@@ -56,9 +56,10 @@ export class H1FaultClient implements FaultClient {
 		const chunked = plan.uploadLength !== undefined && !plan.uploadDeclared;
 		const lines = (await headLines(plan)).map(([name, value]) => `${name}: ${value}\r\n`).join('');
 		const framing = chunked ? 'transfer-encoding: chunked\r\n' : '';
-		socket.write(`${plan.method} ${prefix}/${plan.id} HTTP/1.1\r\nhost: localhost\r\n${lines}${framing}\r\n`);
+		const te = plan.wantsTrailers ? 'te: trailers\r\nconnection: te\r\n' : '';
+		socket.write(`${plan.method} ${prefix}/${plan.id} HTTP/1.1\r\nhost: localhost\r\n${lines}${te}${framing}\r\n`);
 		const uploaded = writeUpload(socket, plan, chunked ? chunk : undefined).then((all) => {
-			if (all && chunked) socket.write('0\r\n\r\n');
+			if (all && chunked) socket.write(`0\r\n${plan.uploadTrailers ? `${UPLOAD_TRAILER}: ${plan.id}\r\n` : ''}\r\n`);
 		});
 		let left = false;
 		const leaving = leaveLater(plan, () => {
@@ -77,11 +78,12 @@ export class H1FaultClient implements FaultClient {
 
 	async #receive(reader: ByteReader, { method }: Plan): Promise<Seen & { readonly lasting: boolean }> {
 		try {
-			const { status, headers, body, ended } = await readResponse(reader, method, ANSWER_MS);
+			const { status, headers, trailers, body, ended } = await readResponse(reader, method, ANSWER_MS);
 			const complete = ended === 'complete';
 			const closes = headerValues(headers, 'connection').some((value) => value.toLowerCase() === 'close');
-			const header = (name: string) => headerValues(headers, name)[0];
-			return { status, resetCode: undefined, header, body, complete, lasting: complete && !closes };
+			const first = (lines: HeaderList) => (name: string) => headerValues(lines, name)[0];
+			const seen = { header: first(headers), trailer: first(trailers), body, complete };
+			return { status, resetCode: undefined, ...seen, lasting: complete && !closes };
 		} catch (error) {
 			this.#drop();
 			if (!(error instanceof EndedEarly)) throw error;
@@ -132,10 +134,16 @@ export class H2FaultClient implements FaultClient {
 		const startedAt = performance.now();
 		const path = `${prefix}/${plan.id}`;
 		const pseudo = [':method', plan.method, ':path', path, ':scheme', 'https', ':authority', 'localhost'];
-		const stream = session.request([...pseudo, ...lines.flat()], { endStream: plan.uploadLength === undefined });
+		const own = plan.isCall ? ['content-type', 'application/grpc', 'te', 'trailers'] : [];
+		const stream = session.request([...pseudo, ...lines.flat(), ...own], {
+			endStream: plan.uploadLength === undefined,
+			waitForTrailers: plan.uploadTrailers,
+		});
+		stream.on('wantTrailers', () => stream.sendTrailers({ [UPLOAD_TRAILER]: plan.id }));
 		const closed = new Promise<void>((resolve) => stream.once('close', resolve));
 		const chunks: Buffer[] = [];
 		let head: Pick<Seen, 'status' | 'header'> = NOTHING;
+		let trailers: IncomingHttpHeaders = {};
 		let ended = false;
 		let left = false;
 		stream.on('error', () => {});
@@ -144,6 +152,9 @@ export class H2FaultClient implements FaultClient {
 			head = { status: Number(headers[':status']), header };
 		});
 		stream.on('data', (bytes: Buffer) => chunks.push(bytes));
+		stream.on('trailers', (fields) => {
+			trailers = fields;
+		});
 		stream.on('end', () => {
 			ended = true;
 		});
@@ -166,7 +177,9 @@ export class H2FaultClient implements FaultClient {
 		clearTimeout(limit);
 		const { rstCode: resetCode } = stream;
 		const complete = ended && resetCode === constants.NGHTTP2_NO_ERROR;
-		return { ...head, resetCode, body: Buffer.concat(chunks), complete, left, ms: performance.now() - startedAt, port };
+		const trailer = (name: string) => trailers[name] as string | undefined;
+		const seen = { ...head, trailer, resetCode, body: Buffer.concat(chunks), complete };
+		return { ...seen, left, ms: performance.now() - startedAt, port };
 	}
 
 	async close(): Promise<void> {
@@ -256,7 +269,7 @@ function traceparentOf(id: string): string {
 async function writeUpload(to: Writable, plan: Plan, framed?: (bytes: Buffer) => Buffer): Promise<boolean> {
 	const { uploadLength = 0, clientRandom: random, kind } = plan;
 	if (uploadLength === 0) return true;
-	const body = checkedBody('up', plan, uploadLength);
+	const body = uploadBody(plan);
 	const whole = !(kind.leavesAfter !== undefined && kind.longUpload);
 	const end = whole ? body.length : Math.floor(body.length / 2);
 	const largest = Math.max(1, Math.ceil(body.length / random.between(1, 4)));

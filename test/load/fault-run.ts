@@ -3,11 +3,16 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { RouteEntry } from '../../packages/proxy/src/cli/demo/config-file.ts';
 import { type ProxyOptions, type ProxyProcess, startProxy } from '../fixtures/proxy.ts';
 import { Changes } from '../fixtures/wait.ts';
+import { Conversations } from './conversations.ts';
 import { ConnectFailed, type FaultClient, H1FaultClient, H2FaultClient } from './fault-clients.ts';
 import { FAULT_KINDS, type FaultKind } from './fault-kinds.ts';
+import type { FaultLane } from './fault-lane.ts';
 import { Lane } from './fault-upstream.ts';
+import { HTTP1_KINDS } from './http1-fault-kinds.ts';
+import { Http2Lane, type Http2LaneOptions } from './http2-fault-upstream.ts';
 import { type Entry, Ledger, type Outcome, type Rules } from './ledger.ts';
 import { type Plan, type Protocol, planRequest } from './plan.ts';
+import { TalkUpstreams } from './talk-upstreams.ts';
 
 export interface FaultRunOptions {
 	readonly seed: number;
@@ -15,8 +20,8 @@ export interface FaultRunOptions {
 	readonly kinds?: readonly FaultKind[];
 	/** Clients of each protocol. Those of HTTP/2 share connections, 8 to each. */
 	readonly clients?: number;
-	/** Lanes that many requests share; a third as many are for those that need one alone. */
-	readonly lanes?: number;
+	/** WebSockets and gRPC streams at the same time. */
+	readonly talkers?: number;
 	readonly threadsDie?: boolean;
 	readonly onViolation?: () => void;
 	readonly proxy?: ProxyOptions;
@@ -27,6 +32,30 @@ export const LIMIT_MS = 1000;
 /** `max_buffered_bytes`: an upstream that floods must get there soon. */
 export const BUDGET_BYTES = 64 * 2 ** 20;
 const STREAMS = 8;
+/** HTTP/1.1 upstreams that many requests share. */
+const SHARED = 12;
+/** And those for requests that need one alone. */
+const SOLO = 4;
+/**
+ * HTTP/2 upstreams, with windows that are small, usual and large. None has a limit of streams that is reached: node:http2 counts streams that have
+ * ended for a while yet, and resets those beyond the limit with a code that says nothing of them.
+ */
+const STREAM_LANES: readonly Http2LaneOptions[] = [
+	{ isRough: false, overTls: false, window: 65_535, streams: 100 },
+	{ isRough: false, overTls: true, window: 65_535, streams: 100 },
+	{ isRough: false, overTls: false, window: 2_000, streams: 100 },
+	{ isRough: false, overTls: true, window: 1_000_000, streams: 1_000 },
+	{ isRough: true, overTls: false, window: 65_535, streams: 100 },
+	{ isRough: true, overTls: true, window: 65_535, streams: 100 },
+	{ isRough: true, overTls: false, window: 10_000, streams: 100 },
+];
+
+interface Lanes {
+	readonly shared: readonly Lane[];
+	readonly solo: readonly Lane[];
+	readonly calm: readonly Http2Lane[];
+	readonly rough: readonly Http2Lane[];
+}
 
 export class FaultRun {
 	readonly ledger: Ledger;
@@ -34,28 +63,45 @@ export class FaultRun {
 	readonly #options: FaultRunOptions;
 	readonly #kinds: readonly FaultKind[];
 	readonly #changes: Changes;
-	readonly #shared: readonly Lane[];
-	readonly #solo: readonly Lane[];
+	readonly #lanes: Lanes;
+	readonly #talkUpstreams: TalkUpstreams;
+	readonly talks: Conversations;
 	#clients: { readonly protocol: Protocol; readonly client: FaultClient }[] = [];
+	/** What each HTTP/1.1 client has sent last. */
+	readonly #last = new Map<FaultClient, Entry>();
 	#turn = 0;
 	#stopped = false;
 	/** Connections to a thread that was just dying. */
 	failedConnects = 0;
 
 	static async start(options: FaultRunOptions): Promise<FaultRun> {
-		const { mode, lanes = 12, threadsDie = false, onViolation, proxy } = options;
+		const { mode, kinds = FAULT_KINDS, threadsDie = false, onViolation, proxy } = options;
 		const ledger = new Ledger({ mode, limitMs: LIMIT_MS, threadsDie }, onViolation);
 		const changes = new Changes();
-		const count = lanes + Math.max(2, Math.ceil(lanes / 3));
-		const all = await Promise.all(Array.from({ length: count }, (_, i) => Lane.start(i + 1, ledger, changes)));
+		const speaks = (protocol: FaultKind['upstream']) => kinds.some(({ upstream }) => upstream === protocol);
+		const [http1, http2] = await Promise.all([
+			Promise.all(
+				Array.from({ length: speaks('h1') ? SHARED + SOLO : 0 }, (_, i) => Lane.start(i + 1, ledger, changes)),
+			),
+			Promise.all((speaks('h2') ? STREAM_LANES : []).map((own, i) => Http2Lane.start(i + 1, ledger, changes, own))),
+		]);
+		const lanes: Lanes = {
+			shared: http1.slice(0, SHARED),
+			solo: http1.slice(SHARED),
+			calm: http2.filter(({ options: { isRough } }) => !isRough),
+			rough: http2.filter(({ options: { isRough } }) => isRough),
+		};
+		const all = Object.values(lanes).flat() as readonly FaultLane[];
+		const talkUpstreams = await TalkUpstreams.start();
 		const process = await startProxy({
 			boxedBody: mode === 'streaming',
 			...proxy,
-			routes: all.map(({ prefix, url }) => ({ prefix, upstream: url })),
+			upstreams: all.flatMap(({ upstream }) => upstream ?? []),
+			routes: [...all.map(({ route }) => route), ...talkUpstreams.routes],
 			config: { health_interval_secs: 0.05, default_cooldown_secs: 1, tenant_rps: 0 },
 			limits: { upstream_timeout_secs: LIMIT_MS / 1000, max_buffered_bytes: BUDGET_BYTES },
 		});
-		return new FaultRun(options, ledger, process, changes, all.slice(0, lanes), all.slice(lanes));
+		return new FaultRun(options, ledger, process, changes, lanes, talkUpstreams);
 	}
 
 	private constructor(
@@ -63,25 +109,26 @@ export class FaultRun {
 		ledger: Ledger,
 		proxy: ProxyProcess,
 		changes: Changes,
-		shared: readonly Lane[],
-		solo: readonly Lane[],
+		lanes: Lanes,
+		talkUpstreams: TalkUpstreams,
 	) {
 		this.#options = options;
 		this.ledger = ledger;
 		this.proxy = proxy;
 		this.#changes = changes;
-		this.#shared = shared;
-		this.#solo = solo;
+		this.#lanes = lanes;
+		this.#talkUpstreams = talkUpstreams;
+		this.talks = new Conversations(proxy, ledger, talkUpstreams, options);
 		this.#kinds = options.kinds ?? FAULT_KINDS;
 	}
 
 	/** As the configuration has them. */
 	get routes(): RouteEntry[] {
-		return this.lanes.map(({ prefix, url }) => ({ prefix, upstream: url }));
+		return [...this.lanes.map(({ route }) => route), ...this.#talkUpstreams.routes];
 	}
 
-	get lanes(): readonly Lane[] {
-		return [...this.#shared, ...this.#solo];
+	get lanes(): readonly FaultLane[] {
+		return Object.values(this.#lanes).flat();
 	}
 
 	/** Sends until `enough` says so, then lets what is under way come to its end. */
@@ -89,7 +136,10 @@ export class FaultRun {
 		this.#stopped = false;
 		if (this.#clients.length === 0) this.#clients = this.#createClients();
 		const over = () => this.#stopped || enough();
-		await Promise.all(this.#clients.map(({ protocol, client }) => this.#sendAll(protocol, client, over)));
+		await Promise.all([
+			this.talks.run(this.#options.talkers ?? 0, over),
+			...this.#clients.map(({ protocol, client }) => this.#sendAll(protocol, client, over)),
+		]);
 	}
 
 	stop(): void {
@@ -105,7 +155,7 @@ export class FaultRun {
 	async [Symbol.asyncDispose](): Promise<void> {
 		await this.closeClients();
 		await this.proxy.kill();
-		await Promise.all(this.lanes.map((lane) => lane.stop()));
+		await Promise.all([this.#talkUpstreams[Symbol.asyncDispose](), ...this.lanes.map((lane) => lane.stop())]);
 	}
 
 	#createClients() {
@@ -145,12 +195,22 @@ export class FaultRun {
 	readonly #numbers: Record<Protocol, number> = { h1: 0, h2: 1 };
 
 	async #sendShared(plan: Plan, client: FaultClient): Promise<void> {
-		const lane = await this.#usable(this.#shared);
-		await this.#sendOn(lane, plan, client);
+		const { shared, calm, rough } = this.#lanes;
+		if (plan.kind.upstream === 'h1') return void (await this.#sendOn(await this.#usable(shared), plan, client));
+		// Those that end connections need somebody whose connections they are.
+		const isAmongRough = plan.kind.hitsConnection || plan.clientRandom.chance(0.4);
+		await this.#sendOn(await this.#usable(isAmongRough ? rough : calm), plan, client, isAmongRough);
 	}
 
-	async #sendOn(lane: Lane, plan: Plan, client: FaultClient): Promise<Outcome> {
+	async #sendOn(lane: FaultLane, plan: Plan, client: FaultClient, isAmongRough = false): Promise<Outcome> {
 		const entry: Entry = this.ledger.open(plan);
+		entry.isAmongRough = isAmongRough;
+		if (plan.protocol === 'h1') {
+			entry.before = this.#last.get(client);
+			// Not a chain of all that ever were.
+			if (entry.before !== undefined) entry.before.before = undefined;
+			this.#last.set(client, entry);
+		}
 		const reply = await client.send(plan, lane.prefix).catch((error) => {
 			this.ledger.withdraw(entry);
 			throw error;
@@ -158,12 +218,12 @@ export class FaultRun {
 		const outcome = this.ledger.settle(entry, reply);
 		// The breaker may be open; nothing is learnt from a hundred 503.
 		const opened = outcome !== 'whole' ? outcome !== 'left' : [502, 503, 504].includes(plan.status);
-		if (opened) lane.rest();
+		if (opened) lane.rest.begin();
 		return outcome;
 	}
 
 	async #sendAlone(plan: Plan, client: FaultClient): Promise<void> {
-		const lane = await this.#usable(this.#solo, (free) => free.reserve());
+		const lane = await this.#usable(this.#lanes.solo, (free) => free.reserve());
 		if (plan.kind.alone !== 'poison while idle') {
 			await lane.alone(plan.kind.alone!, () => this.#sendOn(lane, plan, client));
 			return;
@@ -178,7 +238,7 @@ export class FaultRun {
 	}
 
 	/** The lanes take turns, as far as their breakers let them. */
-	async #usable(lanes: readonly Lane[], take = (_: Lane) => {}): Promise<Lane> {
+	async #usable<T extends { readonly isUsable: boolean }>(lanes: readonly T[], take = (_: T) => {}): Promise<T> {
 		const next = () => {
 			for (let i = 0; i < lanes.length; i++) {
 				const lane = lanes[(this.#turn + i) % lanes.length]!;
@@ -193,4 +253,4 @@ export class FaultRun {
 	}
 }
 
-const AFTER_POISON = FAULT_KINDS.filter(({ name }) => name === 'answers');
+const AFTER_POISON = HTTP1_KINDS.filter(({ name }) => name === 'answers');

@@ -14,23 +14,22 @@ import {
 	readHead,
 } from '../fixtures/http1-message.ts';
 import type { Changes } from '../fixtures/wait.ts';
-import { faultOfBody } from './checked-body.ts';
-import { type Act, poison, type Solo } from './fault-kinds.ts';
+import { BreakerRest, type FaultLane } from './fault-lane.ts';
+import type { Solo } from './fault-traits.ts';
+import { type Act, type Http1Kind, poison } from './http1-fault-kinds.ts';
 import { type Entry, type Ledger, nameOf } from './ledger.ts';
-import { goodAnswer } from './plan.ts';
+import { faultOfUpload, goodAnswer, UPLOAD_TRAILER } from './plan.ts';
 import type { Random } from './random.ts';
 
-export class Lane {
+export class Lane implements FaultLane {
 	readonly prefix: string;
 	readonly #ledger: Ledger;
 	readonly #changes: Changes;
 	readonly #connections = new Set<LaneConnection>();
 	#server: Server;
 	#port = 0;
-	/** Probes that have been answered. */
-	#probes = 0;
-	/** Not to be used before that many. */
-	#restsUntil = 0;
+	readonly upstream = undefined;
+	readonly rest: BreakerRest;
 	#busy = false;
 	/** What becomes of a connection that comes now. */
 	#onAccept: Solo | undefined;
@@ -39,6 +38,7 @@ export class Lane {
 		this.prefix = `/lane-${number}`;
 		this.#ledger = ledger;
 		this.#changes = changes;
+		this.rest = new BreakerRest(changes);
 		this.#server = this.#createServer();
 	}
 
@@ -50,27 +50,13 @@ export class Lane {
 		return lane;
 	}
 
-	get url(): string {
-		return `http://${this.authority}`;
-	}
-
-	get authority(): string {
-		return `127.0.0.1:${this.#port}`;
-	}
-
-	get openConnections(): number {
-		return this.#connections.size;
+	get route(): FaultLane['route'] {
+		return { prefix: this.prefix, upstream: `http://127.0.0.1:${this.#port}` };
 	}
 
 	/** Its breaker is closed, as far as can be told from here. */
 	get isUsable(): boolean {
-		return this.#probes >= this.#restsUntil && !this.#busy;
-	}
-
-	/** Its breaker has opened: it is left alone until a probe has passed that began after this moment. */
-	rest(): void {
-		// One may be under way; the next one is surely asked later than now.
-		this.#restsUntil = this.#probes + 2;
+		return this.rest.isOver && !this.#busy;
 	}
 
 	/** Until `alone` is over, nobody else uses it. */
@@ -140,10 +126,7 @@ export class Lane {
 	}
 
 	#accept(socket: Socket): void {
-		const connection = new LaneConnection(socket, this.#ledger, () => {
-			this.#probes++;
-			this.#changes.notify();
-		});
+		const connection = new LaneConnection(socket, this.#ledger, () => this.rest.onProbe());
 		this.#connections.add(connection);
 		socket.once('close', () => {
 			this.#connections.delete(connection);
@@ -240,13 +223,13 @@ class LaneConnection {
 		if (entry.settled) return this.#leave();
 		const early = kind.early ? this.#play(entry) : undefined;
 		const chunks: Buffer[] = [];
-		await readBody(
+		const trailers = await readBody(
 			this.#reader,
 			declaredFraming(head.headers) ?? { length: 0 },
 			(bytes) => chunks.push(bytes),
 			Number.POSITIVE_INFINITY,
 		);
-		this.#judgeUpload(entry, Buffer.concat(chunks));
+		this.#judgeUpload(entry, Buffer.concat(chunks), headerValues(trailers, UPLOAD_TRAILER)[0]);
 		await (early ?? this.#play(entry));
 	}
 
@@ -276,17 +259,16 @@ class LaneConnection {
 	}
 
 	/** Only a body that is complete by its framing gets here. */
-	#judgeUpload({ plan }: Entry, body: Buffer): void {
-		const length = plan.uploadLength ?? 0;
-		const fault = length === 0 || body.length !== length ? undefined : faultOfBody(body, 'up', plan);
-		if (body.length !== length) this.#ledger.violate(`${nameOf(plan)} arrived with ${body.length} bytes for ${length}`);
-		else if (fault !== undefined) this.#ledger.violate(`${nameOf(plan)} arrived with ${fault}`);
-		else this.#ledger.checkedBytes += length;
+	#judgeUpload({ plan }: Entry, body: Buffer, trailer: string | undefined): void {
+		const fault = faultOfUpload(plan, body, trailer);
+		if (fault !== undefined) this.#ledger.violate(`${nameOf(plan)} arrived with ${fault}`);
+		else this.#ledger.checkedBytes += body.length;
 	}
 
 	async #play(entry: Entry): Promise<void> {
 		const { plan } = entry;
-		const { kind, framing, random } = plan;
+		const { framing, random } = plan;
+		const kind = plan.kind as Http1Kind;
 		const socket = this.#socket;
 		const image = goodAnswer(plan);
 		const write = (bytes: Buffer | string) => {

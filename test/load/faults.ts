@@ -1,9 +1,10 @@
 /**
- * The proxy before a bad upstream: every kind of failure, over HTTP/1.1 and HTTP/2, with each framing, in both body modes.
+ * The proxy before bad upstreams: every kind of failure, over HTTP/1.1 and HTTP/2 on both sides, with each framing, in both body modes.
  * Checked of each request: it got its own answer, whole or not at all; it was delivered once, or twice where it may be
  * repeated; its body and its tenant arrived as they were sent.
  *
- *   npm run faults -- [--requests 100000] [--seed 1] [--mode collected|streaming] [--kind NAME]
+ *   npm run faults -- [--requests 100000] [--seed 1] [--mode collected|streaming] [--kind NAME] [--upstreams h1|h2]
+ *   npm run streams: the same with HTTP/2 upstreams alone, where requests of all tenants share connections
  *
  * `--requests` is the sum over both modes of those that reached the upstream and got from it what their kind says. The
  * same seed gives the same requests and the same faults; how they meet in time it does not decide. Exit code 1 for any
@@ -23,17 +24,25 @@ const { values } = parseArgs({
 		seed: { type: 'string', default: '1' },
 		mode: { type: 'string' },
 		kind: { type: 'string' },
+		upstreams: { type: 'string' },
 	},
 });
-const kinds = FAULT_KINDS.filter(({ name }) => values.kind === undefined || name.includes(values.kind));
-if (kinds.length === 0) throw new Error(`no kind of fault is called '${values.kind}'`);
+const kinds = FAULT_KINDS.filter(({ name, upstream }) => {
+	return (
+		(values.kind === undefined || name.includes(values.kind)) &&
+		[undefined, upstream].includes(values.upstreams as 'h1')
+	);
+});
+if (kinds.length === 0) throw new Error(`no kind of fault has '${values.kind}' in its name, with these --upstreams`);
 const modes = (['collected', 'streaming'] as const).filter((mode) => values.mode === undefined || mode === values.mode);
 
 let breaches = 0;
 let total = 0;
 for (const mode of modes) {
-	const { ledger, leftovers, seconds } = await runMode(mode, Math.ceil(Number(values.requests) / modes.length));
+	const { ledger, talks, leftovers, seconds } = await runMode(mode, Math.ceil(Number(values.requests) / modes.length));
 	print(mode, ledger, seconds);
+	const ends = [...talks.counts].sort().map(([name, count]) => `${name} ${count}`);
+	console.log(`WebSockets and gRPC streams: ${talks.messages} messages compared; ${ends.join('; ')}`);
 	for (const violation of [...ledger.violations, ...leftovers]) console.log(`BREACH: ${violation}`);
 	breaches += ledger.violationCount + leftovers.length;
 	total += ledger.played;
@@ -42,7 +51,7 @@ console.log(`\n${total} requests with a fault or an answer of the upstream, ${br
 if (breaches > 0) process.exitCode = 1;
 
 async function runMode(mode: BodyMode, requests: number) {
-	await using run = await FaultRun.start({ mode, seed: Number(values.seed), kinds });
+	await using run = await FaultRun.start({ mode, seed: Number(values.seed), kinds, talkers: 4 });
 	const { ledger } = run;
 	const before = processLeft(run.proxy);
 	const startedAt = performance.now();
@@ -55,7 +64,7 @@ async function runMode(mode: BodyMode, requests: number) {
 	const seconds = (performance.now() - startedAt) / 1000;
 	await run.closeClients();
 	const leftovers = await faultsLeft(run, before);
-	return { ledger, leftovers, seconds };
+	return { ledger, talks: run.talks, leftovers, seconds };
 }
 
 function print(mode: BodyMode, ledger: Ledger, seconds: number): void {

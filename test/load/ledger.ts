@@ -3,8 +3,7 @@
  * proxy, so it sees what neither of them can: a request delivered twice, an answer that belongs to somebody else.
  */
 import type { BodyMode } from '../fixtures/proxy.ts';
-import { faultOfBody } from './checked-body.ts';
-import type { Plan } from './plan.ts';
+import { ANSWER_TRAILER, faultOfAnswer, type Plan } from './plan.ts';
 
 /** What the client saw. */
 export type Outcome =
@@ -33,6 +32,8 @@ export interface Reply {
 	readonly resetCode: number | undefined;
 	/** By lower-case name. */
 	readonly header: (name: string) => string | undefined;
+	/** By lower-case name. */
+	readonly trailer: (name: string) => string | undefined;
 	readonly body: Buffer;
 	/** By the protocol's own framing. */
 	readonly complete: boolean;
@@ -54,6 +55,14 @@ export class Entry {
 	repeatable = true;
 	/** It has been delivered again after a fault that ends a connection before its answer, and got a good answer then. */
 	repeated = false;
+	/** Deliveries over HTTP/2 that the upstream has not looked at, by its word or since their connection has ended. */
+	undone = 0;
+	/** Another request has ended the HTTP/2 connection that it was on. */
+	isHit = false;
+	/** The one before it on the client's connection, which is of HTTP/1.1. */
+	before: Entry | undefined;
+	/** It shares its upstream with those that do so. */
+	isAmongRough = false;
 	/** The client has its outcome. */
 	settled = false;
 
@@ -84,6 +93,12 @@ export class Ledger {
 	readonly counts = new Map<string, Map<Outcome, number>>();
 	/** Protocol and framing of the answer. */
 	readonly crosses = new Map<string, number>();
+	/** Answers to clients that stayed, by their HTTP status; of a refused call the one that its gRPC status stands for. */
+	readonly statuses = new Map<number, number>();
+	/** Clients that left. */
+	left = 0;
+	/** Calls of gRPC whose answer came whole. */
+	calls = 0;
 	floods = 0;
 	/** Requests without an answer, as long as threads are being killed: of them it is not known yet. */
 	readonly lost: { readonly what: string; readonly port: number }[] = [];
@@ -133,6 +148,16 @@ export class Ledger {
 		if (!reused) entry.repeatable = false;
 	}
 
+	/** The same over HTTP/2: what has not been looked at may come again, and nothing else. */
+	deliveredOnStream(entry: Entry): void {
+		entry.deliveries++;
+		if (entry.deliveries === 1) return;
+		this.retries++;
+		if (entry.undone < entry.deliveries - 1) {
+			this.violate(`${nameOf(entry.plan)} was delivered ${entry.deliveries} times, and looked at before`);
+		}
+	}
+
 	/** It was never sent. */
 	withdraw({ plan }: Entry): void {
 		this.#entries.delete(plan.id);
@@ -160,6 +185,9 @@ export class Ledger {
 		if (entry.played) this.played++;
 		const counts = this.counts.get(plan.kind.name) ?? new Map<Outcome, number>();
 		this.counts.set(plan.kind.name, counts.set(outcome, (counts.get(outcome) ?? 0) + 1));
+		if (reply.left) this.left++;
+		else this.#countStatus(plan.isCall ? (STATUS_OF[outcome] ?? reply.status) : reply.status);
+		if (plan.isCall && outcome === 'whole') this.calls++;
 		const cross = `${plan.protocol} ${plan.framing}`;
 		this.crosses.set(cross, (this.crosses.get(cross) ?? 0) + 1);
 		return outcome;
@@ -171,6 +199,10 @@ export class Ledger {
 			if (ports.has(port)) this.lostWithThread++;
 			else this.violate(`${what}, and its thread lived`);
 		}
+	}
+
+	#countStatus(status: number): void {
+		if (status > 0) this.statuses.set(status, (this.statuses.get(status) ?? 0) + 1);
 	}
 
 	#outcomeOf({ plan }: Entry, reply: Reply): Outcome {
@@ -186,21 +218,16 @@ export class Ledger {
 		if (left) return 'left';
 		if (!complete) return 'broken off';
 		if (answerTo !== undefined) {
-			this.#judgeBody(plan, body);
+			const fault = faultOfAnswer(plan, body, reply.trailer(ANSWER_TRAILER));
+			if (fault === undefined) this.checkedBytes += body.length;
+			else this.violate(`${nameOf(plan)} got as complete ${fault}`);
 			return 'whole';
 		}
-		const own = OWN_ANSWERS[`${status} ${plan.method === 'HEAD' ? '' : body.toString('latin1')}`];
+		const said = plan.isCall ? `grpc ${header('grpc-status')} ${header('grpc-message')}` : status;
+		const own = OWN_ANSWERS[`${said} ${plan.method === 'HEAD' ? '' : body.toString('latin1')}`.trimEnd()];
 		if (own === undefined)
-			this.violate(`${nameOf(plan)} got ${status} ${JSON.stringify(body.toString('latin1', 0, 99))}`);
+			this.violate(`${nameOf(plan)} got ${said} ${JSON.stringify(body.toString('latin1', 0, 99))}`);
 		return own ?? 'broken off';
-	}
-
-	#judgeBody(plan: Plan, body: Buffer): void {
-		const bodiless = plan.method === 'HEAD' || plan.status === 204 || plan.status === 304;
-		const fault = bodiless ? (body.length === 0 ? undefined : 'a body by no rule') : faultOfBody(body, 'down', plan);
-		if (fault !== undefined) this.violate(`${nameOf(plan)} got as complete ${fault}`);
-		else if (!bodiless && body.length !== plan.answerLength) this.violate(`${nameOf(plan)} got ${body.length} bytes`);
-		else this.checkedBytes += body.length;
 	}
 
 	#allowed(entry: Entry, reply: Reply): readonly Outcome[] {
@@ -220,6 +247,14 @@ export class Ledger {
 			if (fate === 'whole' || fate === 'whole or cut') allowed.push('broken off');
 		}
 		if (entry.deliveries === 0) allowed.push('503');
+		// What others have done to its connection.
+		if (entry.isHit) allowed.push('whole', '502', ...brokenOff);
+		// Its length told the client that the answer before was whole; the proxy was still waiting for the end of the stream.
+		if (entry.before?.isHit && entry.deliveries === 0) allowed.push(...brokenOff);
+		if (!entry.played && plan.kind.upstream === 'h2') {
+			if (entry.isAmongRough) allowed.push('502');
+			return allowed;
+		}
 		if (!entry.played) {
 			// A connection that had been closed under the request, and a request that must not be sent twice.
 			const repeatable = (plan.method === 'GET' || plan.method === 'HEAD') && entry.deliveries === 0;
@@ -230,6 +265,12 @@ export class Ledger {
 		const failed: readonly Outcome[] = plan.kind.afterHead && rules.mode === 'streaming' ? ['broken off'] : [];
 		switch (fate) {
 			case 'whole':
+				return [...allowed, 'whole'];
+			case 'refused':
+				// The next attempt was on its way when another request ended the connection.
+				if (entry.isAmongRough && entry.undone >= entry.deliveries) allowed.push('502');
+				// A body that streams is gone with the first attempt.
+				if (rules.mode === 'streaming' && plan.uploadLength !== undefined) allowed.push('502');
 				return [...allowed, 'whole'];
 			case 'cut':
 				return [...allowed, ...(failed.length > 0 ? failed : (['502'] as const))];
@@ -251,13 +292,19 @@ export function nameOf({ id, protocol, method, framing, kind, tenant }: Plan): s
 
 const OWN_ANSWERS: Readonly<Record<string, Outcome>> = {
 	'502 bad gateway': '502',
-	'502 ': '502',
+	'502': '502',
 	'503 upstream unavailable': '503',
 	'503 overloaded': 'overloaded',
-	'503 ': '503',
+	'503': '503',
 	'504 upstream timeout': '504',
-	'504 ': '504',
+	'504': '504',
+	'grpc 14 bad gateway': '502',
+	'grpc 14 upstream unavailable': '503',
+	'grpc 14 overloaded': 'overloaded',
+	'grpc 4 upstream timeout': '504',
 };
+
+const STATUS_OF: Readonly<Partial<Record<Outcome, number>>> = { 502: 502, 503: 503, 504: 504, overloaded: 503 };
 
 const MOST_SHOWN = 50;
 const MOST_REMEMBERED = 10_000;

@@ -3,6 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { openFiles, residentBytes } from '../fixtures/proc.ts';
 import type { ProxyProcess } from '../fixtures/proxy.ts';
 import { until } from '../fixtures/wait.ts';
+import { disagreements, notAtRest } from './agreement.ts';
 import type { FaultRun } from './fault-run.ts';
 
 export interface ProcessLeft {
@@ -37,12 +38,8 @@ export async function faultsLeft(run: FaultRun, before: ProcessLeft, expected: s
 	const { proxy } = run;
 	const left: string[] = [];
 	const look = async () => {
-		const clients = await proxy.metric('proxy_connections');
-		const upstream = await proxy.metric('proxy_upstream_connections');
 		const { descriptors } = processLeft(proxy);
-		left.length = 0;
-		if (clients !== 0) left.push(`${clients} client connections are left`);
-		if (upstream !== 0) left.push(`${upstream} upstream connections are left`);
+		left.splice(0, left.length, ...notAtRest(await proxy.metrics()));
 		if (descriptors > before.descriptors + PROBES * run.lanes.length + LATE) {
 			left.push(`${descriptors} descriptors are open, ${before.descriptors} before`);
 		}
@@ -50,7 +47,7 @@ export async function faultsLeft(run: FaultRun, before: ProcessLeft, expected: s
 		return left.length === 0;
 	};
 	await until(look, 'the connections to go', SETTLED_MS).catch(() => {});
-	return [...left, ...complaints(proxy, expected)];
+	return [...left, ...disagreements(await proxy.metrics(), run.ledger, run.talks), ...complaints(proxy, expected)];
 }
 
 /** What a proxy in good health does not say. */

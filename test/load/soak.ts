@@ -1,6 +1,6 @@
 /**
- * Everything at once, for as long as one likes: the bad upstream with all its faults, reloads that change certificate and
- * routes, and worker threads killed at random. Whatever is lost that was not on a killed thread's own connections, and
+ * Everything at once, for as long as one likes: bad upstreams over HTTP/1.1, h2c and HTTP/2 over TLS with all their faults, trailers, gRPC calls
+ * and streams, WebSockets, reloads that change certificate and routes, and worker threads killed at random. Whatever is lost that was not on a killed thread's own connections, and
  * whatever does not come back afterwards (connections, descriptors, memory), is a breach.
  *
  *   npm run soak -- [--minutes 1] [--seed 1] [--mode collected|streaming] [--workers 2]
@@ -58,7 +58,14 @@ if (breaches > 0) process.exitCode = 1;
 
 async function soak(mode: BodyMode): Promise<number> {
 	const proxy = { workers, env: { ...INSPECTABLE, ...GIVES_MEMORY_BACK } };
-	await using run = await FaultRun.start({ mode, seed: Number(values.seed), clients: 24, threadsDie: true, proxy });
+	await using run = await FaultRun.start({
+		mode,
+		seed: Number(values.seed),
+		clients: 24,
+		talkers: 8,
+		threadsDie: true,
+		proxy,
+	});
 	using inspector = await WorkerInspector.attach(run.proxy, workers);
 	const { ledger } = run;
 	const over = { yet: false };
@@ -90,6 +97,8 @@ async function soak(mode: BodyMode): Promise<number> {
 				['requests that the upstream answered or failed as planned', ledger.played],
 				['kinds of it', ledger.counts.size],
 				['bytes with the right checksum', ledger.checkedBytes],
+				['WebSockets and gRPC streams', run.talks.opened],
+				['messages of theirs that came back as they were sent', run.talks.messages],
 				['reloads, certificate and routes changed each time', reloads],
 				['workers killed', kills.count],
 				['requests lost on connections of killed workers', ledger.lostWithThread],

@@ -36,6 +36,8 @@ export class Bodies implements BodyMode {
 	#uploaded = 0;
 	#uploadComplete = true;
 	#uploadPaused = false;
+	/** Behind a body that was empty, should it have to go again. */
+	#trailers: Trailers | undefined = undefined;
 	/** The client was told that its body may come. */
 	#asked = false;
 	/** The bytes that complete a body of declared length, until the client has said that it ends there. */
@@ -81,6 +83,7 @@ export class Bodies implements BodyMode {
 		const { client, head, route } = this.#request.context;
 		const { announcedTrailers } = head!;
 		const announced = announcedTrailers !== '' && route!.trailers ? announcedNames(announcedTrailers) : '';
+		if (this.#trailers !== undefined) return { ...chunkedBody(announced), complete: true, trailers: this.#trailers };
 		return outgoingBodyOf(client.method, this.#uploadComplete ? 0 : this.#uploadLength, announced);
 	}
 
@@ -131,7 +134,9 @@ export class Bodies implements BodyMode {
 		context.record?.bodyEnds();
 		const connection = attempt?.connection;
 		if (this.#lastChunk !== undefined) connection?.write(this.#lastChunk);
-		connection?.finish(context.route!.trailers ? trailers : undefined);
+		const passed = context.route!.trailers ? trailers : undefined;
+		if (this.#uploaded === 0) this.#trailers = passed;
+		connection?.finish(passed);
 	}
 
 	onWritable(): void {

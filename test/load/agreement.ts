@@ -1,0 +1,57 @@
+/** What the proxy says of a run in its metrics: at rest all gauges are zero, and counters agree with what clients have seen. */
+import { type Scrape, sampleSum } from '../fixtures/prometheus.ts';
+import type { Conversations } from './conversations.ts';
+import type { Ledger } from './ledger.ts';
+
+const ZERO_AT_REST = [
+	'proxy_connections',
+	'proxy_requests_in_flight',
+	'proxy_tunnels_open',
+	'proxy_upstream_connections',
+	'proxy_upstream_streams',
+	'proxy_upstream_queue_length',
+	'proxy_body_memory_bytes',
+];
+
+/** @returns gauges that are not zero, in words. */
+export function notAtRest(scrape: Scrape): string[] {
+	return ZERO_AT_REST.flatMap((name) => {
+		const value = sampleSum(scrape, name);
+		return value === 0 ? [] : [`${name} is ${value}`];
+	});
+}
+
+/** @returns counters that say something else than the clients of `ledger`, in words. Those who left may have been answered or not. */
+export function disagreements(scrape: Scrape, ledger: Ledger, talks?: Conversations): string[] {
+	const told: string[] = [];
+	const compare = (what: string, counted: number, least: number, most: number) => {
+		if (counted < least || counted > most)
+			told.push(`the proxy counts ${counted} ${what}, clients ${least} to ${most}`);
+	};
+	const lost = ledger.lostWithThread;
+	const requests = (scrape.get('proxy_requests_total')?.samples ?? []).filter(
+		({ labels }) => !talks?.authorities.includes(labels.upstream!),
+	);
+	for (const status of new Set([...ledger.statuses.keys(), ...requests.map(({ labels }) => Number(labels.status))])) {
+		const counted = requests
+			.filter(({ labels }) => Number(labels.status) === status)
+			.reduce((sum, { value }) => sum + value, 0);
+		const seen = ledger.statuses.get(status) ?? 0;
+		compare(`answers of status ${status}`, counted, seen - lost, seen + ledger.left + lost);
+	}
+	compare(
+		'calls that have ended well',
+		sampleSum(scrape, 'proxy_grpc_responses_total', { code: '0' }),
+		ledger.calls,
+		Infinity,
+	);
+	if (talks !== undefined) {
+		compare(
+			'WebSockets that have ended',
+			sampleSum(scrape, 'proxy_tunnel_ends_total'),
+			talks.tunnels - lost,
+			talks.tunnels,
+		);
+	}
+	return told;
+}

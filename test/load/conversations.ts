@@ -1,0 +1,218 @@
+/**
+ * Conversations through the proxy: WebSockets between each pair of protocols, and gRPC streams where the build passes them. No two messages
+ * of a run are alike; each comes back to the one who has sent it, and in its order. Each side ends some of them, in order or not.
+ */
+import { once } from 'node:events';
+import type { ClientHttp2Session } from 'node:http2';
+import type { Socket } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Protocol } from '../fixtures/client-request.ts';
+import { testPki } from '../fixtures/pki.ts';
+import type { Target } from '../fixtures/tls-client.ts';
+import { within } from '../fixtures/wait.ts';
+import { connectHttp2, NotOpened, openWebSocket } from '../fixtures/web-socket-client.ts';
+import { checkedBody, SHORTEST_BODY } from './checked-body.ts';
+import type { Ledger } from './ledger.ts';
+import { TENANTS } from './plan.ts';
+import { Random } from './random.ts';
+import type { TalkUpstreams } from './talk-upstreams.ts';
+import { SocketTalk, StreamTalk, type Talk } from './talks.ts';
+
+/** Who ends a conversation, and how. */
+type Ending = 'client closes' | 'client cuts' | 'upstream closes' | 'upstream cuts';
+const ENDINGS: readonly Ending[] = ['client closes', 'client cuts', 'upstream closes', 'upstream cuts'];
+
+/** What carries it: the client's protocol, then the upstream's. */
+type Kind = 'h1 to h1' | 'h1 to h2' | 'h2 to h1' | 'h2 to h2' | 'gRPC stream';
+
+interface Conversation {
+	readonly number: number;
+	readonly id: string;
+	readonly tenant: string;
+	readonly kind: Kind;
+	readonly ending: Ending;
+	readonly messages: readonly Buffer[];
+	/** The next message waits for the answer to the one before. */
+	readonly takesTurns: boolean;
+}
+
+export interface TalkOptions {
+	readonly seed: number;
+	readonly mode: 'collected' | 'streaming';
+	readonly threadsDie?: boolean;
+}
+
+/** Clients that talk until they are told to stop. */
+export class Conversations {
+	/** Those that were opened. */
+	opened = 0;
+	/** WebSockets among them. */
+	tunnels = 0;
+	/** Those that were not opened, as far as their clients know. */
+	unopened = 0;
+	/** Messages that have come back as they were sent. */
+	messages = 0;
+	/** Kind and ending. */
+	readonly counts = new Map<string, number>();
+	/** Of their upstreams. */
+	readonly authorities: readonly string[];
+	readonly #target: Target;
+	readonly #ledger: Ledger;
+	readonly #options: TalkOptions;
+	#session: Promise<ClientHttp2Session> | undefined;
+	#number = 0;
+
+	constructor(target: Target, ledger: Ledger, { authorities }: TalkUpstreams, options: TalkOptions) {
+		this.authorities = authorities;
+		this.#target = target;
+		this.#ledger = ledger;
+		this.#options = options;
+	}
+
+	/** @param talkers at once. */
+	async run(talkers: number, isOver: () => boolean): Promise<void> {
+		const talk = async () => {
+			while (!isOver()) await this.#converse();
+		};
+		await Promise.all(Array.from({ length: talkers }, talk));
+		(await this.#session)?.destroy();
+	}
+
+	async #converse(): Promise<void> {
+		const conversation = this.#plan(this.#number++);
+		const { id, kind, ending } = conversation;
+		const name = `${id} (${kind}, ${ending})`;
+		let port = 0;
+		try {
+			const talk = kind === 'gRPC stream' ? await this.#openStream(conversation) : await this.#openSocket(conversation);
+			port = talk.port;
+			this.opened++;
+			if (kind !== 'gRPC stream') this.tunnels++;
+			const fault = await exchange(conversation, talk, (count) => {
+				this.messages += count;
+			});
+			const key = `${kind}, ${ending}`;
+			this.counts.set(key, (this.counts.get(key) ?? 0) + 1);
+			if (fault === undefined) return;
+			if (this.#options.threadsDie && fault.isLoss) this.#ledger.lost.push({ what: `${name}: ${fault.what}`, port });
+			else this.#ledger.violate(`${name}: ${fault.what}`);
+		} catch (error) {
+			// A thread that dies takes handshakes with it, and a machine that is busy enough is too late with them.
+			const isLate = error instanceof NotOpened && error.status === 504;
+			this.unopened++;
+			if (!this.#options.threadsDie && !isLate) this.#ledger.violate(`${name}: ${(error as Error).message}`);
+			this.#session = undefined;
+			await sleep(100);
+		}
+	}
+
+	#plan(number: number): Conversation {
+		const random = new Random(this.#options.seed, number, 2);
+		const kinds: readonly Kind[] = ['h1 to h1', 'h1 to h2', 'h2 to h1', 'h2 to h2'];
+		const id = `talk-${number}`;
+		const tenant = `tenant-${random.between(1, TENANTS)}`;
+		const count = random.between(1, 20);
+		const messages = Array.from({ length: count }, (_, i) => {
+			const length = random.chance(0.05) ? random.between(60_000, 200_000) : random.between(SHORTEST_BODY, 2000);
+			return checkedBody('up', { number: number * 32 + i, id: `${id}-${i}`, tenant }, length);
+		});
+		return {
+			number,
+			id,
+			tenant,
+			kind: this.#options.mode === 'streaming' && random.chance(0.3) ? 'gRPC stream' : random.pick(kinds),
+			ending: random.pick(ENDINGS),
+			messages,
+			takesTurns: random.chance(0.5),
+		};
+	}
+
+	async #openSocket(conversation: Conversation): Promise<Talk> {
+		const [client, , upstream] = conversation.kind.split(' ') as [Protocol, 'to', Protocol];
+		const session = client === 'h2' ? await this.#sharedSession() : undefined;
+		const path = pathOf(`/talk-${upstream}`, conversation);
+		const token = await tokenOf(conversation.tenant);
+		const open = await openWebSocket(client, this.#target, { path, token, ...(session && { session }) });
+		const socket = session?.socket ?? (open.ws as unknown as { _socket: Socket })._socket;
+		return new SocketTalk(open, socket.localPort!);
+	}
+
+	async #openStream(conversation: Conversation): Promise<Talk> {
+		const session = await this.#sharedSession();
+		const stream = session.request(
+			{
+				':method': 'POST',
+				':path': pathOf('/talk-h2', conversation),
+				':authority': 'localhost',
+				authorization: `Bearer ${await tokenOf(conversation.tenant)}`,
+				'content-type': 'application/grpc',
+				te: 'trailers',
+			},
+			{ endStream: false },
+		);
+		stream.on('error', () => {});
+		const answered = Promise.race([once(stream, 'response'), once(stream, 'close')]);
+		const [head] = await within(answered, 'the answer to a stream');
+		if (head?.[':status'] !== 200 || head['grpc-status'] !== undefined) {
+			throw new Error(`a stream was answered with ${head?.[':status']}, ${head?.['grpc-message']}`);
+		}
+		return new StreamTalk(stream, session.socket!.localPort!);
+	}
+
+	/** All clients over HTTP/2 share one connection. */
+	async #sharedSession(): Promise<ClientHttp2Session> {
+		const known = await this.#session?.catch(() => undefined);
+		if (known !== undefined && !known.destroyed && !known.closed) return known;
+		this.#session = connectHttp2(this.#target);
+		return await this.#session;
+	}
+}
+
+interface TalkFault {
+	readonly what: string;
+	/** That is what it looks like when its thread dies. */
+	readonly isLoss: boolean;
+}
+
+/** Sends all messages, compares what comes back, and ends it. @param count what has come back. */
+async function exchange(
+	{ kind, messages, takesTurns, ending }: Conversation,
+	talk: Talk,
+	count: (messages: number) => void,
+): Promise<TalkFault | undefined> {
+	// Who leaves without a word may do so in the middle.
+	const wanted = ending === 'client cuts' ? messages.slice(0, messages.length >> 1) : messages;
+	if (!takesTurns) for (const message of messages) talk.send(message);
+	for (const [i, message] of wanted.entries()) {
+		if (takesTurns) talk.send(message);
+		const answer = await within(talk.next(), 'the answer to a message');
+		if (answer === undefined) {
+			// What a reset overtakes is lost with it.
+			const mayLose = !takesTurns || kind === 'gRPC stream';
+			if (ending === 'upstream cuts' && mayLose && (await talk.end) !== 'in order') return undefined;
+			return { what: `ended (${await talk.end}) behind ${i} of ${messages.length} messages`, isLoss: true };
+		}
+		if (!answer.equals(message)) {
+			return { what: `message ${i} came back as ${JSON.stringify(answer.toString('latin1', 0, 99))}`, isLoss: false };
+		}
+		count(1);
+	}
+	if (ending === 'client cuts') return void talk.cut();
+	if (ending === 'client closes') talk.close();
+	const end = await within(talk.end, 'the end of a conversation');
+	const expected = ending === 'upstream cuts' ? 'upstream lost' : 'in order';
+	return end === expected ? undefined : { what: `it ended ${end}`, isLoss: true };
+}
+
+function pathOf(prefix: string, { id, messages, ending }: Conversation): string {
+	return `${prefix}/${id}?${new URLSearchParams({ count: String(messages.length), ending })}`;
+}
+
+const tokens = new Map<string, string>();
+
+async function tokenOf(tenant: string): Promise<string> {
+	const token =
+		tokens.get(tenant) ?? (await testPki()).token(tenant, { exp: Math.floor(Date.now() / 1000) + 7 * 86_400 });
+	tokens.set(tenant, token);
+	return token;
+}
