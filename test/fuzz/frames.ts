@@ -1,7 +1,8 @@
 /** What clients send over HTTP/2: right requests on several streams at once, and all kinds of wrong frames. */
 import { ERROR_CODE, FLAG, FRAME, PREFACE, SETTING } from '../fixtures/h2-frames.ts';
-import { HpackWriter, integer, type Part, stringLiteral } from './hpack.ts';
+import { HpackWriter, huffmanLiteral, integer, type Part, stringLiteral } from './hpack.ts';
 import type { Random } from './random.ts';
+import { requestId, traceparent } from './requests.ts';
 import type { Field } from './responses.ts';
 
 export interface FrameSpec {
@@ -26,6 +27,7 @@ export interface FramesCase {
 
 export const FRAME_KINDS = {
 	valid: 4,
+	series: 4,
 	'odd pseudo-headers': 4,
 	'odd fields': 4,
 	'odd lengths': 3,
@@ -52,7 +54,9 @@ export function serialize(
 ): string {
 	const fill = (text: string) => text.replaceAll('{A}', tokens[0]).replaceAll('{B}', tokens[1]);
 	const written = frames.map(({ type, flags, stream, payload, length }) => {
-		const text = payload.map((part) => (typeof part === 'string' ? part : stringLiteral(fill(part.literal)))).join('');
+		const partOf = ({ literal, isCoded }: Exclude<Part, string>) =>
+			isCoded ? huffmanLiteral(fill(literal)) : stringLiteral(fill(literal));
+		const text = payload.map((part) => (typeof part === 'string' ? part : partOf(part))).join('');
 		return uint(length ?? text.length, 3) + String.fromCharCode(type, flags) + uint(stream, 4) + text;
 	});
 	return edits.reduce((bytes, { at, remove, insert }) => {
@@ -66,6 +70,10 @@ export function oddFrames(random: Random, kind: FrameKind, corpus: readonly Fram
 	switch (kind) {
 		case 'valid': {
 			const requests = random.list(random.between(1, 6), () => plainRequest(random));
+			return { frames: connection(random, requests), valid: requests.length };
+		}
+		case 'series': {
+			const requests = series(random);
 			return { frames: connection(random, requests), valid: requests.length };
 		}
 		case 'odd pseudo-headers':
@@ -142,7 +150,45 @@ interface RequestSpec {
 }
 
 function some(random: Random): RequestSpec[] {
-	return random.list(random.between(1, 4), () => plainRequest(random));
+	return random.chance(0.3) ? series(random) : random.list(random.between(1, 4), () => plainRequest(random));
+}
+
+/**
+ * Requests of one service: the same fields in the same order, most of them with values of their own. What the proxy remembers of one must
+ * never become a part of the next.
+ */
+function series(random: Random): RequestSpec[] {
+	const first = plainRequest(random, 0);
+	return [
+		first,
+		...random.list(random.between(1, 5), () => ({
+			body: '',
+			fields: first.fields.map(([name, value]): Field => [name, valueInSeries(random, name, value)]),
+		})),
+	];
+}
+
+function valueInSeries(random: Random, name: string, value: string): string {
+	switch (name) {
+		case ':path':
+			return pathOf(random);
+		case 'authorization':
+			return tokenIn(random);
+		case 'traceparent':
+			return traceparent(random);
+		case 'x-request-id':
+			return requestId(random);
+		default:
+			return value;
+	}
+}
+
+function pathOf(random: Random): string {
+	return `/fuzz/p${random.text(random.below(8), 'abcXYZ01-._~')}${random.pick(['', '?q=/../', '/x'])}`;
+}
+
+function tokenIn(random: Random): string {
+	return `Bearer {${random.pick(['A', 'B'])}}`;
 }
 
 function withOne(random: Random, change: (random: Random, request: RequestSpec) => RequestSpec): RequestSpec[] {
@@ -155,13 +201,15 @@ function plainRequest(random: Random, longest = 300): RequestSpec {
 	const method = random.pick(['GET', 'GET', 'POST', 'PUT', 'DELETE', 'HEAD', 'OPTIONS', 'PATCH']);
 	const pseudo: Field[] = [
 		[':method', method],
-		[':path', `/fuzz/p${random.text(random.below(8), 'abcXYZ01-._~')}${random.pick(['', '?q=/../', '/x'])}`],
+		[':path', pathOf(random)],
 		[':scheme', 'https'],
 		[':authority', 'edge.test'],
 	];
 	const body = method === 'GET' || method === 'HEAD' ? '' : random.bytes(random.length(longest));
 	const fields: Field[] = [
-		['authorization', `Bearer {${random.pick(['A', 'B'])}}`],
+		['authorization', tokenIn(random)],
+		['x-request-id', requestId(random)],
+		['traceparent', traceparent(random)],
 		...random.list(random.below(4), () => random.pick(PLAIN_FIELDS)),
 		...(random.chance(0.1) ? [['host', 'edge.test'] as const] : []),
 		...(body !== '' && random.chance(0.5) ? [['content-length', String(body.length)] as const] : []),

@@ -163,8 +163,8 @@ function readHuffman(coded: string): string {
 	return text;
 }
 
-/** A piece of a header block: bytes (latin1), or a string literal whose text is only known when it is sent. */
-export type Part = string | { readonly literal: string };
+/** A piece of a header block: bytes (latin1), or a string literal whose text is only known when it is sent, in Huffman code or without it. */
+export type Part = string | { readonly literal: string; readonly isCoded?: boolean };
 
 /** Writes blocks of one connection, in every way that a field can be written. */
 export class HpackWriter {
@@ -195,7 +195,7 @@ export class HpackWriter {
 			named !== undefined && random.chance(0.7)
 				? [integer(named, bits, pattern)]
 				: [integer(0, bits, pattern), this.#text(name)];
-		return [...written, isFixed ? this.#text(value) : { literal: value }];
+		return [...written, isFixed ? this.#text(value) : { literal: value, isCoded: random.chance(0.5) }];
 	}
 
 	#find(fits: (field: Field) => boolean): number | undefined {
@@ -204,17 +204,21 @@ export class HpackWriter {
 	}
 
 	#text(text: string): string {
-		if (this.#random.chance(0.6)) return stringLiteral(text);
-		const bits = [...text].map((char) => CODES[char.charCodeAt(0)]).join('');
-		const padded = bits.padEnd(Math.ceil(bits.length / 8) * 8, '1');
-		const coded = padded.replace(/.{8}/g, (byte) => String.fromCharCode(Number.parseInt(byte, 2)));
-		return integer(coded.length, 7, 0x80) + coded;
+		return this.#random.chance(0.6) ? stringLiteral(text) : huffmanLiteral(text);
 	}
 }
 
 const INCREMENTAL: [number, number] = [6, 0x40];
 const WITHOUT: [number, number] = [4, 0x00];
 const NEVER: [number, number] = [4, 0x10];
+
+/** A string in Huffman code. */
+export function huffmanLiteral(text: string): string {
+	const bits = [...text].map((char) => CODES[char.charCodeAt(0)]).join('');
+	const padded = bits.padEnd(Math.ceil(bits.length / 8) * 8, '1');
+	const coded = padded.replace(/.{8}/g, (byte) => String.fromCharCode(Number.parseInt(byte, 2)));
+	return integer(coded.length, 7, 0x80) + coded;
+}
 
 /** A string without Huffman code. */
 export function stringLiteral(text: string): string {

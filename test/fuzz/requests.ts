@@ -12,6 +12,7 @@ export interface RequestsCase {
 
 export const REQUEST_KINDS = {
 	valid: 4,
+	series: 4,
 	'odd request line': 3,
 	'odd path': 3,
 	'odd fields': 4,
@@ -52,6 +53,10 @@ export function oddRequests(random: Random, kind: RequestKind, corpus: readonly 
 			const requests = random.list(random.between(1, 5), () => validRequest(random));
 			return { text: requests.join(''), valid: requests.length };
 		}
+		case 'series': {
+			const requests = series(random);
+			return { text: requests.join(''), valid: requests.length };
+		}
 		case 'odd request line':
 			return some(oddRequestLine);
 		case 'odd path':
@@ -84,7 +89,55 @@ export function oddRequests(random: Random, kind: RequestKind, corpus: readonly 
 }
 
 function pipeline(random: Random): string {
-	return random.list(random.between(1, 3), () => validRequest(random)).join('');
+	const requests = random.chance(0.5) ? series(random) : random.list(random.between(1, 3), () => validRequest(random));
+	return requests.join('');
+}
+
+/**
+ * Requests of one service: the same fields in the same order, most of them with values of their own. What the proxy remembers of one must
+ * never become a part of the next.
+ */
+function series(random: Random): string[] {
+	const names = shuffled(random, ['Host', 'Authorization', 'Traceparent', 'X-Request-Id', 'User-Agent', 'X-Any']);
+	const agent = random.text(random.between(1, 40), ID);
+	return random.list(random.between(2, 6), () => {
+		const lines = names.map((name) => `${name}: ${valueInSeries(random, name, agent)}\r\n`);
+		// Now and then a line is left out or comes in between.
+		if (random.chance(0.2)) lines.splice(random.below(lines.length + 1), 0, `${plainField(random)}\r\n`);
+		const optional = lines.findIndex((line) => line.startsWith('X-Any'));
+		if (random.chance(0.2)) lines.splice(optional, 1);
+		return `GET ${plainPath(random)} HTTP/1.1\r\n${lines.join('')}\r\n`;
+	});
+}
+
+function valueInSeries(random: Random, name: string, agent: string): string {
+	switch (name) {
+		case 'Host':
+			return 'edge.test';
+		case 'Authorization':
+			return `Bearer {${random.pick(['A', 'B'])}}`;
+		case 'Traceparent':
+			return traceparent(random);
+		case 'X-Request-Id':
+			return requestId(random);
+		case 'User-Agent':
+			return random.chance(0.9) ? agent : random.text(agent.length, ID);
+		default:
+			return random.text(random.below(3), 'ab ').trim();
+	}
+}
+
+const HEX = '0123456789abcdef';
+const ID = `${HEX}ghijklmnopqrstuvwxyzABCDEF-_.`;
+
+/** Of its own in each request. */
+export function traceparent(random: Random): string {
+	return `00-${random.text(32, HEX)}-${random.text(16, HEX)}-0${random.below(2)}`;
+}
+
+/** Of its own in each request; of any length, since a known value of the same length is what a memo could mistake it for. */
+export function requestId(random: Random): string {
+	return random.text(random.pick([8, 16, 32, 32, 36]), ID);
 }
 
 const AUTHORIZATION = ['authorization: Bearer {A}', 'Authorization: bearer {B}', 'authorization: Bearer {A}'];
@@ -95,6 +148,8 @@ export function validRequest(random: Random): string {
 	const fields = [
 		'Host: edge.test',
 		random.pick(AUTHORIZATION),
+		`X-Request-Id: ${requestId(random)}`,
+		`traceparent: ${traceparent(random)}`,
 		...random.list(random.below(4), () => plainField(random)),
 	];
 	const target = random.chance(0.1) ? `https://edge.test${plainPath(random)}` : plainPath(random);

@@ -2,12 +2,8 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { Rejection } from '../../../packages/gate/src/gates/rejection.ts';
 import { correlate } from '../../../packages/proxy/src/gates/correlation.ts';
-import {
-	type Identifiers,
-	type RequestHead,
-	readHttp1Head,
-	readHttp2Head,
-} from '../../../packages/proxy/src/gates/headers.ts';
+import { type Identifiers, type RequestHead, readHttp1Head } from '../../../packages/proxy/src/gates/headers.ts';
+import { readHttp2Head } from '../../fixtures/http2-head.ts';
 
 const TRACE = '0af7651916cd43dd8448eb211c80319c';
 const PARENT = `00-${TRACE}-b7ad6b7169203331-01`;
@@ -106,7 +102,6 @@ describe('the identifiers of a request', () => {
 		const h2 = readHttp2Head(
 			[':method', 'GET', ':path', '/', ':scheme', 'https', ':authority', 'a', ...fields],
 			true,
-			16_384,
 			'trace and request',
 		);
 		assert.ok(!(h2 instanceof Rejection));

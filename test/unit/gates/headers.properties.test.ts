@@ -9,7 +9,8 @@ import { after, describe, it } from 'node:test';
 import fc from 'fast-check';
 import { Rejection } from '../../../packages/gate/src/gates/rejection.ts';
 import { Forwarding } from '../../../packages/proxy/src/gates/forwarding.ts';
-import { type RequestHead, readHttp1Head, readHttp2Head } from '../../../packages/proxy/src/gates/headers.ts';
+import { type RequestHead, readHttp1Head } from '../../../packages/proxy/src/gates/headers.ts';
+import { readHttp2Head } from '../../fixtures/http2-head.ts';
 import {
 	type Field,
 	folded,
@@ -58,7 +59,7 @@ const PROTOCOLS: readonly { protocol: string; read: (fields: Field[]) => Request
 		read: (list) => {
 			const lower = list.map(([key, text]) => [key.toLowerCase(), text]);
 			const pseudo = [':method', 'POST', ':path', '/a', ':scheme', 'https', ':authority', 'edge.test'];
-			return readHttp2Head([...pseudo, ...lower.flat()], false, 1 << 16);
+			return readHttp2Head([...pseudo, ...lower.flat()], false);
 		},
 	},
 ];

@@ -11,8 +11,9 @@ import {
 	TOKEN_MISSING,
 } from '../../../packages/gate/src/gates/rejection.ts';
 import { createTokenKey, mintToken, signToken, type TokenClaims } from '../../../packages/proxy/src/cli/demo/tokens.ts';
-import { readHttp1Head, readHttp2Head } from '../../../packages/proxy/src/gates/headers.ts';
+import { readHttp1Head } from '../../../packages/proxy/src/gates/headers.ts';
 import { cleanTarget } from '../../../packages/proxy/src/gates/path.ts';
+import { readHttp2Head } from '../../fixtures/http2-head.ts';
 import { assertRefusal } from '../../fixtures/refusal.ts';
 import { verifyToken } from '../../fixtures/token-policy.ts';
 
@@ -213,7 +214,7 @@ describe('why an HTTP/2 head is refused', () => {
 		['two content-lengths', [...head, 'content-length', '5', 'content-length', '5'], false],
 	] as const) {
 		it(`${reason}: ${raw.slice(-2).join(' ')}`, () => {
-			assertRefusal(readHttp2Head(raw, endStream as boolean, 16_384), BAD_REQUEST, '', reason);
+			assertRefusal(readHttp2Head(raw, endStream as boolean), BAD_REQUEST, '', reason);
 		});
 	}
 });

@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { Rejection } from '../../../packages/gate/src/gates/rejection.ts';
-import { readHttp1Head, readHttp2Head } from '../../../packages/proxy/src/gates/headers.ts';
+import { readHttp1Head } from '../../../packages/proxy/src/gates/headers.ts';
 import { acceptOf, problemOfAnswer, type WebSocketHandshake } from '../../../packages/proxy/src/gates/web-socket.ts';
+import { readHttp2Head } from '../../fixtures/http2-head.ts';
 
 const KEY = 'dGhlIHNhbXBsZSBub25jZQ==';
 
@@ -33,7 +34,7 @@ const HTTP2: Fields = {
 
 function read(fields: Fields, endStream?: boolean): WebSocketHandshake | Rejection | undefined {
 	const isHttp2 = fields === HTTP2 || ':method' in fields;
-	const head = isHttp2 ? readHttp2Head(raw(fields), endStream ?? false, 16_384) : readHttp1Head(raw(fields), 1);
+	const head = isHttp2 ? readHttp2Head(raw(fields), endStream ?? false) : readHttp1Head(raw(fields), 1);
 	assert.ok(!(head instanceof Rejection), 'the head was refused');
 	return head.webSocket;
 }

@@ -4,6 +4,7 @@ import { type Duplex, duplexPair } from 'node:stream';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
 import { codedDate } from '../../../packages/proxy/src/data/http2/coded-date.ts';
+import { LiteralPool } from '../../../packages/proxy/src/data/memo/literal-pool.ts';
 import { ConnectionError } from '../../../packages/proxy/src/http2/errors.ts';
 import { HpackDecoder } from '../../../packages/proxy/src/http2/hpack-decoder.ts';
 import {
@@ -15,7 +16,6 @@ import {
 } from '../../../packages/proxy/src/http2/hpack-encoder.ts';
 import { STATIC_TABLE } from '../../../packages/proxy/src/http2/hpack-table.ts';
 import { decodedRoom, decodeHuffman } from '../../../packages/proxy/src/http2/huffman.ts';
-import { LiteralPool } from '../../../packages/proxy/src/http2/literal-pool.ts';
 import { FLAG, FRAME, FrameReader, PREFACE } from '../../fixtures/h2-frames.ts';
 import { CompressionError, HpackReader, HpackWriter } from '../../fuzz/hpack.ts';
 import { Random } from '../../fuzz/random.ts';

@@ -1,5 +1,5 @@
 import { isGrpc } from '@mtls-edge-proxy/gate/gates/grpc.ts';
-import { BAD_REQUEST, HEADERS_TOO_LARGE, type Rejection } from '@mtls-edge-proxy/gate/gates/rejection.ts';
+import { BAD_REQUEST, type Rejection } from '@mtls-edge-proxy/gate/gates/rejection.ts';
 import { parseContentLength, UNDECLARED } from './body-limit.ts';
 import { parseGrpcTimeout } from './grpc-timeout.ts';
 import { refuseMethod } from './method.ts';
@@ -168,29 +168,33 @@ export function readHttp1Head(
 	return reader.finishHttp1(minor, raw);
 }
 
+/** A field of an HTTP/2 head. */
+export interface HeadField {
+	readonly name: string;
+	readonly value: string;
+	/** As a line to forward. */
+	readonly line: string;
+	/** What the name means. @param apart as for `readHttp1Head`. */
+	meaning(apart: Identifiers): number;
+}
+
 /**
  * Reads an HTTP/2 request head that is well-formed (RFC 9113 section 8.1.1): what makes one malformed, such as the order of
  * pseudo-headers, fields of connections, CR, LF and NUL, is the business of `data/http2/request-fields.ts`.
  *
- * @param raw names and values in turn, pseudo-headers included.
  * @param endStream the head ends the stream: no body.
- * @param maxBytes longest list of names and values, bytes; HTTP/1.1 heads are measured as they are read.
  * @param apart as for HTTP/1.1.
  */
-export function readHttp2Head(
-	raw: readonly string[],
+export function readHttp2Fields(
+	fields: readonly HeadField[],
 	endStream: boolean,
-	maxBytes: number,
-	apart: Identifiers = 'none',
+	apart: Identifiers,
 ): Http2RequestHead | Rejection {
 	const reader = new RequestReader(apart);
-	let bytes = 0;
-	for (const text of raw) bytes += text.length;
-	if (bytes > maxBytes) return HEADERS_TOO_LARGE;
 	let i = 0;
-	for (; i < raw.length && raw[i]!.charCodeAt(0) === COLON; i += 2) {
-		const value = raw[i + 1]!;
-		switch (raw[i]) {
+	for (; i < fields.length && fields[i]!.name.charCodeAt(0) === COLON; i++) {
+		const { name, value } = fields[i]!;
+		switch (name) {
 			case ':method':
 				reader.method = value;
 				break;
@@ -213,9 +217,10 @@ export function readHttp2Head(
 	}
 	const unknownMethod = refuseMethod(reader.method);
 	if (unknownMethod) return unknownMethod;
-	for (; i < raw.length; i += 2) {
-		if (isPadded(raw[i + 1]!)) return PADDED_FIELD;
-		reader.field(raw[i]!, raw[i + 1]!);
+	for (; i < fields.length; i++) {
+		const field = fields[i]!;
+		if (isPadded(field.value)) return PADDED_FIELD;
+		if (reader.take(field.meaning(apart), field.value)) reader.lines += field.line;
 	}
 	if (reader.malformed) return reader.malformed;
 	const { authority, host } = reader;
@@ -230,6 +235,9 @@ export function readHttp2Head(
 		// Also after `content-length: 0`: whether the client keeps to it is known only at the stream's end.
 		reader.bodyLength = UNDECLARED;
 	}
+	// Most heads are read without it.
+	const isSpecial = reader.namesFields || reader.upgrade === WEB_SOCKET;
+	const raw = isSpecial ? fields.flatMap(({ name, value }) => [name, value]) : [];
 	reader.finish(raw);
 	if (reader.upgrade === WEB_SOCKET) {
 		// What follows is no body, but what passes through the tunnel.

@@ -2,12 +2,22 @@ import { ConnectionError } from './errors.ts';
 import { CODE } from './frame-format.ts';
 import { DynamicTable, INITIAL_TABLE_SIZE, STATIC_TABLE, type TableEntry } from './hpack-table.ts';
 import { decodedRoom, decodeHuffman } from './huffman.ts';
-import type { LiteralPool } from './literal-pool.ts';
+
+/** Fields with long values that have been decoded before, by their coded bytes. */
+export interface KnownLiterals<Field> {
+	/** @param from where the coded value begins, with its length. */
+	find(name: string, bytes: Buffer, from: number, to: number): Field | undefined;
+	add(field: Field, bytes: Buffer, from: number, to: number): void;
+}
 
 /** What a decoder makes of fields, and how many it keeps of a block. */
 export interface FieldReading<Field extends TableEntry> {
-	/** Called once for each field that has not been seen before; what it works out stays with the field in the tables. */
-	readonly make: (name: string, value: string) => Field;
+	/**
+	 * Called once for each field that has not been seen before; what it works out stays with the field in the tables.
+	 *
+	 * @param named a field of that name, where the block refers to one.
+	 */
+	readonly make: (name: string, value: string, named: Field | undefined) => Field;
 	/** The static table's fields, index 1 first: `STATIC_TABLE` through `make`. */
 	readonly staticFields: readonly Field[];
 	/** Most fields of a block. */
@@ -15,7 +25,7 @@ export interface FieldReading<Field extends TableEntry> {
 	/** Longest list of names and values, bytes. */
 	readonly maxBytes: number;
 	/** Long values that have been decoded before, here or on other connections of the thread; `undefined`: none is remembered. */
-	readonly literals: LiteralPool<Field> | undefined;
+	readonly literals: KnownLiterals<Field> | undefined;
 }
 
 /** A decoded header block. The same object stands for the same bytes while nothing has changed between. */
@@ -35,8 +45,8 @@ export class HeaderBlock<Field> {
  * connection, since both sides' tables would differ from then on (section 5.3 of RFC 9113: COMPRESSION_ERROR).
  *
  * Two memos make it cheap. A block with the bytes of the last one of its kind is not decoded again as long as the dynamic table is what
- * it was, or where it has named no entry of that: some servers have each block enter all of its fields anew. And a long literal, above all a token, is looked for among those that the thread knows (`LiteralPool`).
- * Both remember what bytes mean; neither remembers a verdict.
+ * it was, or where it has named no entry of that: some servers have each block enter all of its fields anew. And a long literal, above all
+ * a token, is looked for among those that are known (`KnownLiterals`). Both remember what bytes mean; neither remembers a verdict.
  */
 export class HpackDecoder<Field extends TableEntry> {
 	/** Fields that were made anew since the begin: most of what decoding costs. */
@@ -131,27 +141,28 @@ export class HpackDecoder<Field extends TableEntry> {
 	}
 
 	#literal(nameIndex: number): Field {
-		const name = nameIndex === 0 ? this.#string() : this.#entry(nameIndex).name;
+		const named = nameIndex === 0 ? undefined : this.#entry(nameIndex);
+		const name = named === undefined ? this.#string() : named.name;
 		const begin = this.#at;
 		const end = this.#endOfString();
 		const length = end - begin;
 		const { literals } = this.#reading;
 		// What is short is decoded in less time than it is looked for.
 		const isUsual = length < MIN_LITERAL || length > MAX_LITERAL || name.charCodeAt(0) === COLON;
-		if (isUsual || literals === undefined) return this.#make(name);
+		if (isUsual || literals === undefined) return this.#make(name, named);
 		const known = literals.find(name, this.#bytes, begin, end);
 		if (known !== undefined) {
 			this.#at = end;
 			return known;
 		}
-		const field = this.#make(name);
+		const field = this.#make(name, named);
 		literals.add(field, this.#bytes, begin, end);
 		return field;
 	}
 
-	#make(name: string): Field {
+	#make(name: string, named: Field | undefined): Field {
 		this.made++;
-		return this.#reading.make(name, this.#string());
+		return this.#reading.make(name, this.#string(), named);
 	}
 
 	/** Where the string literal that begins here ends; stays where it is. */

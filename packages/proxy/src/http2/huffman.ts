@@ -23,7 +23,8 @@ const MIN_BITS = 5;
 const STEPS = new Int32Array(256 * 16);
 /** 1 for the states in which a string may end: on nothing but ones, and fewer than eight (RFC 7541 section 5.2). */
 const MAY_END = new Uint8Array(256);
-const HAS_SYMBOL = 0x10000;
+const SYMBOL_BIT = 16;
+const HAS_SYMBOL = 1 << SYMBOL_BIT;
 
 buildSteps();
 
@@ -39,18 +40,21 @@ export function decodeHuffman(bytes: Uint8Array, from: number, to: number, out: 
 		const byte = bytes[at]!;
 		const first = STEPS[(state << 4) | (byte >>> 4)]!;
 		if (first < 0) return -1;
-		if ((first & HAS_SYMBOL) !== 0) out[length++] = (first >>> 8) & 0xff;
+		// Written whether it is a symbol or not: the next one takes the place. Which steps have one, no processor can predict.
+		out[length] = first >>> 8;
+		length += first >>> SYMBOL_BIT;
 		const second = STEPS[((first & 0xff) << 4) | (byte & 0x0f)]!;
 		if (second < 0) return -1;
-		if ((second & HAS_SYMBOL) !== 0) out[length++] = (second >>> 8) & 0xff;
+		out[length] = second >>> 8;
+		length += second >>> SYMBOL_BIT;
 		state = second & 0xff;
 	}
 	return MAY_END[state] === 1 ? length : -1;
 }
 
-/** Most bytes of text that `coded` bytes can stand for. */
+/** Most bytes of text that `coded` bytes can stand for, and the place behind them. */
 export function decodedRoom(coded: number): number {
-	return Math.floor((coded * 8) / MIN_BITS);
+	return Math.floor((coded * 8) / MIN_BITS) + 1;
 }
 
 function buildSteps(): void {

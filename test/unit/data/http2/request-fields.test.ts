@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
+import { HEADERS_TOO_LARGE, Rejection } from '../../../../packages/gate/src/gates/rejection.ts';
 import {
 	type RequestFacts,
 	RequestField,
@@ -43,6 +44,47 @@ describe('The requests of an HTTP/2 connection', () => {
 		assert.deepEqual([first.path, second.path], ['/a', '/b?c']);
 		const third = factsOf(reader.read(blockOf(fieldsOf(...GET, [':path', '/b?c'], ['accept', 'text/*'])), true));
 		assert.notEqual(third.head, first.head);
+	});
+
+	it('are refused as too large by the bytes of their names and values, whatever they are', () => {
+		for (const field of [
+			['x-a', 'v'.repeat(1000)],
+			['n'.repeat(1000), ''],
+			['cookie', 'c'.repeat(1000)],
+			[':path', `/${'p'.repeat(1000)}`],
+		] as const) {
+			const path = field[0] === ':path' ? [] : [[':path', '/a'] as const];
+			const block = blockOf(fieldsOf(...GET, ...path, field));
+			const { head } = factsOf(new RequestFieldsReader(block.bytes, 'none').read(block, true));
+			assert.ok(!(head instanceof Rejection), field[0]);
+			const other = blockOf(block.fields);
+			assert.equal(factsOf(new RequestFieldsReader(block.bytes - 1, 'none').read(other, true)).head, HEADERS_TOO_LARGE);
+		}
+	});
+
+	it('mean the same whether a name is spelled out or refers to a field of before', () => {
+		const names = [
+			'te',
+			'host',
+			'content-length',
+			'connection',
+			'accept',
+			'X',
+			':path',
+			':scheme',
+			':odd',
+			'authorization',
+		];
+		const values = ['trailers', 'Trailers', 'edge.example', '3', 'x', '', 'a\0', '/a', '*', 'https', '\t'];
+		for (const name of names) {
+			for (const value of values) {
+				const alone = new RequestField(name, value);
+				for (const before of values) {
+					const named = new RequestField(name, value, new RequestField(name, before));
+					assert.deepEqual([named.kind, named.line], [alone.kind, alone.line], `${name}: ${value} behind ${before}`);
+				}
+			}
+		}
 	});
 
 	// A small set of fields, so that requests that are nearly the same follow each other; each as one object and as several.

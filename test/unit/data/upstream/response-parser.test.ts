@@ -2,9 +2,9 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
 import type { ResponseFields } from '../../../../packages/proxy/src/data/client/response-fields.ts';
+import { ResponseHeads } from '../../../../packages/proxy/src/data/memo/response-heads.ts';
 import type { ResponseEvents } from '../../../../packages/proxy/src/data/upstream/contract.ts';
 import { ProtocolError } from '../../../../packages/proxy/src/data/upstream/protocol-error.ts';
-import { ResponseHeads } from '../../../../packages/proxy/src/data/upstream/response-heads.ts';
 import { ResponseParser } from '../../../../packages/proxy/src/data/upstream/response-parser.ts';
 import { UNDECLARED } from '../../../../packages/proxy/src/gates/body-limit.ts';
 

@@ -50,7 +50,7 @@ export async function upstreamHead(
 			: connection.rewrite(new Forwarding(forwarding, prefix), plain.versionAndHost, targetAuthority ?? asked, head!);
 	const ownLines =
 		grpcTimeout == null
-			? correlation?.lines
+			? (correlation?.lines ?? '')
 			: `${correlation?.lines ?? ''}grpc-timeout: ${grpcTimeoutOf(grpcTimeout)}\r\n`;
 	const write = (asMethod: string, framing: string) =>
 		(isHttp2 ? connection.outgoingBlock : connection.outgoing).write(

@@ -5,10 +5,11 @@ import type { Arrival, Forwarding } from '../../gates/forwarding.ts';
 import type { RequestHead } from '../../gates/headers.ts';
 import { Caller } from '../../identity/caller.ts';
 import type { ClientProtocol } from '../../memory/route-stats.ts';
+import { RewrittenHead } from '../memo/rewritten-head.ts';
 import { jsonString } from '../records/json-string.ts';
 import type { Tunnel, TunnelClose } from '../tunnel/tunnel.ts';
 import { OutgoingBlock } from './outgoing-block.ts';
-import { OutgoingHead, RewrittenHead } from './outgoing-head.ts';
+import { OutgoingHead } from './outgoing-head.ts';
 import { forwardedLines } from './responses.ts';
 
 /** What all requests of one connection have in common. Whoever makes one has a socket whose handshake is done. */

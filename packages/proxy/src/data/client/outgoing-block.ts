@@ -30,7 +30,7 @@ export class OutgoingBlock implements HeadWriter {
 		versionAndHost: string,
 		tenant: string,
 		certificate: string,
-		own: string | undefined,
+		own: string,
 		lines: string,
 		framing: string,
 	): string {
@@ -53,7 +53,7 @@ export class OutgoingBlock implements HeadWriter {
 		}
 		const control =
 			METHODS.get(method) + PATH + codedInteger(target.length, 0x7f, 0) + target + OPENINGS.get(versionAndHost);
-		return control + (own ? codedLines(own) : '') + this.#block;
+		return control + codedLines(own) + this.#block;
 	}
 }
 

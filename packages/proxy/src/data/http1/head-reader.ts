@@ -10,7 +10,7 @@ import {
 	requestField,
 	UPGRADE,
 } from '../../gates/headers.ts';
-import { FieldLines } from './field-lines.ts';
+import { FieldLines } from '../memo/field-lines.ts';
 import { FieldScanner, splitFields } from './field-scanner.ts';
 
 /** What the fields of a head say, for the gates and for the connection that they came on. */

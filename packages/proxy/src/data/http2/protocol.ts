@@ -52,7 +52,7 @@ export interface ProtocolLimits {
 	readonly maxHeaderBytes: number;
 	/** Some route takes WebSockets: the client is told of the extended CONNECT (RFC 8441 section 3). */
 	readonly extendsConnect?: boolean;
-	/** As for `readHttp2Head`. */
+	/** As for `readHttp2Fields`. */
 	readonly identifiers?: Identifiers;
 }
 

@@ -2,27 +2,91 @@ import { isLowerCaseToken, isToken } from '@mtls-edge-proxy/gate/gates/grammar.t
 import { isGrpc } from '@mtls-edge-proxy/gate/gates/grpc.ts';
 import { HEADERS_TOO_LARGE, Rejection } from '@mtls-edge-proxy/gate/gates/rejection.ts';
 import { parseContentLength, UNDECLARED } from '../../gates/body-limit.ts';
-import { type Identifiers, isAuthority, isPadded, type RequestHead, readHttp2Head } from '../../gates/headers.ts';
+import {
+	type HeadField,
+	type Identifiers,
+	isAuthority,
+	isPadded,
+	type RequestHead,
+	readHttp2Fields,
+	requestField,
+} from '../../gates/headers.ts';
 import type { Trailers } from '../../gates/trailers.ts';
 import { type FieldReading, type HeaderBlock, HpackDecoder } from '../../http2/hpack-decoder.ts';
 import { STATIC_TABLE } from '../../http2/hpack-table.ts';
-import { LiteralPool } from '../../http2/literal-pool.ts';
+import { LastRequest } from '../memo/last-request.ts';
+import { LiteralPool } from '../memo/literal-pool.ts';
 
 /**
  * What makes a request malformed (RFC 9113 sections 8.1.1 to 8.3.1): its stream is reset, nothing of it is dropped or
- * repaired. What the gates have against a request that is well-formed, they say themselves (`readHttp2Head`).
+ * repaired. What the gates have against a request that is well-formed, they say themselves (`readHttp2Fields`).
  */
 
 /** A field, and what was worked out when it was first seen. It stands in the tables of its connection. */
-export class RequestField {
+export class RequestField implements HeadField {
 	readonly name: string;
 	readonly value: string;
 	readonly kind: number;
+	readonly #meaning: FieldName;
+	#line: string | undefined = undefined;
 
-	constructor(name: string, value: string) {
+	/** @param named a field of the same name: what the name means has been worked out. */
+	constructor(name: string, value: string, named?: RequestField) {
 		this.name = name;
 		this.value = value;
-		this.kind = kindOf(name, value);
+		this.#meaning = named === undefined ? new FieldName(name) : named.#meaning;
+		this.kind = this.#meaning.kindWith(value);
+	}
+
+	/** For the gates. */
+	meaning(apart: Identifiers): number {
+		return this.#meaning.meaning(apart);
+	}
+
+	/** As it is forwarded. */
+	get line(): string {
+		this.#line ??= `${this.name}: ${this.value}\r\n`;
+		return this.#line;
+	}
+}
+
+/** What a name means, for all fields that refer to it: nearly all of a connection. */
+class FieldName {
+	readonly #name: string;
+	/** As far as the name says. */
+	readonly #kind: number;
+	/** What it means to the gates where these identifiers are read apart. */
+	#apart: Identifiers | undefined = undefined;
+	#meaning = 0;
+
+	constructor(name: string) {
+		this.#name = name;
+		this.#kind = kindOf(name);
+	}
+
+	kindWith(value: string): number {
+		const kind = this.#kind;
+		switch (kind) {
+			case PLAIN:
+			case HOST:
+				return NOT_IN_VALUE.test(value) ? MALFORMED : kind;
+			case TE:
+				return value.toLowerCase() === 'trailers' ? PLAIN : MALFORMED;
+			case CONTENT_LENGTH:
+				return parseContentLength(value) === undefined ? MALFORMED : kind;
+			case MALFORMED:
+				return kind;
+			default:
+				return CONTROL_DATA[this.#name]![1](value) ? kind : MALFORMED;
+		}
+	}
+
+	meaning(apart: Identifiers): number {
+		if (apart !== this.#apart) {
+			this.#apart = apart;
+			this.#meaning = requestField(this.#name, apart).kind;
+		}
+		return this.#meaning;
 	}
 }
 
@@ -58,22 +122,16 @@ export function maxFieldsOf(maxBytes: number): number {
 	return Math.ceil(maxBytes / 32) + 8;
 }
 
-/**
- * Reads what the header blocks of one connection ask for. The requests of a connection mostly differ in their paths alone: then the
- * facts of the other fields are those of the request before. Facts of fields, never a verdict.
- */
+/** Reads what the header blocks of one connection ask for. Facts of fields, never a verdict. */
 export class RequestFieldsReader {
 	readonly #maxBytes: number;
 	readonly #apart: Identifiers;
 	readonly #extendsConnect: boolean;
-	/** The last request that was understood, and whether its block ended the stream. */
-	#fields: readonly RequestField[] = [];
-	#endStream = false;
-	#facts: RequestFacts | undefined = undefined;
+	readonly #last = new LastRequest<RequestFacts>();
 
 	/**
 	 * @param maxBytes longest list of names and values.
-	 * @param apart as for `readHttp2Head`.
+	 * @param apart as for `readHttp2Fields`.
 	 * @param extendsConnect the client was told of the extended CONNECT (RFC 8441).
 	 */
 	constructor(maxBytes: number, apart: Identifiers, extendsConnect = false) {
@@ -94,34 +152,20 @@ export class RequestFieldsReader {
 		const facts = this.#withOtherPath(block, endStream) ?? this.#read(block, endStream);
 		block.memo[at] = facts;
 		const isUnderstood = typeof facts !== 'string' && !(facts.head instanceof Rejection);
-		this.#facts = isUnderstood ? facts : undefined;
-		this.#fields = isUnderstood ? block.fields : [];
-		this.#endStream = endStream;
+		this.#last.remember(isUnderstood ? facts : undefined, block.fields, endStream);
 		return facts;
+	}
+
+	#withOtherPath({ fields, bytes }: HeaderBlock<RequestField>, endStream: boolean): RequestFacts | undefined {
+		const path = bytes > this.#maxBytes ? undefined : this.#last.onlyPathOf(fields, endStream);
+		if (path === undefined) return undefined;
+		const { head, isGrpc, method, declaredLength } = this.#last.facts!;
+		return { head, isGrpc, method, path, declaredLength };
 	}
 
 	#read(block: HeaderBlock<RequestField>, endStream: boolean): RequestFacts | string {
 		if (!this.#extendsConnect && block.fields.some(({ kind }) => kind === PROTOCOL)) return UNKNOWN_CONTROL_DATA;
 		return readRequest(block, endStream, this.#maxBytes, this.#apart);
-	}
-
-	/** @returns `undefined` where more than the path is another one than in the last request. */
-	#withOtherPath({ fields, bytes }: HeaderBlock<RequestField>, endStream: boolean): RequestFacts | undefined {
-		const facts = this.#facts;
-		const last = this.#fields;
-		if (facts === undefined || bytes > this.#maxBytes || endStream !== this.#endStream) return undefined;
-		if (fields.length !== last.length) return undefined;
-		let { path } = facts;
-		for (let i = 0; i < last.length; i++) {
-			const field = fields[i]!;
-			const before = last[i]!;
-			if (field === before) continue;
-			// The asterisk is for some methods alone.
-			if (field.kind === PATH && before.kind === PATH && field.value !== '*') path = field.value;
-			else if (field.name !== before.name || field.value !== before.value) return undefined;
-		}
-		const { head, isGrpc, method, declaredLength } = facts;
-		return { head, isGrpc, method, path, declaredLength };
 	}
 }
 
@@ -135,8 +179,8 @@ export function trailersOf({ fields }: HeaderBlock<RequestField>): Trailers | un
 	return fields.length === 0 ? undefined : fields.flatMap(({ name, value }) => [name, value]);
 }
 
-function makeField(name: string, value: string): RequestField {
-	return new RequestField(name, value);
+function makeField(name: string, value: string, named?: RequestField): RequestField {
+	return new RequestField(name, value, named);
 }
 
 const PLAIN = 0;
@@ -148,6 +192,8 @@ const PATH = 5;
 const PROTOCOL = 6;
 const HOST = 7;
 const CONTENT_LENGTH = 8;
+/** Valid with one value, and then plain. */
+const TE = 9;
 
 /** Control data (section 8.3.1), and what may stand in it. Other names that begin with a colon are malformed. */
 const CONTROL_DATA: Readonly<Record<string, readonly [kind: number, isValid: (value: string) => boolean]>> = {
@@ -166,16 +212,13 @@ const CONNECTION_SPECIFIC = new Set(['connection', 'keep-alive', 'proxy-connecti
 /** Section 8.2.1: a name is a token in lower case. A value has no control character but the tab, of which that section names three. */
 const NOT_IN_VALUE = /[\x00-\x08\x0a-\x1f\x7f]/;
 
-function kindOf(name: string, value: string): number {
-	if (name.charCodeAt(0) === COLON) {
-		const control = Object.hasOwn(CONTROL_DATA, name) ? CONTROL_DATA[name]! : undefined;
-		return control?.[1](value) ? control[0] : MALFORMED;
-	}
-	if (!isLowerCaseToken(name) || NOT_IN_VALUE.test(value) || CONNECTION_SPECIFIC.has(name)) return MALFORMED;
-	if (name === 'te') return value.toLowerCase() === 'trailers' ? PLAIN : MALFORMED;
+/** Of a field with this name whose value is valid. */
+function kindOf(name: string): number {
+	if (name.charCodeAt(0) === COLON) return Object.hasOwn(CONTROL_DATA, name) ? CONTROL_DATA[name]![0] : MALFORMED;
+	if (!isLowerCaseToken(name) || CONNECTION_SPECIFIC.has(name)) return MALFORMED;
+	if (name === 'te') return TE;
 	if (name === 'host') return HOST;
-	if (name !== 'content-length') return PLAIN;
-	return parseContentLength(value) === undefined ? MALFORMED : CONTENT_LENGTH;
+	return name === 'content-length' ? CONTENT_LENGTH : PLAIN;
 }
 
 /** What is wrong with a malformed field. Of what the client has sent, only names are told that we know ourselves. */
@@ -207,9 +250,7 @@ function readRequest(
 	}
 	const declaredLength = checkFields(fields, endStream);
 	if (typeof declaredLength === 'string') return declaredLength;
-	const raw: string[] = [];
-	for (const { name, value } of fields) raw.push(name, value);
-	const head = readHttp2Head(raw, endStream, maxBytes, apart);
+	const head = readHttp2Fields(fields, endStream, apart);
 	return { head, isGrpc: head instanceof Rejection ? saysGrpc(fields) : head.isGrpc, method, path, declaredLength };
 }
 
@@ -220,7 +261,8 @@ function saysGrpc(fields: readonly RequestField[]): boolean {
 }
 
 function firstOf(fields: readonly RequestField[], kind: number): string {
-	return fields.find((field) => field.kind === kind)?.value ?? '';
+	for (const field of fields) if (field.kind === kind) return field.value;
+	return '';
 }
 
 /** @returns the declared length, or what is wrong with the request. */

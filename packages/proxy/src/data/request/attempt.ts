@@ -139,15 +139,15 @@ export class UpstreamAttempt implements OutgoingRequest, ResponseHandler, Attemp
 		return upgradeLines(handshake, key);
 	}
 
-	/** Lines that no other request has. `undefined`: there are none, and all requests go to one upstream. */
-	get #ownLines(): string | undefined {
+	/** Lines that no other request has, or nothing. */
+	get #ownLines(): string {
 		const { correlation, callDeadline, head, plane } = this.#request.context;
-		const lines = correlation?.lines ?? (this.#owner.upstream.only === undefined ? '' : undefined);
+		const lines = correlation?.lines ?? '';
 		const { grpcTimeout } = head!;
 		if (grpcTimeout == null) return lines;
 		// A call's upstream has as much time as is left. What is no call is told what its client has said.
 		const ms = callDeadline?.leftAt(plane.clock.now()) ?? grpcTimeout;
-		return `${lines ?? ''}grpc-timeout: ${grpcTimeoutOf(ms)}\r\n`;
+		return `${lines}grpc-timeout: ${grpcTimeoutOf(ms)}\r\n`;
 	}
 
 	onConnected(): void {

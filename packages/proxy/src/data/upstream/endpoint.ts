@@ -8,12 +8,12 @@ import { UpstreamLoad } from '../../memory/upstream-load.ts';
 import { watchCircuit } from '../../shared/circuit-watch.ts';
 import type { EndpointSeed } from '../../shared/messages.ts';
 import { versionAndHost } from '../client/outgoing-head.ts';
+import { ResponseHeads } from '../memo/response-heads.ts';
 import type { DataPlane } from '../plane/plane.ts';
 import { AutoPool } from './auto-pool.ts';
 import { Http2Pool } from './http2/pool.ts';
 import { UpstreamPool } from './pool.ts';
 import type { ConnectionPool } from './pool-contract.ts';
-import { ResponseHeads } from './response-heads.ts';
 import type { Transport } from './transport.ts';
 
 /** One address of an endpoint, as this worker knows it. */

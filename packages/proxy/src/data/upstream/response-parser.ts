@@ -3,10 +3,11 @@ import { ResponseHeadReader } from '../../gates/response-head.ts';
 import { type Trailers, withoutNamed } from '../../gates/trailers.ts';
 import { ResponseFields } from '../client/response-fields.ts';
 import { ChunkDecoder } from '../http1/chunk-decoder.ts';
+import { ResponseHeads } from '../memo/response-heads.ts';
 import type { ResponseEvents } from './contract.ts';
 import { endOfStatusLine, isHttp11, readFields, readStatus } from './head-lines.ts';
 import { ProtocolError } from './protocol-error.ts';
-import { type ResponseHead, ResponseHeads, responseHead } from './response-heads.ts';
+import { type ResponseHead, responseHead } from './response-head.ts';
 
 /** A head longer than this is refused, bytes. */
 const MAX_HEAD = 65_536;

@@ -8,7 +8,7 @@ import { KeptPieces } from '../../body/kept-pieces.ts';
 import { WEBSOCKET_FIELD } from '../../client/outgoing-block.ts';
 import { endOwner, guarded } from '../../loop/faults.ts';
 import type { OutgoingBody, OutgoingRequest, ResponseHandler, UpstreamFailure, UpstreamRequest } from '../contract.ts';
-import { type ResponseHead, responseHead } from '../response-heads.ts';
+import { type ResponseHead, responseHead } from '../response-head.ts';
 import type { Http2UpstreamConnection } from './connection.ts';
 
 /** A request at an HTTP/2 upstream: the stream that carries it. One object for both. */

@@ -1,3 +1,6 @@
+import type { KnownLiterals } from '../../http2/hpack-decoder.ts';
+import type { TableEntry } from '../../http2/hpack-table.ts';
+
 /**
  * Fields with long values, above all tokens, by their coded bytes: one pool for all connections of a thread. Clients never index
  * `authorization`, or crowd it out of a small table, so its bytes come again with each request. Found here, they are not decoded.
@@ -5,11 +8,10 @@
  *
  * Two places for each hash; the newer field takes the first. Over its limit of bytes the pool starts empty again.
  */
-export class LiteralPool<Field extends { readonly name: string; readonly value: string }> {
+export class LiteralPool<Field extends TableEntry> implements KnownLiterals<Field> {
 	readonly #literals: (Literal<Field> | undefined)[] = [];
 	#bytes = 0;
 
-	/** @param from where the coded value begins, with its length. */
 	find(name: string, bytes: Buffer, from: number, to: number): Field | undefined {
 		const place = placeOf(bytes, from, to);
 		const first = this.#literals[place];
@@ -42,7 +44,7 @@ interface Literal<Field> {
 }
 
 function isLiteral(
-	{ field, coded }: Literal<{ readonly name: string }>,
+	{ field, coded }: Literal<TableEntry>,
 	name: string,
 	bytes: Buffer,
 	from: number,
@@ -58,7 +60,7 @@ function placeOf(bytes: Buffer, from: number, to: number): number {
 	return (Math.imul(end ^ middle ^ (to - from), 0x9e3779b1) >>> PLACE_SHIFT) << 1;
 }
 
-function sizeOf(literal: Literal<{ readonly value: string }> | undefined): number {
+function sizeOf(literal: Literal<TableEntry> | undefined): number {
 	return literal === undefined ? 0 : literal.coded.length + literal.field.value.length;
 }
 

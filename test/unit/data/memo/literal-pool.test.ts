@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { LiteralPool } from '../../../packages/proxy/src/http2/literal-pool.ts';
+import { LiteralPool } from '../../../../packages/proxy/src/data/memo/literal-pool.ts';
 
 interface Field {
 	readonly name: string;

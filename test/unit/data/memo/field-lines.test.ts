@@ -2,9 +2,9 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
 import { Rejection } from '../../../../packages/gate/src/gates/rejection.ts';
-import { FieldLines } from '../../../../packages/proxy/src/data/http1/field-lines.ts';
 import { FieldScanner, splitFields } from '../../../../packages/proxy/src/data/http1/field-scanner.ts';
 import { RequestHeadReader } from '../../../../packages/proxy/src/data/http1/head-reader.ts';
+import { FieldLines } from '../../../../packages/proxy/src/data/memo/field-lines.ts';
 import { type Identifiers, type RequestHead, readHttp1Head } from '../../../../packages/proxy/src/gates/headers.ts';
 
 const PLAIN_FACTS = ['authorization', 'lines', 'bodyLength', 'wantsUpgrade', 'expectsContinue', 'traceparent'] as const;

@@ -1,0 +1,42 @@
+import type { Arrival, Forwarding } from '../../gates/forwarding.ts';
+import type { RequestHead } from '../../gates/headers.ts';
+import { versionAndHost } from '../client/outgoing-head.ts';
+
+/**
+ * What a route with a `Forwarding` puts in the place of the upstream's `versionAndHost` and of the client's lines. Requests of a
+ * connection mostly have it in common, so that of the last one is kept.
+ */
+export class RewrittenHead {
+	versionAndHost = '';
+	lines = '';
+	#forwarding: Forwarding | undefined;
+	#upstream = '';
+	#authority: string | undefined;
+	#head: RequestHead | undefined;
+
+	/**
+	 * Works it out anew where something differs.
+	 *
+	 * @param upstream its `versionAndHost`.
+	 * @param authority what the client asked for.
+	 */
+	update(
+		forwarding: Forwarding,
+		upstream: string,
+		authority: string | undefined,
+		head: RequestHead,
+		arrival: Arrival,
+	): void {
+		const isSameRoute = forwarding === this.#forwarding;
+		if (!isSameRoute || upstream !== this.#upstream || authority !== this.#authority) {
+			const host = forwarding.host(authority);
+			const start = host === undefined ? upstream : versionAndHost(host);
+			this.versionAndHost = `${start}${forwarding.lines(authority, arrival)}`;
+		}
+		if (!isSameRoute || head !== this.#head) this.lines = forwarding.linesOf(head);
+		this.#forwarding = forwarding;
+		this.#upstream = upstream;
+		this.#authority = authority;
+		this.#head = head;
+	}
+}
