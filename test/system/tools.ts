@@ -2,9 +2,15 @@
 import { spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { delimiter, join, resolve } from 'node:path';
+import { neutralEnvironment } from '../fixtures/program.ts';
 
 export const ROOT = resolve(import.meta.dirname, '../..');
 const PATH = `${resolve(ROOT, '.linters/bin')}${delimiter}${process.env.PATH}`;
+
+/** For a program of theirs that goes on while the test does. */
+export function toolEnvironment(): NodeJS.ProcessEnv {
+	return { ...neutralEnvironment(), PATH };
+}
 
 export interface Outcome {
 	readonly status: number | null;

@@ -9,10 +9,11 @@ import { status } from '@grpc/grpc-js';
 import type { StatusPage } from '../../packages/proxy/src/control/status/schema.ts';
 import { PROTOCOLS, request } from '../fixtures/clients.ts';
 import { GrpcClient, type GrpcServer, startGrpcServer } from '../fixtures/grpc-interop.ts';
+import { startHttp2Upstream } from '../fixtures/h2-upstream.ts';
 import { assertOwnAnswer } from '../fixtures/own-answer.ts';
 import { testPki } from '../fixtures/pki.ts';
 import type { LogLine } from '../fixtures/program.ts';
-import { BODY_MODE, type ProxyProcess, startProxy } from '../fixtures/proxy.ts';
+import { ASKED_ONCE, BODY_MODE, type ProxyProcess, startProxy } from '../fixtures/proxy.ts';
 import { startUpstream, type Upstream } from '../fixtures/upstream.ts';
 import { until } from '../fixtures/wait.ts';
 
@@ -78,6 +79,29 @@ describe('a gRPC call', () => {
 		call.end();
 		const { code, response } = await outcome;
 		deepEqual([code, response?.toString()], [0, '74922']);
+	});
+
+	test('without a message ends with an empty DATA frame, as gRPC has it, and not with its head', async () => {
+		await using stack = new AsyncDisposableStack();
+		const endsWithHead: boolean[] = [];
+		const upstream = await startHttp2Upstream({
+			script: (stream, _headers, body) => {
+				endsWithHead.push(stream.endAfterHeaders);
+				const fields = { 'content-type': 'application/grpc', 'grpc-status': '0' };
+				body.then(() => stream.respond({ ':status': 200, ...fields }, { endStream: true }));
+			},
+		});
+		stack.defer(() => upstream.stop());
+		const routes = [{ prefix: '/', upstream: `h2c://${upstream.authority}` }];
+		const other = stack.use(await startProxy({ routes, config: ASKED_ONCE }));
+		using caller = await GrpcClient.to(other);
+		const { call, outcome } = caller.clientStream();
+		call.end();
+		// A call without a response is an error of the client's library.
+		ok((await outcome).details !== 'upstream timeout');
+		// What is no call ends with its head.
+		equal((await request('h2', other, { method: 'POST', path: '/x' })).status, 200);
+		deepEqual(endsWithHead, [false, true]);
 	});
 
 	test('server_streaming: the client gets all messages', async () => {

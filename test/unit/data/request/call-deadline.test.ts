@@ -73,6 +73,43 @@ for (const mode of [collected, streaming]) {
 			two.assertQuiet();
 		});
 
+		it('is no failure of an upstream that breaks it off once it is over, before the proxy does', async () => {
+			const { edge, first } = started();
+			const client = await edge.call(8_000);
+			first.sockets[0]!.accept();
+			await edge.plane.pass(8_000);
+			equal(client.status, 0, 'the wheel has not told of it yet');
+			first.sockets[0]!.reset();
+			await settle();
+			deepEqual(client.verdict, OVER);
+			equal(first.failures(), 0);
+			edge.assertQuiet();
+		});
+
+		it('is a failure of an upstream that breaks it off earlier', async () => {
+			const { edge, first } = started();
+			const client = await edge.call(8_000);
+			first.sockets[0]!.accept();
+			await edge.plane.pass(7_000);
+			first.sockets[0]!.reset();
+			await settle();
+			equal(client.status, 502);
+			equal(first.failures(), 1);
+			edge.assertQuiet();
+		});
+
+		it('is no failure of an upstream that says so with a status once it is over', async () => {
+			const { edge, first } = started();
+			const client = await edge.call(8_000);
+			first.sockets[0]!.accept();
+			await edge.plane.pass(8_000);
+			first.sockets[0]!.answer('HTTP/1.1 504 Gateway Timeout\r\ncontent-length: 0\r\n\r\n');
+			await settle();
+			equal(client.status, 504);
+			equal(first.failures(), 0);
+			edge.assertQuiet();
+		});
+
 		it('is over in the queue of an upstream at its limit as well', async () => {
 			const { edge } = started();
 			const under = await edge.occupy(0);
@@ -111,6 +148,23 @@ describe('a gRPC call with a timeout: streaming', () => {
 		equal(socket.destroyed, false);
 		await edge.plane.pass(1_000 + SOME);
 		equal(socket.destroyed, true);
+		equal(edge.upstreams[0]!.failures(), 0);
+		edge.assertQuiet();
+	});
+});
+
+describe('the response to a gRPC call', () => {
+	it('that the upstream breaks off once its time is over is no failure of the upstream', async () => {
+		const edge = new Edge(streaming, 1);
+		const client = await edge.call(8_000);
+		const socket = edge.upstreams[0]!.sockets[0]!;
+		socket.accept();
+		socket.answer('HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\nx');
+		await edge.plane.pass(8_000);
+		equal(client.isReset, false);
+		socket.reset();
+		await settle();
+		equal(client.isReset, true);
 		equal(edge.upstreams[0]!.failures(), 0);
 		edge.assertQuiet();
 	});

@@ -95,6 +95,10 @@ export class UpstreamAttempt implements OutgoingRequest, ResponseHandler, Attemp
 		return this.#request.context.handshake;
 	}
 
+	get isCall(): boolean {
+		return this.#request.context.isCall;
+	}
+
 	headAsText({ framing }: OutgoingBody): string {
 		const { handshake, client } = this.#request.context;
 		const last = handshake === undefined ? framing : this.#upgrade(handshake);
@@ -160,7 +164,7 @@ export class UpstreamAttempt implements OutgoingRequest, ResponseHandler, Attemp
 
 	onHead(status: number, fields: ResponseFields, length: number, hasBody: boolean): void {
 		// Not with the last byte of the response: by then the connection, or the place there, may be another request's.
-		if (isFailureStatus(status)) this.settle('status', `status ${status}`);
+		if (isFailureStatus(status)) this.settle(this.isCallOver ? 'abandoned' : 'status', `status ${status}`);
 		const { context } = this.#request;
 		// Over HTTP/2 that would tell the client that there is a tunnel.
 		if (context.handshake !== undefined && context.client.tunnelStatus === 200 && status < 300) {
@@ -168,6 +172,12 @@ export class UpstreamAttempt implements OutgoingRequest, ResponseHandler, Attemp
 		}
 		if (context.isCall && (!hasBody || length === 0)) this.#takeGrpcStatus(fields.list);
 		this.#request.body.onHead(status, fields, length, hasBody);
+	}
+
+	/** The time of its call is over. An upstream that gives the call up then is not to blame, and may do so before the proxy does. */
+	get isCallOver(): boolean {
+		const { callDeadline, plane } = this.#request.context;
+		return callDeadline?.mayBeOverAtUpstream(plane.clock.now()) === true;
 	}
 
 	onTunnel(fields: ResponseFields): void {

@@ -15,6 +15,7 @@ export interface CalledRequest {
  */
 export class CallDeadline extends Timed {
 	readonly #request: CalledRequest;
+	readonly #ms: number;
 	/** Monotonic milliseconds. */
 	readonly #dueAt: number;
 
@@ -25,6 +26,7 @@ export class CallDeadline extends Timed {
 	constructor(request: CalledRequest, ms: number, startedAt: number, deadlines: PlaneDeadlines) {
 		super();
 		this.#request = request;
+		this.#ms = ms;
 		this.#dueAt = startedAt + ms;
 		deadlines.atLeast(ms)?.add(this);
 	}
@@ -32,6 +34,11 @@ export class CallDeadline extends Timed {
 	/** @param now monotonic milliseconds. @returns milliseconds; nothing or less: the time is over, though the wheel may tell of it later. */
 	leftAt(now: number): number {
 		return this.#dueAt - now;
+	}
+
+	/** Whether an upstream may take the time for over, which it counts as well. grpc-go resets the stream then. @param now monotonic milliseconds. */
+	mayBeOverAtUpstream(now: number): boolean {
+		return this.leftAt(now) <= ROUNDING_MS + this.#ms * CLOCK_DRIFT;
 	}
 
 	override onDeadline(): void {
@@ -45,3 +52,8 @@ export class CallDeadline extends Timed {
 
 /** What the client gets then, if it is still there. */
 export const CALL_TIMED_OUT = UPSTREAM_TIMEOUT.because("the client's grpc-timeout is over");
+
+/** Of servers that count whole milliseconds. */
+const ROUNDING_MS = 2;
+/** By how much two machines may differ about the length of a second. */
+const CLOCK_DRIFT = 0.001;

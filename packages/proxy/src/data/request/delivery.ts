@@ -180,12 +180,19 @@ export class Delivery implements Dispatched, Waiting, AttemptOwner {
 
 	/** What says nothing of the endpoint is reported once it is known where the request goes next. */
 	attemptFailing({ kind, cause }: UpstreamFailure): void {
-		if (OUTCOMES[kind] !== 'abandoned') this.attempt!.settle(OUTCOMES[kind], cause);
+		if (this.#endsCall(kind)) this.attempt!.settle('abandoned');
+		else if (OUTCOMES[kind] !== 'abandoned') this.attempt!.settle(OUTCOMES[kind], cause);
+	}
+
+	/** The upstream has given up a call whose time is over. */
+	#endsCall(kind: FailureKind): boolean {
+		return (kind === 'unanswered' || kind === 'broken') && this.attempt!.isCallOver;
 	}
 
 	attemptFailed({ kind, cause }: UpstreamFailure): void {
 		const { request } = this;
 		if (request.tunnel !== undefined) return request.tunnel.onUpstreamLost();
+		if (this.#endsCall(kind)) return request.fail(CALL_TIMED_OUT, 'abandoned');
 		// Whatever the status of the response was, that it breaks off is a failure.
 		if (request.state === STATE.answering) return request.fail(rejection.BAD_GATEWAY.because(cause), 'broken');
 		request.body.onResponseLost();

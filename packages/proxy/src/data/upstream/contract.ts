@@ -36,6 +36,8 @@ export interface OutgoingRequest {
 	readonly tenant: string;
 	/** It asks for a WebSocket: `ResponseEvents.onTunnel` may come. */
 	readonly handshake: WebSocketHandshake | undefined;
+	/** A gRPC call. Over HTTP/2 it ends with a DATA frame, if need be an empty one: grpc-go knows no end with a head. */
+	readonly isCall: boolean;
 	/** For HTTP/1.1: request line, fields and the empty line (RFC 9112 section 3), as latin1 text. */
 	headAsText(body: OutgoingBody): string;
 	/** For HTTP/2: the header block, all but `:scheme` and a handshake's `:protocol`, coded without a dynamic table. */

@@ -47,8 +47,12 @@ export class Http2UpstreamRequest extends ClientStream implements UpstreamReques
 		if (problem !== undefined) return this.#refuse(problem);
 		this.#connection.sends(this);
 		this.#onWritten = onWritten;
-		const last = complete && trailers === undefined ? pieces.length - 1 : -1;
-		this.begin(request.method, block, complete && trailers === undefined && pieces.length === 0);
+		const endsWithBody = complete && trailers === undefined;
+		const isEmpty = endsWithBody && pieces.length === 0;
+		const endsWithHead = isEmpty && !request.isCall;
+		this.begin(request.method, block, endsWithHead);
+		if (isEmpty && !endsWithHead) this.sendData(NOTHING, true);
+		const last = endsWithBody ? pieces.length - 1 : -1;
 		for (const [i, piece] of pieces.entries()) this.sendData(piece, i === last);
 		if (complete && trailers !== undefined) this.sendTrailers(codedFields(trailers));
 	}
