@@ -65,11 +65,20 @@ export class Act {
 
 	/** Sends until the status is the expected one, for at most 10 s: a reload and a breaker take their time. */
 	async expect(line: Line, status: number): Promise<Answer | undefined> {
+		const answer = await this.repeat(
+			() => this.send(line),
+			(answer) => answer.status === status,
+		);
+		return this.#show(line, status, answer);
+	}
+
+	/** Asks until the answer fits, for at most 10 s. @returns the last answer, or why there was none. */
+	async repeat<Asked>(ask: () => Promise<Asked>, fits: (answer: Asked) => boolean): Promise<Asked | Error> {
 		const deadline = performance.now() + SOON_MS;
 		for (;;) {
-			const answer = await this.send(line).catch((error: Error) => error);
-			const isExpected = !(answer instanceof Error) && answer.status === status;
-			if (isExpected || performance.now() > deadline) return this.#show(line, status, answer);
+			this.stage.ended.throwIfAborted();
+			const answer = await ask().catch((error: Error) => error);
+			if ((!(answer instanceof Error) && fits(answer)) || performance.now() > deadline) return answer;
 			await sleep(POLL_MS, undefined, { signal: this.stage.ended });
 		}
 	}
