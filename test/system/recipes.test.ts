@@ -101,10 +101,8 @@ const RECIPES: readonly Recipe[] = [
 	},
 	{
 		name: 'grpc-java',
-		skip:
-			oneMode ||
-			missingTools('javac') ||
-			missing(existsSync(JARS) ? [] : ['the jars of test/system/recipes/install.sh']),
+		// Not with `missing`: a machine of the CI need not have Maven and a JDK.
+		skip: oneMode || (!existsSync(JARS) && 'no libraries: test/system/recipes/install.sh gets them by Maven'),
 		build: async () => {
 			const folder = folderWith({
 				'Server.java': blockNamed('grpc-java, server').code,
