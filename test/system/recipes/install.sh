@@ -6,7 +6,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")"
 linters=$(cd ../../.. && pwd)/.linters
 
 PATH=$linters/bin:$PATH go mod download
-if command -v mvn javac > /dev/null; then
+if command -v mvn > /dev/null && command -v javac > /dev/null; then
   mvn --quiet --batch-mode dependency:copy-dependencies "-DoutputDirectory=$linters/grpc-java.new" && mv "$linters/grpc-java.new" "$linters/grpc-java" ||
     echo 'the libraries of grpc-java could not be fetched: its recipe is skipped' >&2
 fi
