@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
 import { mintToken, type TokenClaims } from '../../packages/proxy/src/cli/demo/tokens.ts';
 import { type Answer, type Connection, connect, h2Raw, type Protocol, type TlsOptions } from '../fixtures/clients.ts';
 import { FRAME, headersFrame } from '../fixtures/h2-frames.ts';
@@ -20,9 +21,10 @@ export class RunningGate {
 		this.#connection = connection;
 	}
 
-	/** Claims that pass. */
+	/** Claims that pass. Each token is a new one, as issuers make them. */
 	claims(overrides: TokenClaims = {}): TokenClaims {
-		return { iss: ISSUER, aud: AUDIENCE, sub: 'tenant', exp: this.clock.wall + 3600, ...overrides };
+		const jti = randomUUID();
+		return { iss: ISSUER, aud: AUDIENCE, sub: 'tenant', exp: this.clock.wall + 3600, jti, ...overrides };
 	}
 
 	/** A token that passes, but for what the overrides say. */
@@ -84,6 +86,7 @@ export async function start(
 }
 
 export function ask(connection: Connection, authorization: string | undefined, method = 'GET'): Promise<Answer> {
-	const headers = authorization === undefined ? {} : { authorization };
+	// No two requests are alike.
+	const headers = { 'x-request-id': randomUUID(), ...(authorization !== undefined && { authorization }) };
 	return connection.request({ method, path: '/whoami', headers, token: null });
 }
