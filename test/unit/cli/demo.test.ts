@@ -215,13 +215,25 @@ describe('the screen of the demo', () => {
 		return text;
 	}
 
+	it('counts a line of the log that comes again', () => {
+		let text = '';
+		const screen = createScreen({ write: (part) => (text += part) }, undefined);
+		for (const message of ['refused', 'refused', 'refused', 'ready', 'refused']) screen.record({ ...record, message });
+		screen.text('end');
+		const lines = ['| INFO  proxy: refused', '| … and 2 more', '| INFO  proxy: ready', '| INFO  proxy: refused', 'end'];
+		assert.deepEqual(
+			text.split('\n').map((line) => line.trim()),
+			[...lines, ''],
+		);
+	});
+
 	it('has colours only on a terminal, and none where they are declined', () => {
 		assert.match(shown(true, undefined), /\x1b\[/);
 		assert.match(shown(true, ''), /\x1b\[/);
 		for (const plain of [shown(true, '1'), shown(false, undefined)]) {
 			assert.doesNotMatch(plain, /\x1b/);
 			assert.match(plain, /ok {3}this +200\n {2}FAIL that +500\n/);
-			assert.match(plain, /\| 1970-01-01T00:00:00.000Z INFO {2}proxy: ready\n/);
+			assert.match(plain, /\n {7}\| INFO {2}proxy: ready\n/);
 		}
 	});
 });

@@ -11,7 +11,7 @@ export interface Screen {
 	heading(text: string): void;
 	/** One thing that was done, what came of it, and whether it should have. */
 	outcome(passed: boolean, what: string, result: string): void;
-	/** A line of the proxy's own log. */
+	/** A line of the proxy's own log, without its time. The same line again only counts. */
 	record(record: LogRecord): void;
 	/** Anything else that the proxy printed. */
 	stray(line: string): void;
@@ -22,14 +22,28 @@ export interface Screen {
 export function createScreen(out: Output, noColor: string | undefined): Screen {
 	const colour = out.isTTY === true && !noColor;
 	const paint = (code: number, text: string) => (colour ? `\x1b[${code}m${text}\x1b[0m` : text);
-	const print = (line: string) => void out.write(`${line}\n`);
+	let repeated = { line: '', times: 0 };
+	const write = (line: string) => void out.write(`${line}\n`);
+	const print = (line: string) => {
+		const { times } = repeated;
+		repeated = { line: '', times: 0 };
+		if (times > 0) write(`       ${paint(DIM, `| … and ${times} more`)}`);
+		write(line);
+	};
 	return {
 		heading: (text) => print(`\n${paint(BOLD, text)}`),
 		outcome: (passed, what, result) => {
 			const mark = passed ? paint(GREEN, 'ok  ') : paint(RED, 'FAIL');
 			print(`  ${mark} ${what.padEnd(WHAT_COLUMNS)} ${result}`);
 		},
-		record: (record) => print(`       ${paint(DIM, '|')} ${formatPretty(record, colour)}`),
+		record: (record) => {
+			const line = `       ${paint(DIM, '|')} ${formatPretty(record, colour).replace(/^\S+ /, '')}`;
+			if (line === repeated.line) repeated.times++;
+			else {
+				print(line);
+				repeated.line = line;
+			}
+		},
 		stray: (line) => print(`       ${paint(DIM, '|')} ${line}`),
 		text: print,
 	};
