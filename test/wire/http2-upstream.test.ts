@@ -411,6 +411,41 @@ describe('connections to an HTTP/2 upstream', () => {
 		}
 	});
 
+	test('requests wait while the upstream takes no streams, and open no connection for it', async () => {
+		const closing = await startHttp2Upstream();
+		const own = await startProxy({
+			upstreams: [
+				{
+					...{ name: 'closing', addresses: [closing.authority], protocol: 'h2' },
+					...{ max_requests: 100, queue: 100, queue_timeout_secs: 60 },
+				},
+			],
+			routes: [{ prefix: '/', upstream: 'closing' }],
+			workers: 1,
+			config: { ...ASKED_ONCE, tenant_rps: 0 },
+		});
+		try {
+			await firstVerdicts(own);
+			equal((await request('h2', own)).status, 200);
+			const [session] = closing.live.slice(-1);
+			const takes = (maxConcurrentStreams: number) =>
+				new Promise<void>((resolve) => session!.settings({ maxConcurrentStreams }, () => resolve()));
+			await takes(0);
+			const answers = Promise.all(
+				Array.from({ length: 20 }, (_, i) => request(PROTOCOLS[i % 2]!, own, { ms: 60_000 })),
+			);
+			await until(async () => (await own.metric('proxy_upstream_queue_length')) === 20, 'all to wait');
+			equal(closing.sessions.length, 2);
+			await takes(100);
+			deepEqual(new Set((await answers).map(({ status }) => status)), new Set([200]));
+			equal(closing.sessions.length, 2);
+			await atRest(own);
+		} finally {
+			await own.stop();
+			await closing.stop();
+		}
+	});
+
 	test('an upstream that is killed opens its breaker, and comes back', async () => {
 		const own = await setUp(() => {});
 		try {
