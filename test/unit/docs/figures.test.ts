@@ -21,6 +21,9 @@ const SHOWN: Readonly<Record<string, string>> = {
 	h2: 'repeated, h2, 16 connections of 16 streams',
 	'h2-paths': 'the same, 1,000 paths in turn',
 	h1: 'repeated, http/1.1, 64 connections',
+	'h2-upstream': 'repeated, h2, to an HTTP/2 upstream',
+	unary: 'gRPC calls, 100 bytes each way',
+	websocket: 'WebSocket messages, 100 bytes each way',
 	'h1-mib': 'answers of 1 MiB, http/1.1',
 	handshakes: 'a new mutual TLS connection',
 };
