@@ -27,6 +27,7 @@ class FakeUpstream {
 	readonly pool = { take: () => this.#connection };
 	readonly versionAndHost = ' HTTP/1.1\r\nhost: upstream\r\n';
 	readonly #connection = {
+		isConnected: true,
 		send: (request: OutgoingRequest, body: OutgoingBody) => {
 			this.head = request.headAsText(body);
 			this.body = Buffer.concat(body.pieces).toString();
