@@ -1,9 +1,11 @@
 /**
  * The proxy before bad upstreams: every kind of failure, over HTTP/1.1 and HTTP/2 on both sides, with each framing, in both body modes.
  * Checked of each request: it got its own answer, whole or not at all; it was delivered once, or twice where it may be
- * repeated; its body and its tenant arrived as they were sent.
+ * repeated; its body and its tenant arrived as they were sent. Then things happen to a whole HTTP/2 upstream (`fault-scenes.ts`), and
+ * clients cancel `--cancelled` calls.
  *
  *   npm run faults -- [--requests 100000] [--seed 1] [--mode collected|streaming] [--kind NAME] [--upstreams h1|h2]
+ *     [--cancelled 20000]
  *   npm run streams: the same with HTTP/2 upstreams alone, where requests of all tenants share connections
  *
  * `--requests` is the sum over both modes of those that reached the upstream and got from it what their kind says. The
@@ -14,6 +16,7 @@ import { parseArgs } from 'node:util';
 import type { BodyMode } from '../fixtures/proxy.ts';
 import { FAULT_KINDS } from './fault-kinds.ts';
 import { FaultRun } from './fault-run.ts';
+import { playScenes, type Scene } from './fault-scenes.ts';
 import { type Ledger, OUTCOMES } from './ledger.ts';
 import { faultsLeft, processLeft } from './leftovers.ts';
 import { table } from './table.ts';
@@ -25,6 +28,7 @@ const { values } = parseArgs({
 		mode: { type: 'string' },
 		kind: { type: 'string' },
 		upstreams: { type: 'string' },
+		cancelled: { type: 'string', default: '20000' },
 	},
 });
 const kinds = FAULT_KINDS.filter(({ name, upstream }) => {
@@ -46,9 +50,18 @@ for (const mode of modes) {
 	for (const violation of [...ledger.violations, ...leftovers]) console.log(`BREACH: ${violation}`);
 	breaches += ledger.violationCount + leftovers.length;
 	total += ledger.played;
+	if (values.kind !== undefined || values.upstreams === 'h1') continue;
+	const scenes = await playScenes({ mode, cancelled: Number(values.cancelled) });
+	console.log(table(['what happens to a whole upstream', 'what clients got', 'innocent, whole'], scenes.map(rowOf)));
+	for (const { name, breaches } of scenes) for (const breach of breaches) console.log(`BREACH: ${name}: ${breach}`);
+	breaches += scenes.reduce((sum, { breaches }) => sum + breaches.length, 0);
 }
 console.log(`\n${total} requests with a fault or an answer of the upstream, ${breaches} breaches; seed ${values.seed}`);
 if (breaches > 0) process.exitCode = 1;
+
+function rowOf({ name, seen, innocent }: Scene): [string, string, number] {
+	return [name, [...seen].map(([what, count]) => `${what} ${count}`).join(', '), innocent];
+}
 
 async function runMode(mode: BodyMode, requests: number) {
 	await using run = await FaultRun.start({ mode, seed: Number(values.seed), kinds, talkers: 4 });

@@ -1,0 +1,15 @@
+/** An upstream in a process of its own, so that it can be killed and stopped: HTTP/2 in the clear, which sends back what it gets, also over WebSockets. */
+import { echo, startHttp2Upstream } from '../fixtures/h2-upstream.ts';
+import { echo as echoMessages, takeWebSockets } from '../fixtures/web-socket-upstream.ts';
+
+const webSockets = takeWebSockets(echoMessages);
+const upstream = await startHttp2Upstream({
+	port: Number(process.argv[2] ?? 0),
+	settings: { enableConnectProtocol: true },
+	script: (stream, headers, body) => {
+		if (headers[':path']!.endsWith('/never')) return;
+		(headers[':method'] === 'CONNECT' ? webSockets : echo)(stream, headers, body);
+	},
+});
+process.send!(upstream.port);
+process.on('disconnect', () => process.exit());
