@@ -4,15 +4,24 @@
  */
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { WebSocketServer } from 'ws';
 import type { Identity } from './attack-identity.ts';
-import { ATTACKS, Attacker } from './attacks.ts';
-import { UNCAPPED } from './floods.ts';
+import { FLOODS, RATED } from './attack-list.ts';
+import { Attacker } from './attacks.ts';
+import { serveHostile, takeFlooded } from './hostile-upstream.ts';
 
-/** What the parent asks for. `serve` is answered with the upstream's port, `stop` with what the attackers have got. */
+/** What the parent asks for. `serve` is answered with `Served`, `stop` with what the attackers have got. */
 export type AttackOrder =
 	| { readonly serve: true }
 	| { readonly attack: string; readonly identity: Identity }
 	| { readonly stop: true };
+
+/** Ports. */
+export interface Served {
+	/** Over HTTP/1.1; takes WebSockets, too. */
+	readonly upstream: number;
+	readonly hostile: number;
+}
 
 /** Bytes of the answer to `/big`. */
 const BIG = Buffer.alloc(2 ** 18, 'big ');
@@ -30,19 +39,27 @@ process.on('message', (order: AttackOrder) => {
 			if (request.url === '/slow') setTimeout(() => response.end('ok'), SLOW_MS);
 			else response.end(request.url === '/big' ? BIG : 'ok');
 		});
-		upstream.listen(0, '127.0.0.1', () => process.send!((upstream.address() as AddressInfo).port));
+		const webSockets = new WebSocketServer({ noServer: true });
+		upstream.on('upgrade', (request, socket, head) => {
+			webSockets.handleUpgrade(request, socket, head, (ws) => ws.on('error', () => {}));
+		});
+		upstream.listen(0, '127.0.0.1', () => {
+			serveHostile((hostile) => {
+				process.send!({ upstream: (upstream.address() as AddressInfo).port, hostile } satisfies Served);
+			});
+		});
 		return;
 	}
 	if ('attack' in order) {
 		attacker = new Attacker(order.identity);
-		stop = [...ATTACKS, ...UNCAPPED].find(({ name }) => name === order.attack)!.start(attacker);
+		stop = [...RATED, ...FLOODS].find(({ name }) => name === order.attack)!.start(attacker);
 		return;
 	}
 	stop?.();
 	attacker?.leave();
 	process.send!({
 		...Object.fromEntries(attacker?.seen ?? []),
-		'KiB sent': Math.round((attacker?.sentBytes ?? 0) / 1024),
+		'KiB sent': Math.round((attacker?.sentBytes ?? 0) / 1024) + takeFlooded(),
 	});
 });
 process.on('disconnect', () => process.exit());

@@ -12,7 +12,7 @@ import { type ClientCert, type TestPki, temporaryFolder, testPki } from '../fixt
 import { cpuSeconds, HAS_PROC, stolenMs, waitedForCoreMs } from '../fixtures/proc.ts';
 import { type ProxyProcess, startProxy } from '../fixtures/proxy.ts';
 import { until, within } from '../fixtures/wait.ts';
-import type { AttackOrder } from './attack-attackers.ts';
+import type { AttackOrder, Served } from './attack-attackers.ts';
 import type { Identity } from './attack-identity.ts';
 import type { VictimsOrder, Window } from './attack-victims.ts';
 import type { Attack } from './attacks.ts';
@@ -87,12 +87,16 @@ export class Stage {
 		const attackers = fork(join(import.meta.dirname, 'attack-attackers.ts'));
 		// Without either there is nothing to measure; its message is on standard error.
 		for (const child of [victims, attackers]) child.once('exit', (code) => code !== 0 && process.exit(1));
+		const served = await ask<Served>(attackers, { serve: true });
 		const proxy = await startProxy({
 			workers: 1,
 			boxedBody: mode === 'streaming',
 			routes: [
 				{ prefix: '/victim', upstream: `http://127.0.0.1:${(upstream.address() as AddressInfo).port}` },
-				{ prefix: '/', upstream: `http://127.0.0.1:${await ask<number>(attackers, { serve: true })}` },
+				{ prefix: '/', upstream: `http://127.0.0.1:${served.upstream}` },
+				{ prefix: '/tunnel', upstream: `http://127.0.0.1:${served.upstream}`, websocket: true },
+				// Its breaker is no defence here.
+				{ prefix: '/hostile', upstream: `h2c://127.0.0.1:${served.hostile}`, failures: 100, cooldown_secs: 1 },
 			],
 			config: { tenant_rps: 0, health_interval_secs: 1 },
 			limits: { max_buffered_bytes: BUDGET_BYTES },

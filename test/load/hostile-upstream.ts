@@ -1,0 +1,204 @@
+/**
+ * An HTTP/2 upstream that floods the proxy. It says that it is well to health probes; to any other request it sends what the attack of the
+ * moment says, as fast as it is read, until the proxy ends the connection. Clients of the attacker keep asking for it.
+ */
+import { randomBytes } from 'node:crypto';
+import { createServer, type Server, type Socket } from 'node:net';
+import {
+	continuationFrame,
+	dataFrame,
+	FLAG,
+	FRAME,
+	FrameReader,
+	frame,
+	goawayFrame,
+	headersFrame,
+	PREFACE,
+	pingFrame,
+	rstStreamFrame,
+	SETTING,
+	settingsAck,
+	settingsFrame,
+	windowUpdateFrame,
+} from '../fixtures/h2-frames.ts';
+import { type Attack, type Attacker, both } from './attacks.ts';
+
+/** Bytes of a write, about. */
+const CHUNK = 65_536;
+
+interface ServerFlood {
+	readonly name: string;
+	/** Sent once, to the stream of the first request. */
+	readonly begin?: (id: number) => Buffer;
+	/** Sent again and again. */
+	readonly chunk: (id: number) => Buffer;
+	/** Another one each time. */
+	readonly varies?: boolean;
+}
+
+const many = (bytes: Buffer) => Buffer.concat(new Array(Math.max(1, Math.floor(CHUNK / bytes.length))).fill(bytes));
+const head = (id: number) => headersFrame(id, [[':status', '200']], { endStream: false });
+
+/** HEADERS with `:status` 200, whose block adds what `fields` say. */
+function block(id: number, fields: Buffer, flags: number = FLAG.END_HEADERS): Buffer {
+	return frame(FRAME.HEADERS, flags, id, Buffer.concat([Buffer.of(0x88), fields]));
+}
+
+/** An entry of 3,900 bytes in the dynamic table, and then `count` references to it. */
+function bomb(id: number, count: number): Buffer {
+	// A literal with indexing: name `x`, value of 3,900 bytes (a length of 127 and 3,773 more).
+	const entry = Buffer.concat([Buffer.of(0x40, 1, 0x78, 0x7f, 0xbd, 0x1d), Buffer.alloc(3900, 'b')]);
+	return block(id, Buffer.concat([entry, Buffer.alloc(count, 0xbe)]));
+}
+
+/** `count` new entries of the table, no two alike, in trailers or interim responses. */
+function thrash(id: number, count: number): Buffer {
+	const noise = randomBytes(count * 2);
+	const entries = Array.from({ length: count }, (_, i) =>
+		Buffer.from([0x40, 4, 0x78, 0x2d, 97 + (noise[2 * i]! % 26), 97 + (noise[2 * i + 1]! % 26), 1, 49]),
+	);
+	// `:status` 103.
+	const status = Buffer.from([0x08, 3, 0x31, 0x30, 0x33]);
+	return frame(FRAME.HEADERS, FLAG.END_HEADERS, id, Buffer.concat([status, ...entries]));
+}
+
+const FLOODS: readonly ServerFlood[] = [
+	{ name: 'SETTINGS', chunk: () => many(settingsFrame()) },
+	{
+		name: 'SETTINGS that move every window',
+		chunk: () =>
+			many(
+				Buffer.concat([
+					settingsFrame([[SETTING.INITIAL_WINDOW_SIZE, 0]]),
+					settingsFrame([[SETTING.INITIAL_WINDOW_SIZE, 65_535]]),
+				]),
+			),
+	},
+	{ name: 'PING', chunk: () => many(pingFrame()) },
+	{ name: 'RST_STREAM', chunk: (id) => many(rstStreamFrame(id)) },
+	{ name: 'GOAWAY', chunk: () => many(goawayFrame(2 ** 31 - 1)) },
+	{ name: 'WINDOW_UPDATE of the connection', chunk: () => many(windowUpdateFrame(0, 1)) },
+	{ name: 'WINDOW_UPDATE of a stream', chunk: (id) => many(windowUpdateFrame(id, 1)) },
+	{
+		name: 'PUSH_PROMISE',
+		chunk: (id) => many(frame(FRAME.PUSH_PROMISE, FLAG.END_HEADERS, id, Buffer.of(0, 0, 0, 2, 0x82))),
+	},
+	{
+		name: 'CONTINUATION',
+		begin: (id) => headersFrame(id, [[':status', '200']], { endHeaders: false, endStream: false }),
+		chunk: (id) => many(continuationFrame(id, [['x-more', 'x'.repeat(100)]], false)),
+	},
+	{
+		name: 'empty CONTINUATION',
+		begin: (id) => headersFrame(id, [[':status', '200']], { endHeaders: false, endStream: false }),
+		chunk: (id) => many(frame(FRAME.CONTINUATION, 0, id)),
+	},
+	{ name: 'DATA of a byte', begin: head, chunk: (id) => many(dataFrame(id, 'x')) },
+	{ name: 'empty DATA', begin: head, chunk: (id) => many(dataFrame(id)) },
+	{
+		name: 'DATA of nothing but padding',
+		begin: head,
+		chunk: (id) => many(frame(FRAME.DATA, FLAG.PADDED, id, Buffer.concat([Buffer.of(255), Buffer.alloc(255)]))),
+	},
+	{ name: 'interim responses', chunk: (id) => many(headersFrame(id, [[':status', '103']], { endStream: false })) },
+	{ name: 'HPACK bombs', chunk: (id) => bomb(id, 12_000) },
+	{ name: 'HPACK tables thrashed', chunk: (id) => thrash(id, 1_500), varies: true },
+	{ name: 'small unknown frames', chunk: () => many(frame(0x42, 0, 0)) },
+	{ name: 'large unknown frames', chunk: () => many(frame(0x42, 0, 0, Buffer.alloc(16_384))) },
+	{
+		name: 'answers, each with a reset and a ping',
+		chunk: (id) => many(Buffer.concat([rstStreamFrame(id), pingFrame()])),
+	},
+];
+
+/** In the attackers' process, which has one of them. */
+let flood: ServerFlood | undefined;
+/** What floods have sent, bytes, about. */
+let flooded = 0;
+
+/** Since the last call, KiB. */
+export function takeFlooded(): number {
+	const kibibytes = Math.round(flooded / 1024);
+	flooded = 0;
+	return kibibytes;
+}
+
+/** Its server. @param onListening gets the port. */
+export function serveHostile(onListening: (port: number) => void): Server {
+	const server = createServer({ noDelay: true }, (socket) => new HostileConnection(socket));
+	server.listen(0, '127.0.0.1', () => onListening((server.address() as { port: number }).port));
+	return server;
+}
+
+class HostileConnection {
+	readonly #socket: Socket;
+	#isFlooding = false;
+
+	constructor(socket: Socket) {
+		this.#socket = socket;
+		const frames = new FrameReader();
+		let preface = PREFACE.length;
+		socket.on('error', () => {});
+		socket.write(settingsFrame([[SETTING.MAX_CONCURRENT_STREAMS, 100]]));
+		socket.on('data', (bytes: Buffer) => {
+			const behind = bytes.subarray(preface);
+			preface = Math.max(0, preface - bytes.length);
+			for (const { type, flags, streamId, payload } of frames.push(behind)) {
+				if (type === FRAME.SETTINGS && (flags & FLAG.ACK) === 0) socket.write(settingsAck());
+				if (type === FRAME.HEADERS) this.#onRequest(streamId, payload);
+			}
+		});
+	}
+
+	#onRequest(id: number, block: Buffer): void {
+		if (flood === undefined || block.includes('/health')) {
+			this.#socket.write(headersFrame(id, [[':status', '204']]));
+		} else if (!this.#isFlooding) {
+			this.#isFlooding = true;
+			this.#pour(flood, id);
+		}
+	}
+
+	#pour({ begin, chunk, varies }: ServerFlood, id: number): void {
+		const socket = this.#socket;
+		const same = varies ? undefined : chunk(id);
+		if (begin !== undefined) socket.write(begin(id));
+		const send = () => {
+			if (socket.destroyed || !socket.writable) return;
+			flooded += CHUNK;
+			if (socket.write(same ?? chunk(id))) setImmediate(send);
+			else socket.once('drain', () => setImmediate(send));
+		};
+		send();
+	}
+}
+
+/** Requests of the attacker's clients for the hostile upstream. */
+const ASKED_PER_SECOND = 100;
+
+export const UPSTREAM_FLOODS: readonly Attack[] = FLOODS.map((own) => ({
+	name: `an upstream floods: ${own.name}`,
+	rate: `as fast as it is read, ${ASKED_PER_SECOND} requests/s`,
+	rampMs: 800,
+	start: (attacker) => {
+		flood = own;
+		const stop = ask(attacker);
+		return both(stop, () => {
+			flood = undefined;
+		});
+	},
+}));
+
+function ask(attacker: Attacker): () => void {
+	return attacker.onStreams(ASKED_PER_SECOND / 4, (socket, id) => {
+		socket.write(
+			headersFrame(id, [
+				[':method', 'GET'],
+				[':path', '/hostile'],
+				[':scheme', 'https'],
+				[':authority', 'localhost'],
+				['authorization', `Bearer ${attacker.token(id)}`],
+			]),
+		);
+	});
+}
