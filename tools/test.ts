@@ -110,6 +110,7 @@ const EITHER_MODE: ReadonlySet<string> = new Set([
 		'fleet-store',
 		'fleet',
 		'systemd-unit',
+		'websocket-cases',
 	].map((name) => `test/system/${name}.test.ts`),
 ]);
 

@@ -1,13 +1,16 @@
 """A WebSocket client on `websockets`. Prints a line of JSON for each thing that it has seen.
 
 `talk`: messages of all kinds, and its own Close. `close`: which Close it gets at `/close/CODE`. `stay`: says that it is open, then waits for
-its end. `refused`: the status of a handshake that is refused.
+its end. `refused`: the status of a handshake that is refused. `echo N`: answers each message with itself at `/0` to
+`/N-1`, some at a time, until the other side ends.
 """
 import asyncio, hashlib, json, os, ssl, sys
 
 import websockets
 
-base, case = sys.argv[1:3]
+AT_ONCE = 8
+
+base, case, *arguments = sys.argv[1:]
 
 
 def say(**what):
@@ -18,6 +21,8 @@ def connect(path, **options):
     tls = ssl.create_default_context(cafile=os.environ['EDGE_CA'])
     tls.load_cert_chain(os.environ['EDGE_CERT'], os.environ['EDGE_KEY'])
     headers = {'Authorization': f'Bearer {os.environ["EDGE_TOKEN"]}'}
+    if base.startswith('ws:'):
+        tls = None
     return websockets.connect(base + path, ssl=tls, extra_headers=headers, max_size=None, **options)
 
 
@@ -74,4 +79,19 @@ async def refused():
         say(case='refused', status=error.status_code)
 
 
-asyncio.run({'talk': talk, 'close': close, 'stay': stay, 'refused': refused}[case]())
+async def echo():
+    paths = iter(range(int(arguments[0])))
+
+    async def loop():
+        for path in paths:
+            async with connect(f'/{path}', compression=None) as ws:
+                try:
+                    async for message in ws:
+                        await ws.send(message)
+                except websockets.ConnectionClosed:
+                    pass
+
+    await asyncio.gather(*(loop() for _ in range(AT_ONCE)))
+
+
+asyncio.run({'talk': talk, 'close': close, 'stay': stay, 'refused': refused, 'echo': echo}[case]())
