@@ -41,6 +41,17 @@ async function exhaustedToken(): Promise<string> {
 	return token;
 }
 
+/** A tenant has a request again after a second: a machine that is slower than that gets more tries to be over the limit. */
+async function inTime(run: () => Promise<void>, tries = 10): Promise<void> {
+	for (let left = tries - 1; ; left--) {
+		try {
+			return await run();
+		} catch (error) {
+			if (left === 0) throw error;
+		}
+	}
+}
+
 async function openLane(): Promise<Lane> {
 	const lane = edge.lane();
 	lane.upstream.script = (exchange) => exchange.respond({ status: 503 });
@@ -140,11 +151,14 @@ for (const protocol of PROTOCOLS) {
 		for (const { status, body, request: provoke, also = {}, atUpstream = false } of ANSWERS) {
 			const kind = Object.keys(also)[0] ?? '';
 			test(`${status} "${body}" ${kind} is exact, and counted once`, async () => {
-				const options = { token: freshToken(), ...(await provoke()) };
-				const counted = await edge.during(async () => {
-					assertOwnAnswer(await request(protocol, proxy, options), status, body);
-				});
-				deepEqual(counted, { [atUpstream ? `${status} upstream` : status]: 1, ...also });
+				const once = async () => {
+					const options = { token: freshToken(), ...(await provoke()) };
+					const counted = await edge.during(async () => {
+						assertOwnAnswer(await request(protocol, proxy, options), status, body);
+					});
+					deepEqual(counted, { [atUpstream ? `${status} upstream` : status]: 1, ...also });
+				};
+				await (status === 429 ? inTime(once) : once());
 			});
 		}
 
@@ -153,16 +167,19 @@ for (const protocol of PROTOCOLS) {
 			if (status === 431 || status === 405) continue;
 			const kind = Object.keys(also)[0] ?? '';
 			test(`${status} "${body}" ${kind} to a gRPC call is a status of gRPC, counted and logged as ${status}`, async () => {
-				const options = { method: 'POST', token: freshToken(), ...(await provoke()) };
-				let from = 0;
-				const counted = await edge.during(async () => {
-					from = proxy.logs.length;
-					const headers = { ...options.headers, 'content-type': 'application/grpc+proto' };
-					assertGrpcAnswer(await request(protocol, proxy, { ...options, headers }), status, body);
-				});
-				deepEqual(counted, { [atUpstream ? `${status} upstream` : status]: 1, ...also });
-				const isLine = (line: LogLine) => line.target === 'proxy::access' && line.status === status;
-				equal((await proxy.waitForLog(isLine, undefined, from)).bytes_out, 0);
+				const once = async () => {
+					const options = { method: 'POST', token: freshToken(), ...(await provoke()) };
+					let from = 0;
+					const counted = await edge.during(async () => {
+						from = proxy.logs.length;
+						const headers = { ...options.headers, 'content-type': 'application/grpc+proto' };
+						assertGrpcAnswer(await request(protocol, proxy, { ...options, headers }), status, body);
+					});
+					deepEqual(counted, { [atUpstream ? `${status} upstream` : status]: 1, ...also });
+					const isLine = (line: LogLine) => line.target === 'proxy::access' && line.status === status;
+					equal((await proxy.waitForLog(isLine, undefined, from)).bytes_out, 0);
+				};
+				await (status === 429 ? inTime(once) : once());
 			});
 		}
 
@@ -346,8 +363,11 @@ describe('the order of the gates', () => {
 			if (only !== undefined && only !== protocol) continue;
 			test(`${what}, over ${protocol}`, async () => {
 				const seen = open.upstream.requests.length;
-				const answer = await request(protocol, proxy, { token: freshToken(), ...(await options()) });
-				assertOwnAnswer(answer, ...(COLLECTED ? collected : streaming));
+				const once = async () => {
+					const answer = await request(protocol, proxy, { token: freshToken(), ...(await options()) });
+					assertOwnAnswer(answer, ...(COLLECTED ? collected : streaming));
+				};
+				await (collected[0] === 429 ? inTime(once) : once());
 				equal(open.upstream.requests.length, seen);
 			});
 		}
