@@ -12,6 +12,12 @@ describe('the settings of the heaps', () => {
 		});
 	}
 
+	it('leave room for buffers of reads in both modes, so that they cause no full collections', () => {
+		for (const bodyMode of ['collected', 'streaming']) {
+			assert.ok(heapFlags(bodyMode).includes('--initial-old-space-size=64'), bodyMode);
+		}
+	});
+
 	it('keep the young generation small where bodies are collected', () => {
 		const isSmall = (bodyMode: string) => heapFlags(bodyMode).some((flag) => flag.startsWith('--max-semi-space-size='));
 		assert.deepEqual([isSmall('collected'), isSmall('streaming')], [true, false]);
