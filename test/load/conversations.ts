@@ -192,7 +192,7 @@ async function exchange(
 		const answer = await within(talk.next(), 'the answer to a message');
 		if (answer === undefined) {
 			// What a reset overtakes is lost with it.
-			const mayLose = !takesTurns || kind === 'gRPC stream';
+			const mayLose = !takesTurns || kind === 'gRPC stream' || kind.endsWith('to h2');
 			if (ending === 'upstream cuts' && mayLose && (await talk.end) !== 'in order') return undefined;
 			if (mayBeCut()) return undefined;
 			return { what: `ended (${await talk.end}) behind ${i} of ${messages.length} messages`, isLoss: true };

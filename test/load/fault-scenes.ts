@@ -212,7 +212,7 @@ class SceneStage implements AsyncDisposable {
 		const bounded = { upstream_timeout_secs: TIMEOUT_SECS };
 		const proxy = await startProxy({
 			boxedBody: mode === 'streaming',
-			config: { health_interval_secs: 0.05, default_cooldown_secs: 1, tenant_rps: 0, health_timeout_secs: 1 },
+			config: { health_interval_secs: 0.05, default_cooldown_secs: 1, tenant_rps: 0 },
 			upstreams: half.map(({ authority }, i) => ({
 				...{
 					name: `half-open-${i}`,

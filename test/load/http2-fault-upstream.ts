@@ -11,9 +11,8 @@ import {
 } from 'node:http2';
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
 import { type Duplex, duplexPair } from 'node:stream';
-import { setImmediate as nextTurn } from 'node:timers/promises';
 import { createSecureContext, type SecureContext, TLSSocket } from 'node:tls';
-import { ERROR_CODE, FRAME, FrameReader, goawayFrame, PREFACE } from '../fixtures/h2-frames.ts';
+import { ERROR_CODE, FLAG, FRAME, FrameReader, goawayFrame, PREFACE } from '../fixtures/h2-frames.ts';
 import { testPki } from '../fixtures/pki.ts';
 import type { Changes } from '../fixtures/wait.ts';
 import { BreakerRest, type FaultLane } from './fault-lane.ts';
@@ -123,8 +122,9 @@ class LaneConnection {
 	readonly #outgoing = new FrameReader();
 	/** Streams of which a response's head has left, interim or final. */
 	readonly #begun = new Set<number>();
-	/** Who waits for that. */
+	/** Who waits for that, or for the end of a response to leave. */
 	readonly #onBegun = new Map<number, () => void>();
+	readonly #onEnded = new Map<number, () => void>();
 	/** It ends, and whoever comes yet gets nothing. */
 	#isRuined = false;
 
@@ -159,10 +159,11 @@ class LaneConnection {
 
 	/** What leaves, frames of ours included. */
 	#watch(bytes: Buffer): void {
-		for (const { type, streamId } of this.#outgoing.push(bytes)) {
-			if (type !== FRAME.HEADERS) continue;
+		for (const { type, flags, streamId } of this.#outgoing.push(bytes)) {
+			if (type !== FRAME.HEADERS && type !== FRAME.DATA) continue;
 			this.#begun.add(streamId);
 			this.#onBegun.get(streamId)?.();
+			if ((flags & FLAG.END_STREAM) !== 0) this.#onEnded.get(streamId)?.();
 		}
 	}
 
@@ -301,12 +302,10 @@ class LaneConnection {
 			finish: async () => {
 				if (body === undefined || isOver()) return;
 				void write(body.length);
-				// Trailers are asked for behind the last byte.
-				const last = trailers === undefined ? 'finish' : 'wantTrailers';
-				const ended = new Promise<void>((resolve) => stream.once(last, resolve));
+				const ended = new Promise<void>((resolve) => this.#onEnded.set(stream.id!, resolve));
 				stream.end();
 				await Promise.race([ended, closed]);
-				await nextTurn();
+				this.#onEnded.delete(stream.id!);
 			},
 			reset: (code) => reset(stream, code),
 			refuse: () => {
@@ -332,18 +331,23 @@ class LaneConnection {
 		};
 	}
 
-	/** What is open here may be lost; and what has seen nothing of an answer may come again, if that is safe. */
-	#ruin(): void {
+	/**
+	 * What is open here may be lost; and what has seen nothing of an answer may come again, if that is safe.
+	 *
+	 * @param losesHeads heads that have left may not arrive.
+	 */
+	#ruin(losesHeads = false): void {
 		this.#isRuined = true;
 		for (const [stream, entry] of this.#requests) {
 			entry.isHit = true;
 			const { method } = entry.plan;
-			if (!this.#begun.has(stream.id!) && (method === 'GET' || method === 'HEAD')) entry.undone++;
+			const isUnseen = losesHeads || !this.#begun.has(stream.id!);
+			if (isUnseen && (method === 'GET' || method === 'HEAD')) entry.undone++;
 		}
 	}
 
 	#cut(how: 'end' | 'reset'): void {
-		this.#ruin();
+		this.#ruin(how === 'reset');
 		// Behind what has been written.
 		setImmediate(() => {
 			if (how === 'end') this.#stream.end(() => this.#socket.destroySoon());

@@ -245,8 +245,8 @@ export class Ledger {
 			allowed.push('504', ...brokenOff);
 			// Late it is not known of a connection's end that it was there before the request, which is then not sent again.
 			if (entry.deliveries === 0) allowed.push('502');
-			// The client has a time limit of its own to take a whole answer, in either mode.
-			if (fate === 'whole' || fate === 'whole or cut') allowed.push('broken off');
+			// The client has a time limit of its own to take an answer, the proxy's own ones included, in either mode.
+			allowed.push('broken off');
 		}
 		if (entry.deliveries === 0) allowed.push('503');
 		// What others have done to its connection.
