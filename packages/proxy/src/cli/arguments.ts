@@ -82,7 +82,7 @@ function defaultOf(commands: readonly Command[]): Command {
 	return commands.find(({ name }) => name === DEFAULT_COMMAND)!;
 }
 
-/** The first word of a command of two may be asked for its help. */
+/** The first word of a two-word command accepts `--help`. */
 function withoutCommand(argv: readonly string[], words: readonly string[], commands: readonly Command[]): CommandLine {
 	const [first = ''] = words;
 	const inFamily = commands.filter(({ name }) => name.startsWith(`${first} `));

@@ -29,7 +29,7 @@ export const PIPELINE = {
 	'route rate': both('the rate of the route, if it has one'),
 	'dispatch queue': traced('the request may be sent in this turn of the event loop'),
 	'circuit breaker': both('the breaker of the upstream admits it'),
-	'upstream queue': traced('an upstream at its limit has had a place for it'),
+	'upstream queue': traced('an upstream at its limit had a place for it'),
 	upstream: both('the answer of the upstream is there (streaming mode: its head)'),
 	answer: traced('the answer to the client broke off'),
 } as const;

@@ -128,11 +128,11 @@ export class BucketTotal {
 }
 
 /**
- * One exemplar for each bucket, in memory of which the reader must not take one half of an old one and the other of a new one. Three
- * views on all of them: with views on each, ten thousand upstreams would be half a million objects in every thread.
+ * One exemplar for each bucket. A reader must never combine half of an old exemplar with half of a new one. Three views cover all
+ * exemplars: with views for each one, ten thousand upstreams would mean half a million objects in every thread.
  */
 class ExemplarCells {
-	/** Monotonic milliseconds, the writer's own: until then it writes no other one. */
+	/** By bucket, known only to the writer: it writes no other exemplar before this time, in monotonic milliseconds. */
 	#until: Float64Array | undefined;
 	readonly #buckets: number;
 	readonly #versions: Int32Array;

@@ -3,8 +3,8 @@
  *
  * The counters are a count-min sketch: each tenant is counted in one cell of each of two rows, and holds at most what the
  * lesser of the two says. So there are no keys to find or to forget, no locks, and the memory does not grow with the
- * tenants. No tenant is ever granted more than the share. A tenant is refused for what others hold only if heavy tenants
- * share both of its cells: where all together hold four shares at most, as few as four cells of a row are full.
+ * tenants. No tenant is ever granted more than its share. What others hold causes a refusal only if heavy tenants share both of
+ * its cells. If all tenants together hold at most four shares, at most four cells of a row are full.
  *
  * As in `Budget`, each thread's part is kept next to the counters, so that the part of a dead thread can be given back.
  */
@@ -44,8 +44,8 @@ export class TenantShares {
 		const [one, other] = cellsOf(tenant);
 		Atomics.add(this.#cells, one, units);
 		Atomics.add(this.#cells, other, units);
-		// Read after both have been added to: of those that are granted at the same moment the last one sees all the others in
-		// both cells. What the additions return would show each of two threads another cell as the lesser one.
+		// Both cells are read after both additions. So of several grants at the same moment, the last one sees all the others in
+		// both cells. With the results of the additions, two threads could each see a different cell as the smaller one.
 		if (Math.min(Atomics.load(this.#cells, one), Atomics.load(this.#cells, other)) > this.#limit) {
 			Atomics.sub(this.#cells, one, units);
 			Atomics.sub(this.#cells, other, units);
@@ -84,7 +84,7 @@ export function tenantHolds(memory: TenantSharesMemory, tenant: bigint): number 
 /** Cells in a row: 128 KiB for both, and as much again for each worker. A power of two. */
 const ROW = 1 << 14;
 
-/** The tenant's cell in each row, by bits of the key that have nothing to do with each other. */
+/** The tenant's cell in each row, by independent bits of the key. */
 function cellsOf(tenant: bigint): [number, number] {
 	const bits = Number(BigInt.asUintN(28, tenant));
 	return [bits % ROW, ROW + Math.floor(bits / ROW)];

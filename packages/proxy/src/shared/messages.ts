@@ -153,7 +153,7 @@ export interface RouteSeed {
 	readonly opening: OpeningRule;
 	/** For each tenant, in addition to its own; `undefined`: none. */
 	readonly rate?: RateSeed | undefined;
-	/** Index into `groups`. */
+	/** Index into `upstreams`. */
 	readonly upstream: number;
 	/** Its callers; `undefined`: any caller with a valid token. */
 	readonly access?: RouteAccessSeed | undefined;

@@ -3,11 +3,11 @@ import { connect } from 'node:net';
 import { devNull } from 'node:os';
 
 /**
- * For the moment when the process has run out of descriptors. libuv keeps a spare one in each thread: it gives it up to
- * accept the connection at hand, closes that, and takes it back. If another thread is quicker it has lost it: then it
- * neither accepts nor sheds, and tries again without a pause, until a descriptor comes free. So each thread that listens
- * keeps one more, and hands it to libuv; and the descriptor comes back, because a connection with the last one is closed:
- * descriptor (`descriptorsExhausted`).
+ * For the moment when the process runs out of descriptors. libuv keeps a spare one in each thread: it gives up the spare to
+ * accept the waiting connection, closes the connection, and takes the spare back. If another thread is faster, the spare is
+ * lost: libuv then neither accepts nor sheds connections, and retries without a pause until a descriptor is free. So each
+ * listening thread keeps one more, and hands it to libuv. It gets the descriptor back, because a connection that takes the
+ * last one is closed (`descriptorsExhausted`).
  */
 export function keepSpareDescriptor(): void {
 	let spare = open();
@@ -26,7 +26,7 @@ export function keepSpareDescriptor(): void {
 /** How long a listener may be without its spare descriptor, ms. */
 const LOOK_MS = 100;
 
-/** Whether the process has no descriptor left. A listener asks on each connection, which is closed where it took the last one. */
+/** Whether the process has no descriptor left. A listener checks this for each connection, and closes one that took the last. */
 export function descriptorsExhausted(): boolean {
 	const descriptor = open();
 	if (descriptor !== undefined) closeSync(descriptor);

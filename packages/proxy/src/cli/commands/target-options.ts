@@ -25,7 +25,7 @@ export const TARGET_OPTIONS = {
 	metrics: METRICS_OPTION,
 } as const satisfies ValueOptions;
 
-/** What one listens on as an address to connect to. */
+/** Turns an address to listen on into one to connect to. */
 function parseReachable(text: string): Address {
 	const { host, port } = parseAddress(text);
 	if (port === 0)

@@ -8,7 +8,7 @@ import { connect, type Identity } from './client.ts';
 
 /** A WebSocket that is open. */
 export interface HeldWebSocket {
-	/** What the upstream says to a text. Rejects when the WebSocket ends instead. */
+	/** @returns the upstream's reply to a text message. Rejects if the WebSocket ends first. */
 	ask(text: string): Promise<string>;
 	/** Resolves at its end, with the code of the Close; `undefined`: there was none. */
 	readonly closed: Promise<number | undefined>;
@@ -64,7 +64,7 @@ function held(socket: Duplex): HeldWebSocket {
 	return { ask, closed, close: () => socket.destroy() };
 }
 
-/** The upstream's end: says to each text who has sent it. */
+/** The upstream's side: answers each text message with its tenant and its text. */
 export function serveWebSocket(name: string, { headers }: IncomingMessage, socket: Duplex, first: Buffer): void {
 	socket.unshift(first);
 	const accept = acceptOf(headers['sec-websocket-key'] ?? '');

@@ -29,7 +29,7 @@ export const routeRateKeys = {
 export const rateClaimKeys = {
 	rate_claim: optional(
 		nonEmpty('the name of a claim', 'set it to the claim with the requests per second, or leave it out for tenant_rps'),
-		"claim with the tenant's requests per second: a whole number, at least 1. Another value refuses the token",
+		"claim with the tenant's requests per second: a whole number, at least 1. With any other value the token is refused",
 		'none',
 	),
 	max_rps: optional(

@@ -3,17 +3,17 @@ import type { LastTransition } from '../../memory/transition-counts.ts';
 import { inWords } from '../health/outcome.ts';
 import type { Endpoint } from '../routing/table.ts';
 
-/** What some thread has last made of an upstream's circuit; `undefined`: it is as it was at its beginning. */
+/** The latest transition of an upstream's circuit, by any thread; `undefined` if there has been none. */
 export function lastTransition({ counters, made }: Pick<Endpoint, 'counters' | 'made'>): LastTransition | undefined {
 	const lasts = [counters.transitions, ...counters.stats.map((region) => new UpstreamStats(region).transitions)].map(
 		({ last }) => last,
 	);
 	const last = lasts.reduce((latest, last) => ((last?.at ?? -1) >= (latest?.at ?? -1) ? (last ?? latest) : latest));
-	// That of another breaker before this one says nothing of this one.
+	// A transition of an earlier breaker says nothing about this one.
 	return last !== undefined && last.at >= made.at ? last : undefined;
 }
 
-/** Why the circuit of an upstream without a transition is open, and since when: it begins so. */
+/** Why the circuit of an upstream without a transition is open, and since when: a circuit starts open. */
 export function beginning({
 	made,
 	lastProbe,

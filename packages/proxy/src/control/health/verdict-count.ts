@@ -9,8 +9,8 @@ export interface VerdictCount {
 }
 
 /**
- * Counts one more verdict. The first of all is believed at once, for nothing else is known of the upstream; after that as
- * many in a row as the settings want.
+ * Counts one more verdict. The very first one is believed at once, because nothing else is known about the upstream. After
+ * that it takes as many in a row as the settings require.
  *
  * @param before `undefined`: there was none.
  */

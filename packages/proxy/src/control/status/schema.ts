@@ -182,7 +182,7 @@ export interface GrpcCount {
 
 /** The same of all upstreams. */
 export interface GrpcStatus extends GrpcCount {
-	/** Those with the most of late, three at most. */
+	/** Up to three, those with the most of them recently. */
 	readonly upstreams: readonly string[];
 	readonly upstreams_total: number;
 }

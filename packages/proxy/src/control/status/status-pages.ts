@@ -17,7 +17,7 @@ import { parseView, queryOf, type View } from './view.ts';
 export interface StatusSource {
 	/** All of it, anew; a step for each upstream and route. */
 	read(history: History): Generator<void, Found>;
-	/** What the history wants of it, which is less. */
+	/** The smaller part that the history needs. */
 	counters(): CounterFacts;
 	/** Of the table in force. */
 	sampled(): Iterable<Sampled>;
@@ -28,11 +28,11 @@ export interface StatusParts {
 	readonly timers: Timers;
 	/** Monotonic milliseconds. */
 	readonly now: () => number;
-	/** Told of what nobody has foreseen: a page must never end the process. */
+	/** Gets unexpected errors: a page must never end the process. */
 	readonly onFault: (error: unknown) => void;
 }
 
-/** A snapshot that is younger serves all who ask, ms; however many readers ask, one rendering serves them. */
+/** How long a snapshot and its renderings serve all readers, ms, however many there are. */
 const FRESH_MS = 900;
 const HISTORY_TICK_MS = 1_000;
 

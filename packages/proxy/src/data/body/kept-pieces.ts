@@ -1,6 +1,6 @@
 /**
- * What has come of a body and has not been taken yet. A client may cut it into frames of a byte, and an object for each would cost
- * hundreds of times that byte: small pieces are put together.
+ * The part of a body that has arrived and has not been taken yet. A client may cut a body into one-byte frames, and an object for
+ * each would cost hundreds of times its size, so small pieces are joined.
  */
 export class KeptPieces {
 	/** Bytes. */
@@ -21,7 +21,7 @@ export class KeptPieces {
 		this.#gatheredLength = end;
 	}
 
-	/** The next bytes, in the order of their coming, or `undefined` when there are none. */
+	/** The next bytes, in order of arrival, or `undefined` if there are none. */
 	shift(): Buffer | undefined {
 		if (this.#pieces.length === 0) this.#seal();
 		const piece = this.#pieces.shift();

@@ -79,7 +79,7 @@ export const ACCESS_MEMBERS: Readonly<Record<string, string>> = {
 	bytes_out: 'bytes of the body without framing, as given to its connection',
 	duration_ms: 'the whole request',
 	body_ms: "from asking for the request's body to its last byte; absent without a body",
-	queue_ms: 'time in the queue of an upstream with limits; absent if it was none',
+	queue_ms: 'time in the queue of an upstream with limits; absent if it did not wait',
 	upstream_ms: "from sending the first attempt to the end of the upstream's answer; absent if none was sent",
 	attempt:
 		'how often it was sent to an upstream: 1, or more after retries (docs/reference/upstreams.md); absent if it was not sent',
