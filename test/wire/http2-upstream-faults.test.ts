@@ -5,7 +5,7 @@ import { once } from 'node:events';
 import { constants, createServer as createHttp2, type ServerHttp2Session } from 'node:http2';
 import { type AddressInfo, createServer } from 'node:net';
 import { after, describe, test } from 'node:test';
-import { PROTOCOLS, request } from '../fixtures/clients.ts';
+import { PROTOCOLS, type Protocol, request } from '../fixtures/clients.ts';
 import { startDnsServer } from '../fixtures/dns-server.ts';
 import { h2Connect } from '../fixtures/h2-client.ts';
 import { dataFrame, ERROR_CODE, FRAME, headersFrame, rstStreamFrame, settingsFrame } from '../fixtures/h2-frames.ts';
@@ -24,6 +24,7 @@ const ownPath: StreamScript = (stream, headers) => {
 };
 
 const resetting = await startFramesUpstream();
+const hung = { h1: await startFramesUpstream(), h2: await startFramesUpstream() };
 const storming = await startHttp2Upstream({ script: ownPath });
 const steady = await startHttp2Upstream({ script: ownPath });
 const other = await startHttp2Upstream({ script: ownPath });
@@ -71,6 +72,12 @@ const h2 = { protocol: 'h2', health: false };
 const tls = { ca_path: pki.caPath };
 const upstreams = (changing: string) => [
 	{ name: 'resets', addresses: [resetting.authority], ...h2, retries: 0 },
+	...PROTOCOLS.map((protocol) => ({
+		name: `hung-${protocol}`,
+		addresses: [hung[protocol].authority],
+		...h2,
+		retries: 0,
+	})),
 	{ name: 'storm', addresses: [storming.authority], ...h2 },
 	{ name: 'changing', addresses: [changing], ...h2 },
 	{ name: 'mute', addresses: [muteAuthority], ...h2, tls, connect_timeout_secs: 0.2 },
@@ -84,10 +91,15 @@ const upstreams = (changing: string) => [
 ];
 const config = (changing: string) => ({
 	upstreams: upstreams(changing),
-	routes: upstreams(changing).map(({ name }) => ({
-		...{ prefix: `/${name}`, upstream: name, failures: name === 'cancelled' ? 1 : 100 },
-		...(name === 'paused' && { upstream_timeout_secs: 1 }),
-	})),
+	routes: [
+		...upstreams(changing).map(({ name }) => ({
+			...{ prefix: `/${name}`, upstream: name, failures: name === 'cancelled' ? 1 : 100 },
+			...(name === 'paused' && { upstream_timeout_secs: 1 }),
+		})),
+		...PROTOCOLS.map((protocol) => ({
+			...{ prefix: `/hung-${protocol}/brief`, upstream: `hung-${protocol}`, failures: 100, upstream_timeout_secs: 3 },
+		})),
+	],
 });
 const proxy = await startProxy({
 	...config(steady.authority),
@@ -98,7 +110,7 @@ const proxy = await startProxy({
 after(async () => {
 	pausable.kill('SIGKILL');
 	await proxy.stop();
-	for (const upstream of [resetting, storming, steady, other, secure, endless]) await upstream.stop();
+	for (const upstream of [resetting, hung.h1, hung.h2, storming, steady, other, secure, endless]) await upstream.stop();
 	mute.close();
 	for (const session of everywhereSessions) session.destroy();
 	everywhere.close();
@@ -286,6 +298,30 @@ describe('an HTTP/2 upstream that falls silent', () => {
 			await atRest();
 		});
 	}
+});
+
+describe('an HTTP/2 connection on which nothing is answered any more, while new ones are', () => {
+	test('takes no further requests once one of them was given up in silence', async () => {
+		const asked = async (protocol: Protocol) => {
+			const upstream = hung[protocol];
+			const path = (name: string) => `/hung-${protocol}/${name}`;
+			const answered = async (name: string) => {
+				const answer = request(protocol, proxy, { path: path(name) });
+				const connection = await upstream.connection();
+				connection.send(settingsFrame());
+				const { streamId } = await connection.frame(
+					({ type, payload }) => type === FRAME.HEADERS && payload.includes(Buffer.from(path(name))),
+				);
+				connection.send(headersFrame(streamId, [[':status', '204']]));
+				equal((await answer).status, 204);
+			};
+			await answered('first');
+			equal((await request(protocol, proxy, { path: path('brief') })).status, 504);
+			await answered('last');
+		};
+		await Promise.all(PROTOCOLS.map(asked));
+		await atRest();
+	});
 });
 
 describe('clients that cancel', () => {

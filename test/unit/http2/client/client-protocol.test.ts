@@ -449,6 +449,20 @@ describe('the client’s half of HTTP/2: a hostile server', () => {
 		assert.equal(peer.error, undefined);
 		assert.equal(request.body.length, 20_000);
 	});
+
+	it('nor is one that opens both windows for each byte of an upload, and measures with pings', () => {
+		const peer = new ClientPeer();
+		const upload = peer.request('POST', 'x', false);
+		const neighbour = peer.request();
+		for (let i = 0; i < 20_000; i++) {
+			upload.sendData(Buffer.from('x'), false);
+			peer.flush();
+			peer.send(windowUpdateFrame(0, 1), windowUpdateFrame(upload.id, 1), pingFrame());
+		}
+		assert.equal(peer.error, undefined);
+		peer.send(whole(neighbour.id, 'ok'));
+		assert.equal(neighbour.body, 'ok');
+	});
 });
 
 describe('no byte of one request reaches another', () => {

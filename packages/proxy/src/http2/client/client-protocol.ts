@@ -102,7 +102,7 @@ export class ClientProtocol implements FrameSink {
 		this.#limits = limits;
 		this.output = new Output(
 			() => events.onOutput(),
-			(bytes) => this.#budget.earn(bytes / COSTS.bytesPerToken),
+			(bytes) => this.#budget.earn(COSTS.earnedByUpload + bytes / COSTS.bytesPerToken),
 		);
 		this.#decoder = responseDecoder(limits.maxHeaderBytes);
 		this.#blocks = new HeaderBlockReader(limits.maxHeaderBytes);

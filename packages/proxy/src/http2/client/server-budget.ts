@@ -30,6 +30,11 @@ export const COSTS = {
 	lateDataBytes: 16_384,
 	/** Bytes of requests' bodies that earn a token: some servers open both windows every 4 KiB. */
 	bytesPerToken: 2_048,
+	/**
+	 * The same for each DATA frame, however short: some servers open both windows with each, and send a ping (gRPC's). Otherwise one client's
+	 * small messages would end the connection, and with it everybody's requests.
+	 */
+	earnedByUpload: 3,
 	/** Servers that measure the path send a ping with each piece of a body (gRPC's do). */
 	earnedByData: 2,
 	earnedByResponse: 8,

@@ -67,6 +67,8 @@ export class Http2UpstreamConnection extends Timed implements ClientEvents, Flus
 	#isGone = false;
 	#isIdle = false;
 	#hasLeft = false;
+	/** A request was given up there in silence, and nothing has come since: it may be lost. */
+	#isDoubted = false;
 	/** How long the connection took to be made: at least one round trip, ms. */
 	readonly #connectMs: number;
 	/** WebSockets that wait for the upstream's SETTINGS; they count as requests under way. */
@@ -132,9 +134,9 @@ export class Http2UpstreamConnection extends Timed implements ClientEvents, Flus
 		return this.protocol.output.isBlocked || this.isStarved;
 	}
 
-	/** Whether bodies wait there for somebody who may never take his. Far away windows come later. */
+	/** Whether bodies wait there for somebody who may never take his, or nothing may come any more. Far away windows come later. */
 	get isStarved(): boolean {
-		return this.protocol.isStarved(this.#owner.now - 2 * this.#connectMs);
+		return this.#isDoubted || this.protocol.isStarved(this.#owner.now - 2 * this.#connectMs);
 	}
 
 	/** It cannot have ended unnoticed: nobody has used it yet, or it was heard of only just now. */
@@ -195,6 +197,9 @@ export class Http2UpstreamConnection extends Timed implements ClientEvents, Flus
 	/** For requests: nobody wants it any more. */
 	cancel(request: Http2UpstreamRequest): void {
 		if (request.isClosed) return;
+		// A PING would tell, but may hardly ever be sent. Over HTTP/1.1 a request that is given up takes its connection with it.
+		const ticks = this.#owner.ticks - request.sentAtTick;
+		if (request.readsBefore === this.reads && ticks >= SILENT_TICKS) this.#isDoubted = true;
 		if (request.id === 0) return this.#forgetUngreeted(request);
 		this.protocol.cancel(request);
 	}
@@ -228,8 +233,9 @@ export class Http2UpstreamConnection extends Timed implements ClientEvents, Flus
 	onStreamEnd(): void {
 		this.#countsNoMore();
 		const { isGoingAway, resets } = this.protocol;
+		const isLost = this.#isDoubted && this.size === 0;
 		// Servers end connections with many resets (CVE-2023-44487), and with them everybody's requests.
-		if (isGoingAway || resets >= MAX_RESETS || this.#owner.isOwed()) this.#leave();
+		if (isGoingAway || isLost || resets >= MAX_RESETS || this.#owner.isOwed()) this.#leave();
 		if (this.size === 0 && !this.#isGone) this.#becomeIdle();
 	}
 
@@ -270,6 +276,7 @@ export class Http2UpstreamConnection extends Timed implements ClientEvents, Flus
 		if (this.#isGone) return false;
 		this.reads++;
 		this.heardAt = this.#owner.ticks;
+		this.#isDoubted = false;
 		try {
 			this.protocol.receive(
 				length === READ_BUFFER.length ? READ_BUFFER : READ_BUFFER.subarray(0, length),
@@ -424,6 +431,8 @@ const COMFORT = 0.75;
 const MAX_RESETS = 400;
 /** A second. */
 const PROVEN_TICKS = 20;
+/** Half a second: whoever gives up sooner has not waited for long. */
+const SILENT_TICKS = 10;
 /** Bytes that wait for the connection, or for an upstream which does not read: from there on no request is added. */
 const MAX_UNSENT = 262_144;
 /** The same of acknowledgements, to an upstream that asks for them and does not read. */
