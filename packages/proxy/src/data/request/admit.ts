@@ -18,14 +18,14 @@ import { authorityOf, countIn, type RequestContext } from './context.ts';
 import type { BodyMode } from './contract.ts';
 
 /**
- * The gates up to the body, in their order. What they find goes into the context.
+ * Passes a request through the gates before its body, in order. Their findings go into the context.
  *
  * @returns the refusal of the first gate that does not let the request through.
  */
 export function admit(context: RequestContext): Rejection | undefined {
 	const { client, plane } = context;
 
-	// A message that two readers could understand in two ways is no request at all (RFC 9112 section 6.3).
+	// A message that two readers could understand differently is not a request (RFC 9112 section 6.3).
 	const head = client.head;
 	if (head instanceof Rejection) {
 		if (plane.traces) identify(context, UNIDENTIFIED);
@@ -47,14 +47,14 @@ export function admit(context: RequestContext): Rejection | undefined {
 		if (stolen) return stolen;
 	}
 
-	// Only now is there somebody to charge. Everything after this costs the tenant one request.
+	// The tenant is known only now. From here on, the request counts against its rate.
 	context.span?.enters('tenant rate');
 	if (plane.limits.rateLimitHeaders) context.report = new RateLimitFields();
 	const overRate = refuseOverTenantRate(plane.limiter, identity, context.startedAt, context.report);
 	if (overRate) return overRate;
 	client.onPaid();
 
-	// And one of those that it may have under way, until the request is over.
+	// The request also takes one of the tenant's concurrent places until it is over.
 	const { slots } = identity.quota;
 	if (slots !== undefined) {
 		context.span?.enters('tenant concurrency');
@@ -70,19 +70,19 @@ export function admit(context: RequestContext): Rejection | undefined {
 	if (target instanceof Rejection) return target;
 	context.target = target;
 
-	// Behind an upgraded connection there would be no gates, but for those of a tunnel.
+	// An upgraded connection would bypass the gates, except for those of a tunnel.
 	context.span?.enters('protocol change');
 	if (head.webSocket !== undefined && plane.takesWebSockets) return admitWebSocket(context, isExtended);
 	const change = refuseProtocolChange(client.method, head.wantsUpgrade);
 	if (change) return change;
 
-	// What the upstream is told of the client's patience is made of what the client has said of it.
+	// The upstream's `grpc-timeout` is derived from the client's.
 	if (head.grpcTimeout === undefined || !context.isCall) return undefined;
 	context.span?.enters('grpc timeout');
 	return refuseMalformedTimeout(head.grpcTimeout);
 }
 
-/** Matching is pure, so it can be asked before its turn. */
+/** Matches the route early, which is safe because matching is pure. */
 function admitWebSocket(context: RequestContext, isExtended: boolean): Rejection | undefined {
 	const { client, head, plane } = context;
 	const route = plane.routes.match(pathOf(context.target!));
@@ -94,7 +94,7 @@ function admitWebSocket(context: RequestContext, isExtended: boolean): Rejection
 	return undefined;
 }
 
-/** Gives the request what it is found by, and a span where it is sampled. */
+/** Gives the request its correlation, and a span if it is sampled. */
 function identify(context: RequestContext, identified: Identified): void {
 	const { client, plane, startedAt } = context;
 	context.correlation = plane.correlate!(identified);
@@ -104,11 +104,11 @@ function identify(context: RequestContext, identified: Identified): void {
 	context.span = context.record.span;
 }
 
-/** The gates from the route to the queue in front of the upstream; otherwise as `admit`. */
+/** Passes a request through the gates from the route to the upstream's queue; otherwise like `admit`. */
 export function admitToRoute(context: RequestContext, body: BodyMode): Rejection | undefined {
 	const { client, plane } = context;
 
-	// Matching is pure, so it can come before anything is spent.
+	// Matching is pure, so it comes before anything is spent.
 	context.span?.enters('route');
 	const route = plane.routes.match(pathOf(context.target!));
 	if (route instanceof Rejection) return route;
@@ -117,7 +117,7 @@ export function admitToRoute(context: RequestContext, body: BodyMode): Rejection
 	context.endpoint = route.upstream.only;
 	countIn(context, route.stats);
 
-	// The path that the upstream gets has to be unambiguous, too, and so has the host that it learns.
+	// The path and the host that the upstream receives must be unambiguous, too.
 	if (route.forwarding !== undefined) {
 		context.span?.enters('forwarding');
 		const target = route.forwarding.target(context.target!, authorityOf(context));
@@ -125,8 +125,8 @@ export function admitToRoute(context: RequestContext, body: BodyMode): Rejection
 		context.target = target;
 	}
 
-	// Who may use the route? The certificate's names, the tenant and the token's scopes say. Each answer is worked out once
-	// for a connection or a token.
+	// The certificate's names, the tenant and the token's scopes decide who may use the route. Each result is computed once per
+	// connection or token.
 	if (route.access !== undefined) {
 		context.span?.enters('route access');
 		const forbidden = route.access.refuse(client.connection, context.identity!);
@@ -137,7 +137,7 @@ export function admitToRoute(context: RequestContext, body: BodyMode): Rejection
 		if (client.connection.caller === undefined) return NO_CERTIFICATE;
 	}
 
-	// A tenant's rate on this route may be lower than its rate in all.
+	// A tenant's rate on this route may be lower than its total rate.
 	if (route.limit !== undefined) {
 		context.span?.enters('route rate');
 		const now = plane.clock.now();

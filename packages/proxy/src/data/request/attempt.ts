@@ -20,10 +20,10 @@ import type { Choice, Upstream } from '../upstream/upstream.ts';
 import { authorityOf, measure } from './context.ts';
 import type { AttemptFacts, ServedRequest } from './contract.ts';
 
-/** Whose attempt it is: decides where the request goes when the upstream does not take it. */
+/** Owns an attempt, and decides where the request goes when the upstream does not take it. */
 export interface AttemptOwner {
 	readonly request: ServedRequest;
-	/** Among whose addresses the upstream was chosen. */
+	/** The upstream that the endpoint was chosen from. */
 	readonly upstream: Upstream;
 	/** Something is wrong with the upstream or the connection; `attemptFailed` follows. */
 	attemptFailing(failure: UpstreamFailure): void;
@@ -39,13 +39,13 @@ export class UpstreamAttempt implements OutgoingRequest, ResponseHandler, Attemp
 	connection: UpstreamRequest | undefined = undefined;
 	readonly #owner: AttemptOwner;
 	readonly #request: ServedRequest;
-	/** The breaker waits for a report on it. */
+	/** The admission that the breaker awaits a report on. */
 	#admission: Admission | typeof REFUSED;
-	/** Where it is counted as under way. */
+	/** The counter that includes this attempt. */
 	#load: UpstreamLoad | undefined;
-	/** A connection may be kept free for it. */
+	/** A connection may be reserved for it. */
 	#isReserved = true;
-	/** That an upstream has to send which takes the handshake. */
+	/** The `Sec-WebSocket-Accept` that the upstream must send if it takes the handshake. */
 	#accept: string | undefined = undefined;
 	/** The client's body waits for a connection to the upstream. */
 	#bodyWaits = false;
@@ -58,7 +58,7 @@ export class UpstreamAttempt implements OutgoingRequest, ResponseHandler, Attemp
 		this.#load = load;
 	}
 
-	/** @param mayUseIdle otherwise on a connection that no request has used. */
+	/** @param mayUseIdle `false`: only a connection that no request has used. */
 	begin(now: number, mayUseIdle: boolean): void {
 		const { pool } = this.endpoint;
 		const connection = mayUseIdle ? pool.take(now) : pool.open();
@@ -74,13 +74,13 @@ export class UpstreamAttempt implements OutgoingRequest, ResponseHandler, Attemp
 		context.record?.sent(context.sentAt);
 		connection.send(this, body, this);
 		if (body.complete) return;
-		// Of a body that streams nothing is kept: as long as the request may have to go elsewhere, all of it stays with the client.
+		// A streamed body is not kept. While the request may still have to go elsewhere, all of the body stays with the client.
 		if (connection.isConnected) return request.readBody();
 		this.#bodyWaits = true;
 		context.client.holdBody();
 	}
 
-	// --- What it asks for. ---
+	// --- The request. ---
 
 	get method(): string {
 		const { handshake, client } = this.#request.context;
@@ -107,12 +107,12 @@ export class UpstreamAttempt implements OutgoingRequest, ResponseHandler, Attemp
 
 	headAsBlock({ framing }: OutgoingBody): string {
 		const { handshake, client } = this.#request.context;
-		// RFC 8441 section 5: what a key proves over HTTP/1.1, the stream does.
+		// RFC 8441 section 5: the stream replaces the key that HTTP/1.1 needs.
 		if (handshake !== undefined) return this.#head(client.connection.outgoingBlock, 'CONNECT', handshake.lines);
 		return this.#head(client.connection.outgoingBlock, client.method, framing);
 	}
 
-	/** @param last lines that end it: of the body's framing, or of a handshake. */
+	/** @param last the final lines: the body's framing or a handshake. */
 	#head(writer: HeadWriter, method: string, last: string): string {
 		const { context } = this.#request;
 		const { client } = context;
@@ -143,13 +143,13 @@ export class UpstreamAttempt implements OutgoingRequest, ResponseHandler, Attemp
 		return upgradeLines(handshake, key);
 	}
 
-	/** Lines that no other request has, or nothing. */
+	/** Lines that are specific to this request; may be empty. */
 	get #ownLines(): string {
 		const { correlation, callDeadline, head, plane } = this.#request.context;
 		const lines = correlation?.lines ?? '';
 		const { grpcTimeout } = head!;
 		if (grpcTimeout == null) return lines;
-		// A call's upstream has as much time as is left. What is no call is told what its client has said.
+		// A call's upstream gets the time that is left. Other requests pass on the client's value.
 		const ms = callDeadline?.leftAt(plane.clock.now()) ?? grpcTimeout;
 		return `${lines}grpc-timeout: ${grpcTimeoutOf(ms)}\r\n`;
 	}
@@ -160,13 +160,13 @@ export class UpstreamAttempt implements OutgoingRequest, ResponseHandler, Attemp
 		this.#request.readBody();
 	}
 
-	// --- What the upstream answers. ---
+	// --- The response. ---
 
 	onHead(status: number, fields: ResponseFields, length: number, hasBody: boolean): void {
-		// Not with the last byte of the response: by then the connection, or the place there, may be another request's.
+		// Settled before the last byte of the response: by then the connection, or the place on it, may belong to another request.
 		if (isFailureStatus(status)) this.settle(this.isCallOver ? 'abandoned' : 'status', `status ${status}`);
 		const { context } = this.#request;
-		// Over HTTP/2 that would tell the client that there is a tunnel.
+		// Over HTTP/2, this status would tell the client that there is a tunnel.
 		if (context.handshake !== undefined && context.client.tunnelStatus === 200 && status < 300) {
 			return this.#request.fail(NOT_SWITCHED, 'abandoned');
 		}
@@ -174,7 +174,7 @@ export class UpstreamAttempt implements OutgoingRequest, ResponseHandler, Attemp
 		this.#request.body.onHead(status, fields, length, hasBody);
 	}
 
-	/** The time of its call is over. An upstream that gives the call up then is not to blame, and may do so before the proxy does. */
+	/** The call's time is over. An upstream that then gives the call up is not to blame; it may do so before the proxy does. */
 	get isCallOver(): boolean {
 		const { callDeadline, plane } = this.#request.context;
 		return callDeadline?.mayBeOverAtUpstream(plane.clock.now()) === true;
@@ -206,7 +206,7 @@ export class UpstreamAttempt implements OutgoingRequest, ResponseHandler, Attemp
 		body.onEnd(trailers !== undefined && context.route!.trailers ? passableTrailers(trailers) : undefined);
 	}
 
-	/** A call's status comes with its trailers, or with a head behind which nothing comes. */
+	/** A call's status is in its trailers, or in a head that ends the response. */
 	#takeGrpcStatus(fields: readonly string[]): void {
 		const status = grpcStatusIn(fields);
 		if (status === undefined) return;
@@ -256,24 +256,24 @@ export class UpstreamAttempt implements OutgoingRequest, ResponseHandler, Attemp
 	settleProbe(): void {
 		if (this.#admission <= NORMAL || this.#isJudgedAtEnd) return;
 		this.endpoint.breaker.report(this.#admission, 'success');
-		// The rest of the response is judged like any other's.
+		// The rest of the response is judged like that of any other request.
 		this.#admission = NORMAL;
 	}
 
-	/** A call's status, which may be a failure, comes behind its last message. */
+	/** A call's status, which may be a failure, follows its last message. */
 	get #isJudgedAtEnd(): boolean {
 		const { context } = this.#request;
 		return context.route!.opening.grpcStatuses !== undefined && context.isCall;
 	}
 
-	/** Another try at the same upstream goes on with the admission; this one reports nothing any more. */
+	/** Passes the admission to another attempt at the same endpoint; this one then reports nothing. */
 	passAdmission(): Admission | typeof REFUSED {
 		const admission = this.#admission;
 		this.#admission = REFUSED;
 		return admission;
 	}
 
-	/** It is not wanted any more, if it is not over yet. @param cause of a failure, in words for operators. */
+	/** Ends the attempt unless it is over. @param cause reason of a failure, in words for operators. */
 	end(outcome: Outcome, cause?: string): void {
 		try {
 			this.settle(outcome, cause);
@@ -283,7 +283,7 @@ export class UpstreamAttempt implements OutgoingRequest, ResponseHandler, Attemp
 		}
 	}
 
-	/** Gives back what it holds at the upstream. */
+	/** Releases everything that the attempt holds at the endpoint. */
 	#leave(): void {
 		const { pool } = this.endpoint;
 		if (this.connection !== undefined) {

@@ -2,16 +2,16 @@ import { UPSTREAM_TIMEOUT } from '@mtls-edge-proxy/gate/gates/rejection.ts';
 import { Timed } from '../loop/deadlines.ts';
 import type { PlaneDeadlines } from '../plane/plane-deadlines.ts';
 
-/** Whose call it is. */
+/** The request that the call belongs to. */
 export interface CalledRequest {
-	/** The client has said that it waits no longer. */
+	/** The client's `grpc-timeout` has passed. */
 	callTimedOut(): void;
 	onFault(error: unknown): void;
 }
 
 /**
- * How long the client of a gRPC call waits for all of it (`grpc-timeout`). It stands beside the deadline of the exchange, which follows
- * the steps of the request and is set anew with each of them.
+ * The time that the client of a gRPC call allows for the whole call (`grpc-timeout`). The exchange has a separate deadline, which is set
+ * anew at each step of the request.
  */
 export class CallDeadline extends Timed {
 	readonly #request: CalledRequest;
@@ -20,7 +20,7 @@ export class CallDeadline extends Timed {
 	readonly #dueAt: number;
 
 	/**
-	 * @param ms from `startedAt` on.
+	 * @param ms counted from `startedAt`.
 	 * @param startedAt monotonic milliseconds.
 	 */
 	constructor(request: CalledRequest, ms: number, startedAt: number, deadlines: PlaneDeadlines) {
@@ -31,12 +31,12 @@ export class CallDeadline extends Timed {
 		deadlines.atLeast(ms)?.add(this);
 	}
 
-	/** @param now monotonic milliseconds. @returns milliseconds; nothing or less: the time is over, though the wheel may tell of it later. */
+	/** @param now monotonic milliseconds. @returns milliseconds; 0 or less: the time is over, although the wheel may report it later. */
 	leftAt(now: number): number {
 		return this.#dueAt - now;
 	}
 
-	/** Whether an upstream may take the time for over, which it counts as well. grpc-go resets the stream then. @param now monotonic milliseconds. */
+	/** Whether the time may be over by the upstream's own count. grpc-go then resets the stream. @param now monotonic milliseconds. */
 	mayBeOverAtUpstream(now: number): boolean {
 		return this.leftAt(now) <= ROUNDING_MS + this.#ms * CLOCK_DRIFT;
 	}
@@ -50,10 +50,10 @@ export class CallDeadline extends Timed {
 	}
 }
 
-/** What the client gets then, if it is still there. */
+/** The answer after the timeout, if the client is still there. */
 export const CALL_TIMED_OUT = UPSTREAM_TIMEOUT.because("the client's grpc-timeout is over");
 
-/** Of servers that count whole milliseconds. */
+/** Allows for servers that count whole milliseconds. */
 const ROUNDING_MS = 2;
-/** By how much two machines may differ about the length of a second. */
+/** Relative drift allowed between the clocks of two machines. */
 const CLOCK_DRIFT = 0.001;

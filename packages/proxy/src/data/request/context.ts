@@ -17,40 +17,40 @@ import type { Endpoint } from '../upstream/endpoint.ts';
 import type { CallDeadline } from './call-deadline.ts';
 import type { RequestLimits } from './request-limits.ts';
 
-/** All that is known of one request. Data only: `admit` fills it in, and the rest of the pipeline reads it. */
+/** Everything known about one request. Data only: `admit` fills it in, and the rest of the pipeline reads it. */
 export class RequestContext {
 	readonly client: ClientRequest;
 	readonly plane: DataPlane;
-	/** Monotonic milliseconds when it was the request's turn: a pipelined request waits before that. */
+	/** Monotonic milliseconds when the request's turn came; a pipelined request waits before that. */
 	startedAt = 0;
-	/** Of the time before it first left for an upstream, so much was spent waiting: for the client's body or in a queue, ms. */
+	/** Time spent waiting for the client's body or in a queue before the request first left for an upstream, ms. */
 	waitedMs = 0;
 	/** Monotonic milliseconds when it first left for an upstream. Waiting for another upstream since then is not counted. */
 	sentAt = 0;
-	/** Where requests are logged, and until this one has been. */
+	/** Set if requests are logged, until this one has been. */
 	record: RequestRecord | undefined = undefined;
-	/** Where the request is sampled. */
+	/** Set if the request is sampled. */
 	span: RequestSpan | undefined = undefined;
 	head: RequestHead | undefined = undefined;
 	correlation: Correlation | undefined = undefined;
 	identity: Identity | undefined = undefined;
-	/** Where it has taken one of the requests that its tenant may have under way. */
+	/** Set if the request holds one of its tenant's concurrent places. */
 	slots: RequestSlots | undefined = undefined;
-	/** Of a request for a WebSocket that its route takes. */
+	/** Set if the request asks for a WebSocket and its route takes it. */
 	handshake: WebSocketHandshake | undefined = undefined;
 	target: CleanTarget | undefined = undefined;
 	route: Route | undefined = undefined;
-	/** How much time and how many bytes it may take. */
+	/** Limits on its time and bytes. */
 	limits: RequestLimits;
-	/** Where it goes, or went last; `undefined`: that has not been chosen yet. */
+	/** The current or last endpoint; `undefined`: none has been chosen yet. */
 	endpoint: Endpoint | undefined = undefined;
-	/** Of a gRPC call whose client has said how long it waits. */
+	/** Set for a gRPC call with a `grpc-timeout`. */
 	callDeadline: CallDeadline | undefined = undefined;
-	/** What is left of the rate limits, where all responses say so. */
+	/** What is left of the rate limits; set if all responses report it. */
 	report: RateLimitFields | undefined = undefined;
-	/** Where it is counted as in flight, and its bytes are. */
+	/** Counts the request as in flight, and its bytes. */
 	traffic: RouteStats | undefined = undefined;
-	/** Bytes of its body that came before its route was known. */
+	/** Body bytes that came before the route was known. */
 	earlyBytes = 0;
 
 	constructor(client: ClientRequest, plane: DataPlane) {
@@ -59,7 +59,7 @@ export class RequestContext {
 		this.limits = plane.requestLimits;
 	}
 
-	/** Of gRPC. */
+	/** Whether this is a gRPC call. */
 	get isCall(): boolean {
 		return isCall(this.client.method, this.head ?? this.client);
 	}
@@ -71,7 +71,7 @@ export function authorityOf({ client, head }: RequestContext): string | null | u
 	return targetAuthority === undefined ? head!.authority : targetAuthority;
 }
 
-/** From now on the request is in flight there, and there only. @param traffic `undefined`: it is over. */
+/** Counts the request as in flight there and nowhere else. @param traffic `undefined`: the request is over. */
 export function countIn(context: RequestContext, traffic: RouteStats | undefined): void {
 	const { protocol } = context.client.connection;
 	context.traffic?.inFlight(protocol, -1);
@@ -82,7 +82,7 @@ export function countIn(context: RequestContext, traffic: RouteStats | undefined
 /** Counts bytes of the request's body that have come from the client. */
 export function countReceived(context: RequestContext, bytes: number): void {
 	context.record?.received(bytes);
-	// A body that is collected comes before its route is known, and counts for that route all the same.
+	// A collected body comes before its route is known, but still counts for that route.
 	if (context.route === undefined) context.earlyBytes += bytes;
 	else context.traffic?.received(context.client.connection.protocol, bytes);
 }
@@ -93,7 +93,7 @@ export function countGiven(context: RequestContext, bytes: number): void {
 	context.traffic?.gave(context.client.connection.protocol, bytes);
 }
 
-/** Adds a duration to a histogram, with the request's trace where there is one. */
+/** Adds a duration to a histogram, with the request's trace if there is one. */
 export function measure(
 	{ correlation, plane }: RequestContext,
 	durations: BucketCounts,

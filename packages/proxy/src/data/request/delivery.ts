@@ -16,15 +16,15 @@ import { STATE } from './state.ts';
 
 /**
  * One request between the gates and the response: an address of its route's upstream is chosen, or waited for, and the request is sent there
- * (`UpstreamAttempt`); where that endpoint does not take it, and it is safe, it is sent again.
+ * (`UpstreamAttempt`). If that endpoint does not take it, it is sent again when that is safe.
  */
 export class Delivery implements Dispatched, Waiting, AttemptOwner {
 	readonly request: ServedRequest;
-	/** The route's, or, of a request that had to wait or is sent again, the one in force when it left. */
+	/** The route's upstream. If the request had to wait or is sent again: the one in force when it left. */
 	upstream: Upstream;
-	/** At an endpoint now, or last. */
+	/** The current or last attempt. */
 	attempt: UpstreamAttempt | undefined = undefined;
-	/** In state `waiting`. */
+	/** Set in state `waiting`. */
 	#place: Place | undefined = undefined;
 	/** Endpoints that did not take it. */
 	#tried: readonly Endpoint[] = NONE_TRIED;
@@ -43,7 +43,7 @@ export class Delivery implements Dispatched, Waiting, AttemptOwner {
 		return this.request.state !== STATE.queued;
 	}
 
-	/** For `DispatchQueue`: its turn has come. */
+	/** For `DispatchQueue`: the request's turn has come. */
 	dispatch(now: number): void {
 		const { retryBudget, room } = this.upstream;
 		retryBudget?.request(now);
@@ -53,7 +53,7 @@ export class Delivery implements Dispatched, Waiting, AttemptOwner {
 		}
 		if (!room.comesFirst(false) && this.#depart(now) !== 'full') return;
 
-		// Served in turns by tenant, so that a tenant's burst delays itself.
+		// Tenants take turns, so a tenant's burst delays only itself.
 		const { client, span } = this.request.context;
 		span?.enters('upstream queue');
 		if (this.#wait()) client.holdBody();
@@ -89,7 +89,7 @@ export class Delivery implements Dispatched, Waiting, AttemptOwner {
 		return 'served';
 	}
 
-	/** The client of a call waits no longer: no endpoint should begin with it. */
+	/** Whether the client of a call has stopped waiting; then no endpoint should start on it. */
 	#isCallOver(now: number): boolean {
 		const { callDeadline } = this.request.context;
 		return callDeadline !== undefined && callDeadline.leftAt(now) <= 0;
@@ -132,18 +132,18 @@ export class Delivery implements Dispatched, Waiting, AttemptOwner {
 		this.request.refuse(this.#failure === undefined ? this.#noPlace(why) : failedAndNoPlace(this.#failure, why));
 	}
 
-	/** Operators look for a limit of ours in vain where it is the upstream's. */
+	/** Tells operators whether the limit is ours or the upstream's. */
 	#noPlace(why: 'full' | 'timeout'): Rejection {
 		return (this.upstream.isShut ? SHUT : NO_PLACE)[why];
 	}
 
-	/** For `PendingQueue` and `DispatchQueue`: an error of the proxy's own has ended its turn. */
+	/** For `PendingQueue` and `DispatchQueue`: an error in the proxy has ended the request's turn. */
 	onFault(error: unknown): void {
 		this.#place = undefined;
 		this.request.onFault(error);
 	}
 
-	/** @returns for how long it has waited, ms. */
+	/** @returns how long it has waited, ms. */
 	#waitsNoLonger(now: number): number {
 		const waited = now - this.#place!.since;
 		this.#place = undefined;
@@ -157,13 +157,13 @@ export class Delivery implements Dispatched, Waiting, AttemptOwner {
 		this.#waitsNoLonger(this.request.context.plane.clock.now());
 	}
 
-	/** It is not wanted any more, wherever it is. @param cause of a failure, in words for operators. */
+	/** Ends the request, wherever it is. @param cause reason of a failure, in words for operators. */
 	end(outcome: Outcome, cause?: string): void {
 		this.#leaveQueue('gone');
 		this.attempt?.end(outcome, cause);
 	}
 
-	/** @param outcome if there is a connection to blame for it. */
+	/** @param outcome for the breaker, if there is a connection to blame. */
 	timedOut(outcome: 'timeout' | 'abandoned'): void {
 		const { request } = this;
 		if (this.#place !== undefined) {
@@ -178,13 +178,13 @@ export class Delivery implements Dispatched, Waiting, AttemptOwner {
 
 	// --- An endpoint has not answered. ---
 
-	/** What says nothing of the endpoint is reported once it is known where the request goes next. */
+	/** A failure that says nothing about the endpoint is reported once the request's next step is known. */
 	attemptFailing({ kind, cause }: UpstreamFailure): void {
 		if (this.#endsCall(kind)) this.attempt!.settle('abandoned');
 		else if (OUTCOMES[kind] !== 'abandoned') this.attempt!.settle(OUTCOMES[kind], cause);
 	}
 
-	/** The upstream has given up a call whose time is over. */
+	/** Whether the upstream has given up a call whose time is over. */
 	#endsCall(kind: FailureKind): boolean {
 		return (kind === 'unanswered' || kind === 'broken') && this.attempt!.isCallOver;
 	}
@@ -193,7 +193,7 @@ export class Delivery implements Dispatched, Waiting, AttemptOwner {
 		const { request } = this;
 		if (request.tunnel !== undefined) return request.tunnel.onUpstreamLost();
 		if (this.#endsCall(kind)) return request.fail(CALL_TIMED_OUT, 'abandoned');
-		// Whatever the status of the response was, that it breaks off is a failure.
+		// A response that breaks off is a failure, whatever its status.
 		if (request.state === STATE.answering) return request.fail(rejection.BAD_GATEWAY.because(cause), 'broken');
 		request.body.onResponseLost();
 		if (kind === 'exhausted') return request.fail(rejection.OVERLOADED.because(cause), 'abandoned');
@@ -208,8 +208,8 @@ export class Delivery implements Dispatched, Waiting, AttemptOwner {
 	// --- It is sent again. ---
 
 	/**
-	 * What has not been delivered may always be sent again. What may have been: only what can be repeated safely (RFC 9112 section
-	 * 9.3.1). Both only if we still have all of it.
+	 * A request that was not delivered may always be sent again; one that may have been, only if it is safe to repeat (RFC 9112 section
+	 * 9.3.1). Either way we must still have all of it.
 	 */
 	#mayRetry(kind: RetryReason): boolean {
 		const { body } = this.request;
@@ -221,16 +221,16 @@ export class Delivery implements Dispatched, Waiting, AttemptOwner {
 	}
 
 	/**
-	 * Sends the request again, to another endpoint on a connection that nobody has used, within the time that it had from the first; or has
-	 * it wait for one that is at a limit.
+	 * Sends the request again within its original time: to another endpoint, on an unused connection. If all are at a limit, the request
+	 * waits for one.
 	 *
-	 * @returns the answer, where neither can be.
+	 * @returns the answer if neither is possible.
 	 */
 	#retry(failure: RetriedFailure): Rejection | undefined {
 		const { kind, cause } = failure;
 		const { plane, identity, route } = this.request.context;
 		const { cooldownMs } = route!;
-		// A reload since it has left may have removed addresses, as they often do that fail just now.
+		// A reload may have removed addresses since the request left; failing addresses are often the removed ones.
 		const upstream = this.upstream.inForce;
 		this.upstream = upstream;
 		const { room, retryBudget } = upstream;
@@ -240,7 +240,7 @@ export class Delivery implements Dispatched, Waiting, AttemptOwner {
 		const now = plane.clock.now();
 		if (this.#isCallOver(now)) return CALL_TIMED_OUT;
 
-		// What an endpoint has refused at once is no load, and an end of its connection (GOAWAY) refuses many requests together.
+		// A request that an endpoint refuses at once is no load, and the end of a connection (GOAWAY) refuses many together.
 		if (kind !== 'refused' && retryBudget?.allows(now) === false) {
 			const found = upstream.look(now, cooldownMs, tried);
 			const isOffered = kind === 'stale' || found === 'free' || (found === 'full' && room?.isFull === false);
@@ -249,7 +249,7 @@ export class Delivery implements Dispatched, Waiting, AttemptOwner {
 		}
 
 		let choice = room?.comesFirst(true) ? 'full' : upstream.choose(now, cooldownMs, identity!.tenant, tried);
-		// The end of a connection says nothing of its endpoint, so where there is no other one it is worth another try.
+		// The end of a connection says nothing about its endpoint, so the same endpoint is worth another try if there is no other.
 		if (typeof choice === 'string' && SAYS_NOTHING.has(kind)) choice = upstream.again(attempt, now) ?? choice;
 
 		if (typeof choice !== 'string') {
@@ -261,7 +261,7 @@ export class Delivery implements Dispatched, Waiting, AttemptOwner {
 		if (room === undefined) return rejection.BAD_GATEWAY.because(cause);
 		if (!SAYS_NOTHING.has(kind) && upstream.look(now, cooldownMs, tried) === 'none')
 			return rejection.BAD_GATEWAY.because(cause);
-		// The breaker does not wait.
+		// The breaker gets its report before the request waits.
 		attempt.settle('abandoned');
 		this.#failure = failure;
 		if (!this.#wait()) return failedAndNoPlace(failure, 'full');
@@ -304,17 +304,17 @@ export class Delivery implements Dispatched, Waiting, AttemptOwner {
 	}
 }
 
-/** After which a request may be sent again: nothing of a response has reached the client. */
+/** A failure after which a request may be sent again: the client has received nothing of a response. */
 interface RetriedFailure {
 	readonly kind: RetryReason;
-	/** In words, for operators. */
+	/** In words for operators. */
 	readonly cause: string;
 }
 
-/** Of a connection that had ended, or was about to: that is no fault of the endpoint's. */
+/** Failures of a connection that had ended or was about to, which is not the endpoint's fault. */
 const SAYS_NOTHING: ReadonlySet<FailureKind> = new Set(['stale', 'refused']);
 
-/** The outcome that each of them is to the breaker. */
+/** The outcome of each failure for the breaker. */
 const OUTCOMES: Readonly<Record<FailureKind, 'abandoned' | FailureReason>> = {
 	...{ unreachable: 'connect', unanswered: 'broken', broken: 'broken', malformed: 'broken' },
 	...{
@@ -341,7 +341,7 @@ const SHUT = {
 	),
 };
 
-/** The endpoint has not taken it, and no other one could: operators have to look at the endpoint's failure, so that is the answer. */
+/** The endpoint did not take the request, and no other could. The answer names the endpoint's failure, which operators must look into. */
 function failedAndNoPlace({ cause }: RetriedFailure, why: keyof typeof NO_PLACE): Rejection {
 	const what = why === 'full' ? 'and their queue was full' : 'and it waited for queue_timeout_secs';
 	return rejection.BAD_GATEWAY.because(`${cause}; no other address had room, ${what}`);
@@ -349,7 +349,7 @@ function failedAndNoPlace({ cause }: RetriedFailure, why: keyof typeof NO_PLACE)
 
 const NONE_TRIED: readonly Endpoint[] = [];
 /**
- * Retries of a request that endpoints have refused without a look at it (RFC 9113 section 8.7). Where a server ends its connections one
- * after the other, one request may meet several ends.
+ * Retries of a request that endpoints have refused unprocessed (RFC 9113 section 8.7). If a server ends its connections one after the
+ * other, one request may meet several ends.
  */
 const MAX_REFUSALS = 8;

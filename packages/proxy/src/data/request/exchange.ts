@@ -22,18 +22,18 @@ import { checkTransition, STATE, type State } from './state.ts';
 
 /**
  * One request's way through the proxy, and how it ends. Its data is the context; the gates are `admit`; `Delivery` takes it to an upstream
- * and the body mode to and from it. Here stands its state.
+ * and the body mode carries its bytes. This class holds its state.
  */
 export class Exchange extends Timed implements ServedRequest, ExchangeEvents {
 	readonly context: RequestContext;
 	readonly body: BodyMode;
 	carrier: Carrier;
 	tunnel: Tunnel | undefined = undefined;
-	/** `undefined`: it has not passed the gates. */
+	/** `undefined`: the request has not passed the gates. */
 	delivery: Delivery | undefined = undefined;
 	#state: State = STATE.reading;
 
-	/** @param Mode that of this build (`#body`). */
+	/** @param Mode the body mode of this build (`#body`). */
 	constructor(client: ClientRequest, plane: DataPlane, Mode: BodyModeClass) {
 		super();
 		this.context = new RequestContext(client, plane);
@@ -81,7 +81,7 @@ export class Exchange extends Timed implements ServedRequest, ExchangeEvents {
 		const { context } = this;
 		const refusal = admitToRoute(context, this.body);
 		if (refusal) return this.refuse(refusal);
-		// A few go to the upstreams at the end of each turn of the loop: `Delivery.dispatch` follows when it is this one's turn.
+		// A few requests go to the upstreams at the end of each turn of the loop; `Delivery.dispatch` follows when this one's turn comes.
 		context.span?.enters('dispatch queue');
 		this.enter(STATE.queued);
 		this.delivery = new Delivery(this);
@@ -110,7 +110,7 @@ export class Exchange extends Timed implements ServedRequest, ExchangeEvents {
 		record?.answers(status, refusal);
 	}
 
-	/** The one place where refusals become responses and are counted: in terms of HTTP, whatever the client gets. */
+	/** The only place where refusals become responses and are counted: by HTTP status, whatever the client gets. */
 	refuse(refusal: Rejection): void {
 		const { context } = this;
 		const { client, plane, report, isCall, record } = context;
@@ -140,7 +140,7 @@ export class Exchange extends Timed implements ServedRequest, ExchangeEvents {
 		client.reset();
 	}
 
-	/** What operators may be told of it. */
+	/** The facts about the request that operators may see. */
 	get #known(): Refused {
 		const { client, route, endpoint, identity } = this.context;
 		return { client, route, endpoint, tenant: identity?.tenant };
@@ -150,11 +150,11 @@ export class Exchange extends Timed implements ServedRequest, ExchangeEvents {
 
 	opensTunnel(fields: ResponseFields, accept: string | undefined): void {
 		const opened = openTunnel(this, fields, accept);
-		// Another client may ask for what this one has not: that says nothing of the upstream.
+		// The handshake may fail because of what this client asked for, which says nothing about the upstream.
 		if (opened instanceof Rejection) return this.fail(opened, 'abandoned');
 	}
 
-	/** From here on it carries the tunnel. */
+	/** The exchange carries the tunnel from now on. */
 	becomes(tunnel: Tunnel, fields: ResponseFields): void {
 		const { client } = this.context;
 		this.attempt!.measure();
@@ -181,7 +181,7 @@ export class Exchange extends Timed implements ServedRequest, ExchangeEvents {
 		this.carrier.onDeadline();
 	}
 
-	/** For `CallDeadline`. A client that gives an upstream too little time says nothing of the upstream. */
+	/** For `CallDeadline`. A client that allows too little time says nothing about the upstream. */
 	callTimedOut(): void {
 		const isAnswered = this.#state === STATE.answering && this.attempt?.connection === undefined;
 		if (!isAnswered) this.fail(CALL_TIMED_OUT, 'abandoned');
@@ -191,7 +191,7 @@ export class Exchange extends Timed implements ServedRequest, ExchangeEvents {
 		this.delivery!.timedOut(outcome);
 	}
 
-	/** Something of ours has thrown. The log gets the error; the client learns only that it was us. */
+	/** Our code has thrown. The log gets the error; the client learns only that the proxy failed. */
 	override onFault(error: unknown): void {
 		const { client, plane } = this.context;
 		plane.log.error('proxy::exchange', 'internal error', { error });
@@ -206,7 +206,7 @@ export class Exchange extends Timed implements ServedRequest, ExchangeEvents {
 
 	// --- What the client does meanwhile. ---
 
-	/** Where the client's connection calls in. It may carry other requests, so a throw costs this one only. */
+	/** Guards calls from the client's connection. It may carry other requests, so a throw must end only this one. */
 	#guard<S, A>(self: S, step: (this: S, argument: A) => void, argument: A): void {
 		try {
 			step.call(self, argument);
@@ -261,9 +261,9 @@ export class Exchange extends Timed implements ServedRequest, ExchangeEvents {
 	}
 
 	#gone(why: Rejection | undefined): void {
-		// Of a tunnel that is over the client's end may still come.
+		// The client's end of a tunnel may come after the tunnel is over.
 		if (this.tunnel !== undefined && this.#state === STATE.done) return;
-		// A response that had begun was a good one as far as it went.
+		// A response that had begun was good so far.
 		const outcome = this.#state === STATE.answering ? 'success' : 'abandoned';
 		const { record } = this.context;
 		this.enter(STATE.done);

@@ -2,7 +2,7 @@
 export const STATE = {
 	/** Its head passes the gates; in collected mode its body is read. */
 	reading: 0,
-	/** It waits for its turn to leave, at the end of a turn of the loop. */
+	/** It waits to be dispatched at the end of a turn of the loop. */
 	queued: 1,
 	/** It waits for an upstream that is at a limit. */
 	waiting: 2,
@@ -16,7 +16,7 @@ export const STATE = {
 
 export type State = (typeof STATE)[keyof typeof STATE];
 
-/** @throws Error where a request can never go from the one to the other: an error of the proxy's own. */
+/** @throws Error for a transition that cannot happen: a fault of the proxy. */
 export function checkTransition(from: State, to: State): void {
 	if ((MAY_FOLLOW[from]! & (1 << to)) === 0)
 		throw new Error(`a request cannot go from ${nameOf(from)} to ${nameOf(to)}`);

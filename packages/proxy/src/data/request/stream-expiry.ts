@@ -2,7 +2,7 @@ import { TOKEN_INVALID } from '@mtls-edge-proxy/gate/gates/rejection.ts';
 import { Timed } from '../loop/deadlines.ts';
 import type { ServedRequest } from './contract.ts';
 
-/** Ends a response that still streams when its token expires. Only for requests of routes that ask for it: each is looked at every second. */
+/** Ends a response that still streams when its token expires. Only for routes that ask for it: each request is checked every second. */
 export class StreamExpiry extends Timed {
 	readonly #request: ServedRequest;
 	/** Wall-clock seconds; leeway included. */
