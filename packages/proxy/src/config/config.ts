@@ -22,20 +22,20 @@ import type { GroupAddress, UpstreamAddress } from './upstream.ts';
 
 export type { GroupAddress, Limits, OpeningRule, StoreAddress, UpstreamAddress };
 
-/** A name whose addresses are asked of DNS. Its `hostField` is that of all of them. */
+/** A name that DNS resolves to addresses. All of them share its `hostField`. */
 export interface DnsSource extends UpstreamAddress {
-	/** `address:port` of the server that is asked; `undefined`: as the machine has it. */
+	/** `address:port` of the DNS server; `undefined`: the system resolver. */
 	readonly server: string | undefined;
 	/** How long an answer holds, unless its TTL is shorter, ms. */
 	readonly refreshMs: number;
 }
 
-/** How an upstream is spoken to over TLS. */
+/** TLS settings of the connections to an upstream. */
 export interface UpstreamTlsConfig
 	extends Omit<Named<NonNullable<ConfigFile['upstreams'][number]['tls']>>, 'insecureSkipVerify'> {
 	/** Full key of its table: `upstreams[0].tls`; `undefined`: a route's URL, which has no keys for it. */
 	readonly key: string | undefined;
-	/** `false`: its certificate may be anybody's. */
+	/** `false`: any certificate is accepted. */
 	readonly verify: boolean;
 }
 
@@ -43,7 +43,7 @@ export interface UpstreamTlsConfig
 export interface UpstreamConfig {
 	/** `undefined`: a route's URL. */
 	readonly name: string | undefined;
-	/** At least one; none where `dns` has them. */
+	/** At least one, or none with `dns`. */
 	readonly addresses: readonly GroupAddress[];
 	readonly dns?: DnsSource | undefined;
 	/** `undefined`: none. */
@@ -52,11 +52,11 @@ export interface UpstreamConfig {
 	readonly tls?: UpstreamTlsConfig | undefined;
 	/** `undefined`: HTTP/1.1. */
 	readonly protocol?: UpstreamProtocol | undefined;
-	/** How the health of each address is probed; `undefined`: not at all. */
+	/** Health probes of each address; `undefined`: none. */
 	readonly health: HealthSettings | undefined;
 	/** How long an idle connection to an address is kept, ms. */
 	readonly idleTimeoutMs: number;
-	/** Time limit of a connection attempt, ms; `undefined`: as long as the request has. */
+	/** Time limit of a connection attempt, ms; `undefined`: the time limit of the request. */
 	readonly connectTimeoutMs?: number | undefined;
 	readonly balancing: BalancingSettings;
 }
@@ -65,11 +65,11 @@ export interface UpstreamConfig {
 export interface RouteConfig {
 	/** Path prefix, begins with `/`, matched on a path-segment boundary. */
 	readonly prefix: string;
-	/** Its upstream takes paths in any letter case for the same path. */
+	/** The upstream ignores letter case in paths. */
 	readonly caseInsensitive?: boolean | undefined;
-	/** Trailers of its requests and responses pass. */
+	/** Whether trailers of requests and responses are forwarded. */
 	readonly trailers: boolean;
-	/** Where its requests go. Routes that name the same one have the same object's content. */
+	/** Where requests go. Routes to the same upstream have equal objects here. */
 	readonly upstream: UpstreamConfig;
 	/** Breaker cooldown in ms, at least 1000. */
 	readonly cooldownMs: number;
@@ -79,24 +79,24 @@ export interface RouteConfig {
 	readonly access?: RouteAccessSeed | undefined;
 	/** Fields about the client's certificate for the upstream; `undefined`: none. */
 	readonly certificateHeaders?: CertificateHeadersSeed | undefined;
-	/** What becomes of a request on its way to the upstream; `undefined`: what becomes of all. */
+	/** Changes to forwarded requests; `undefined`: those of all routes. */
 	readonly forwarding?: ForwardingSeed | undefined;
-	/** What it sets in place of `limits`; `undefined`: nothing. */
+	/** Overrides of `limits`; `undefined`: none. */
 	readonly requestLimits?: RequestLimitsSeed | undefined;
-	/** `undefined`: it takes no WebSockets. */
+	/** `undefined`: WebSockets are refused. */
 	readonly webSocket?: WebSocketSeed | undefined;
-	/** For each tenant, in addition to its own; `undefined`: none. */
+	/** Limit of each tenant on this route, in addition to the tenant's own; `undefined`: none. */
 	readonly rate: RateSeed | undefined;
 }
 
 export interface HealthSettings {
 	/** Origin form, begins with `/`. */
 	readonly path: string;
-	/** The service that is asked about by grpc.health.v1, in place of the path; empty: the whole server. */
+	/** Service name for probes by grpc.health.v1, which replace the path; empty: the whole server. */
 	readonly grpcService?: string | undefined;
-	/** For the answer's head, from the look-up of the name on. */
+	/** Time limit from the DNS lookup to the head of the answer. */
 	readonly timeoutMs: number;
-	/** So many verdicts in a row make an upstream unhealthy, and healthy again; at least 1. */
+	/** Verdicts in a row that make an upstream unhealthy, or healthy again; at least 1. */
 	readonly unhealthyAfter: number;
 	readonly healthyAfter: number;
 }
@@ -118,14 +118,14 @@ export interface FileSource {
 
 export interface NetworkSource {
 	readonly type: 'network';
-	/** Full key that asks for it, for messages. */
+	/** Full key that configures this source, for messages. */
 	readonly key: string;
-	/** Of the JWK Set; `undefined`: the issuer's metadata has it (RFC 8414, OpenID Connect Discovery). */
+	/** URL of the JWK Set; `undefined`: read from the issuer's metadata (RFC 8414, OpenID Connect Discovery). */
 	readonly url: string | undefined;
-	/** Full key of the CA bundle that takes the place of the system's. */
+	/** Full key of the CA bundle that replaces the system's. */
 	readonly caKey: string | undefined;
 	readonly refreshMs: number;
-	/** How old keys may become while the issuer gives none. */
+	/** Maximum age of the keys while the issuer gives no new ones. */
 	readonly maxStaleMs: number;
 }
 
@@ -135,11 +135,11 @@ export interface IssuerFile {
 	readonly key: string;
 	readonly path: string;
 	readonly content: 'key' | 'keys' | 'authorities';
-	/** Those of the issuer. */
+	/** The issuer's algorithms. */
 	readonly algorithms: readonly Algorithm[];
 }
 
-/** The keys of the file that are taken over as they are, but for their names and units. */
+/** Keys that are copied from the file; only names and units change. */
 export const TAKEN_OVER = [
 	'health_interval_secs',
 	'tenant_rps',
@@ -157,18 +157,18 @@ export const TAKEN_OVER = [
 type TakenOver = Named<Pick<ConfigFile, (typeof TAKEN_OVER)[number]>>;
 
 export interface Config extends TakenOver {
-	/** The file it was read from, for messages. */
+	/** Path of the configuration file, for messages. */
 	readonly path: string;
 	readonly lines: Lines;
-	/** What the file says of the keys that are read at the start only. */
+	/** Values of the keys that are read only at the start. */
 	readonly atStart: StartSettings;
-	/** `undefined` where there are `issuers`. */
+	/** `undefined` if there are `issuers`. */
 	readonly jwt: JwtConfig | undefined;
 	readonly issuers: readonly IssuerConfig[];
 	/** The files that `issuers` name. */
 	readonly issuerFiles: readonly IssuerFile[];
 	readonly tenants: readonly TenantSeed[];
-	/** Whether a reload takes over whom we believe, and how much each tenant may ask for. What of it does not change then stays as it was. */
+	/** Whether a reload applies changes of identity and tenant limits. Unchanged parts keep their state. */
 	readonly reloadsIdentity: boolean;
 	readonly upstreams: readonly UpstreamConfig[];
 	readonly routes: readonly RouteConfig[];
@@ -177,9 +177,9 @@ export interface Config extends TakenOver {
 	readonly status: {
 		/** Whether it names tenants. */
 		readonly tenants: boolean;
-		/** Names that it may be asked for by. */
+		/** Accepted host names, in addition to addresses and private names. */
 		readonly hosts: readonly string[];
-		/** From which shares of the last minute on refusals and failures are a problem. */
+		/** Shares of the last minute from which refusals and failures count as a problem. */
 		readonly shareBounds: {
 			readonly share: Readonly<Record<'401' | '429' | '5xx' | 'grpc' | 'handshakes', number>>;
 			readonly least: number;
@@ -191,20 +191,19 @@ export interface Config extends TakenOver {
 export interface JwtConfig
 	extends Pick<Named<ConfigFile['jwt']>, 'issuer' | 'audience' | 'certificateBound' | 'reload'> {
 	readonly jwksPath: string;
-	/** Where tokens say how much their tenant may ask for; `undefined`: nowhere. */
+	/** The claim with the tenant's rate limit; `undefined`: none. */
 	readonly rateClaim: RateClaim | undefined;
 }
 
 export type TraceConfig = NonNullable<Config['trace']>;
 export type LimiterConfig = NonNullable<Config['limiter']>;
-/** What holds while the store is away: `docs/explanation/shared-rate-limits.md`. */
+/** Behaviour while the store is unreachable: `docs/explanation/shared-rate-limits.md`. */
 export type OnStoreFailure = LimiterConfig['onStoreFailure'];
 
 type Part<Table> = { readonly [Key in keyof Table]?: Table[Key] | undefined };
 
 /**
- * The files that a configuration names. A configuration has all of them; of one that is wrong elsewhere, those can be looked
- * at all the same that it names.
+ * The files that a configuration names. An invalid configuration may lack some; those that it does name can still be checked.
  */
 export interface ConfigFiles extends Part<Pick<Config, 'revokedPath' | 'issuers'>> {
 	readonly path: string;

@@ -43,11 +43,11 @@ export function tablesOf({ root }: TomlDocument, name: string): PlacedTable[] {
 	);
 }
 
-/** Where the keys of an issuer come from: one of these. */
+/** Sources of an issuer's keys; each issuer has exactly one. */
 const KEY_SOURCES = ['public_key_path', 'jwks_path', 'jwks_url', 'discovery'];
-/** Keys that only mean something for keys from the network. */
+/** Keys that have an effect only with keys from the network. */
 const NETWORK_KEYS = ['jwks_ca_path', 'refresh_secs', 'max_stale_secs'];
-/** Keys that only mean something for a store with TLS. */
+/** Keys that have an effect only for a store with TLS. */
 const STORE_TLS_KEYS = ['ca_path', 'cert_path', 'key_path', 'server_name'];
 
 const RULES: Readonly<Record<string, (table: TomlTable, wrong: Wrong) => void>> = {
@@ -147,7 +147,7 @@ function keySources(issuer: TomlTable, wrong: Wrong): void {
 	}
 }
 
-/** Where the addresses come from, one of two; and a queue for nothing. */
+/** Addresses come from exactly one of two sources, and a queue needs a limit. */
 function addressSources(upstream: TomlTable, wrong: Wrong): void {
 	const has = (key: string) => key in upstream;
 	const idle = (keys: string[], message: string) => {

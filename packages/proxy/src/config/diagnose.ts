@@ -11,7 +11,7 @@ export type KnownKeys = ReadonlyMap<string, readonly string[]>;
 /**
  * Turns the schema's issues into problems with their lines.
  *
- * @param unknownKey words for a key that is not of the schema.
+ * @param unknownKey words for a key that the schema does not have.
  */
 export function diagnose(
 	{ root, lines }: TomlDocument,
@@ -29,14 +29,14 @@ export function diagnose(
 	});
 }
 
-/** A position in a list is hard to find by eye, a prefix is not. */
+/** The route's prefix, for messages: easier to find by eye than a position in a list. */
 function routeOf({ routes }: TomlDocument['root'], [list, i, key]: TomlPath): string {
 	if (list !== 'routes' || typeof i !== 'number' || key === 'prefix') return '';
 	const prefix = (routes as { prefix?: unknown }[])[i]?.prefix;
 	return typeof prefix === 'string' ? ` [route ${quote(prefix)}]` : '';
 }
 
-/** What to write in place of an unknown key, in a file with several tables. @param lists tables that a file may have several of. */
+/** The remedy for an unknown key in a file with several tables. @param lists tables that may occur more than once. */
 export function wrongKey(tables: KnownKeys, lists: ReadonlySet<string>, path: TomlPath, key: string): string {
 	const header = (table: string) => (lists.has(table) ? `[[${table}]]` : `[${table}]`);
 	const table = path.filter((part) => typeof part === 'string').join('.');

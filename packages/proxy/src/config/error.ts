@@ -1,6 +1,6 @@
 /** One thing wrong with the configuration, or doubtful in it. */
 export interface ConfigProblem {
-	/** Line in the file, from 1; absent where no line is to blame (a missing table, a file that cannot be read). */
+	/** Line in the file, from 1; absent if no line is at fault (a missing table, a file that cannot be read). */
 	readonly line?: number;
 	/** Full key, with list positions counted from 0: `routes[2].cooldown_secs`. */
 	readonly key?: string;
@@ -8,14 +8,14 @@ export interface ConfigProblem {
 	readonly file?: string;
 	/** What is wrong, what was found and what to write instead. */
 	readonly message: string;
-	/** Of a warning: a start goes on, since a reload can mend it, but no request is served until then. `proxy check` fails. */
+	/** Only on warnings: the start continues, because a reload can fix it, but no request is served until then. `proxy check` fails. */
 	readonly failsCheck?: true;
 }
 
 /** Line of each key that a file has, from 1, by the key's full name: `tls.cert_path`, `routes[2].prefix`. */
 export type Lines = Readonly<Record<string, number>>;
 
-/** A problem of a key. A missing key has no line; its table or list has. @param file the file that the key names, if that is to blame. */
+/** A problem of a key. A missing key gets the line of its table or list. @param file the file that the key names, if it has the fault. */
 export function problemAt(lines: Lines, key: string, message: string, file?: string): ConfigProblem {
 	const line = lines[key] ?? lines[key.replace(/(?:\.[\w-]+|\."(?:[^"\\]|\\.)*"|\[\d+\])$/, '')];
 	return { ...(line !== undefined && { line }), key, ...(file !== undefined && { file }), message };

@@ -1,13 +1,13 @@
 import { parseHostPort } from './authority.ts';
 import { quote } from './wording.ts';
 
-/** What `host` may be, apart from a name. */
+/** Values of `host` other than a host name. */
 export const HOST_WORDS: readonly string[] = ['upstream', 'client'];
 
 /**
  * Judges the `host` of a route: one of its words, or `host[:port]` as it goes into `Host` (RFC 9110 section 7.2).
  *
- * @returns the fault and the remedy in words; `undefined` for a valid one.
+ * @returns the fault and the remedy in words; `undefined` if valid.
  */
 export function hostLineProblem(text: string): string | undefined {
 	const problem = problemOf(text);
@@ -30,6 +30,6 @@ function problemOf(text: string): string | undefined {
 	const parsed = parseHostPort(text);
 	if (typeof parsed === 'string') return parsed;
 	if (parsed.port === 0) return 'nothing can listen on port 0';
-	// A zone means something on this machine only and must not appear in `Host` (RFC 6874 section 4).
+	// A zone is local to this machine and must not appear in `Host` (RFC 6874 section 4).
 	return parsed.host.includes('%') ? 'an IPv6 zone cannot be sent in Host' : undefined;
 }

@@ -10,25 +10,25 @@ import { unitOf } from './units.ts';
 
 /** The schema's file name in the folder of a configuration. */
 export const SCHEMA_FILE = 'config.schema.json';
-/** First line of a configuration that has it there: to editors a directive, to TOML a comment. */
+/** First line of a configuration next to the schema file: a directive for editors, a comment in TOML. */
 export const SCHEMA_LINE = `#:schema ./${SCHEMA_FILE}`;
 
-/** As much of a JSON Schema as is made here. */
+/** The subset of JSON Schema that this file produces. */
 export type JsonSchema = z.core.JSONSchema.JSONSchema;
 
-/** `proxy schema`, and schema/config.schema.json: the text, with a line break at its end. */
+/** The text of `proxy schema` and schema/config.schema.json; ends with a line break. */
 export function configSchemaText(): string {
 	return `${JSON.stringify(publish(describeConfig()), null, 2)}\n`;
 }
 
-/** The schema with the facts of each key (`KeyFacts`, `noun`), for the pages that are made from it. */
+/** The schema with the facts of each key (`KeyFacts`, `noun`), from which the documentation is generated. */
 export function describeConfig(): JsonSchema {
 	const schema = z.toJSONSchema(configFile, {
 		target: 'draft-07',
 		io: 'input',
 		unrepresentable: 'any',
 		override: ({ zodSchema, jsonSchema }) => {
-			// An empty table is what the loader reads in place of an absent one, no value to be offered.
+			// The empty table is the loader's stand-in for an absent one; editors must not offer it as a default.
 			if (zodSchema._zod.def.type === 'prefault') delete jsonSchema.default;
 			if (jsonSchema.or !== undefined) spellTwoWays(jsonSchema);
 		},
@@ -37,7 +37,7 @@ export function describeConfig(): JsonSchema {
 	return schema;
 }
 
-/** What one table holds, `''` for the keys above the first of them; `upstreams.tls` is a table in one of a list. */
+/** The schema of one table; `''`: the keys above the first table. `upstreams.tls` is a table inside a list element. */
 export function tableOf(schema: JsonSchema, name: string): JsonSchema {
 	return name.split('.').reduce((outer, part) => {
 		const table = part === '' ? outer : (outer.properties?.[part] as JsonSchema);
@@ -45,12 +45,12 @@ export function tableOf(schema: JsonSchema, name: string): JsonSchema {
 	}, schema);
 }
 
-/** Whether a file may have several of a table, and writes each with two brackets. */
+/** Whether a table is a list: it may occur more than once, each with two brackets. */
 export function isList(schema: JsonSchema, name: string): boolean {
 	return (schema.properties?.[name] as JsonSchema | undefined)?.type === 'array';
 }
 
-/** A value that may be written in a shorter way: `or` is the schema of that, `'one'` for one element of a list without its brackets. */
+/** Adds the short form of a value: `or` is its schema, or `'one'` for a single list element without brackets. */
 function spellTwoWays(schema: JsonSchema & { or?: unknown }): void {
 	const { or, description, default: fallback, unset, ...long } = schema;
 	for (const key of Object.keys(schema)) delete schema[key];
@@ -66,7 +66,7 @@ const isTrue = (key: string): JsonSchema => ({ required: [key], properties: { [k
 const has = (key: string): JsonSchema => ({ required: [key] });
 const hasNo = (...keys: string[]): JsonSchema => ({ properties: Object.fromEntries(keys.map((key) => [key, false])) });
 
-/** Which rule holds where. */
+/** `if`, `then` and `else` of JSON Schema. */
 function where(condition: JsonSchema, holds: JsonSchema, otherwise?: JsonSchema): JsonSchema {
 	// biome-ignore lint/suspicious/noThenProperty: the keyword's name.
 	return { if: condition, then: holds, ...(otherwise && { else: otherwise }) };
@@ -99,7 +99,7 @@ const RULES: Readonly<Record<string, JsonSchema>> = {
 	routes: BURST,
 };
 
-/** Without the members that no editor knows: what they say goes into the description. */
+/** Moves members that editors do not know into the description. */
 function publish(schema: JsonSchema, readOfTable?: unknown): JsonSchema {
 	const { noun, unset, read = readOfTable, description, ...published } = schema;
 	if (description !== undefined) {

@@ -11,9 +11,9 @@ import { isTable, parseToml, type TomlDocument } from './toml.ts';
 import { issuerFiles, toConfig, toUpstreamTls } from './translate.ts';
 import { readUnits } from './units.ts';
 
-/** What came of reading a configuration file. */
+/** The result of reading a configuration file. */
 export interface ConfigReading {
-	/** `undefined` where there are problems. */
+	/** `undefined` if there are problems. */
 	readonly config: Config | undefined;
 	readonly problems: readonly ConfigProblem[];
 	/** The files that it names, even if it has other faults, so that they are judged in the same run. */
@@ -21,7 +21,7 @@ export interface ConfigReading {
 }
 
 /**
- * Reads and checks the configuration file. The files that it names are not looked at.
+ * Reads and checks the configuration file, but not the files that it names.
  *
  * @param path relative to the working directory of the process, like the paths inside the file.
  * @throws ConfigError when the file cannot be read or anything in it is wrong.
@@ -30,7 +30,7 @@ export async function loadConfig(path: string): Promise<Config> {
 	return parseConfig(await readText(path), path);
 }
 
-/** The same for those who want to know all that is wrong, here and in the files that it names. */
+/** Like `loadConfig`, but returns the problems, so that the caller can also check the files that it names. */
 export async function readConfig(path: string): Promise<ConfigReading> {
 	try {
 		return diagnoseConfig(await readText(path), path);
@@ -61,7 +61,7 @@ export function parseConfig(text: string, path: string): Config {
 function diagnoseConfig(text: string, path: string): ConfigReading {
 	const document = parseToml(text, path);
 	readUnits(document.root);
-	// Error messages are worded from what was found, which zod keeps to itself unless asked.
+	// Error messages quote the input, which zod omits by default.
 	const result = configFile.safeParse(document.root, { reportInput: true });
 	const problems = [
 		...diagnose(document, result.error?.issues ?? [], (path, key) => wrongKey(KEYS, LISTS, path, key)),
@@ -107,7 +107,7 @@ function withoutWrong(value: unknown, key: string, wrong: ReadonlySet<string | u
 	return Object.fromEntries(entries);
 }
 
-/** What is larger is no configuration, and would take the parser seconds. */
+/** A larger file is not a configuration, and would take the parser seconds. */
 const MAX_BYTES = 1024 * 1024;
 
 async function readText(path: string): Promise<string> {
@@ -124,7 +124,7 @@ function decode(bytes: Buffer, path: string): string {
 	try {
 		return new TextDecoder('utf-8', { fatal: true }).decode(bytes);
 	} catch (error) {
-		// What cannot be decoded becomes U+FFFD, which is encoded as other bytes than the original ones.
+		// Invalid bytes decode to U+FFFD, which encodes to different bytes.
 		const lenient = Buffer.from(bytes.toString('utf8'));
 		const at = bytes.findIndex((byte, i) => byte !== lenient[i]);
 		const line = bytes.subarray(0, at).toString('latin1').split('\n').length;

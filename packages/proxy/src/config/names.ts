@@ -1,4 +1,4 @@
-/** From the file's names and units to those of the code. The types follow from the schema by the same rules. */
+/** Converts names and units of the file to those of the code. The types follow the schema by the same rules. */
 
 /** `idle_timeout_secs` becomes `idleTimeoutMs`. */
 export type Name<Key> = Key extends `${infer Head}_secs`

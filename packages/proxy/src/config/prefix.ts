@@ -37,7 +37,7 @@ export function prefixProblem(prefix: string): string | undefined {
 	return undefined;
 }
 
-/** Of control characters, `#`, `%`, `?`, backslash, and of a blank at the end: requests may have them, a route cannot be for them. */
+/** Escapes of control characters, `#`, `%`, `?`, backslash and a trailing blank: allowed in requests, not in a route. */
 const UNSURE_ESCAPE = /%(?:[01][0-9a-f]|7f|2[35]|3f|5c|20(?=;|%3b|$))/i;
 
 function isUtf8(path: string): boolean {
@@ -65,5 +65,5 @@ export function prefixDoubt(prefix: string): string | undefined {
 	);
 }
 
-/** A star, `{id}`, `<id>`, a segment `:id`, and what regular expressions begin, choose and end with. */
+/** A star, `{id}`, `<id>`, a segment `:id`, and typical regular expression syntax. */
 const PATTERN = /\*|\{[^}]*\}|<[^>]*>|(?<=\/):[a-z_]|\^|\$$|\.\+|\[[^\]]*\]/i;

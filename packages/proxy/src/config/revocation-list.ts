@@ -14,9 +14,9 @@ import { parseToml, type TomlDocument } from './toml.ts';
 
 /** The file of `revoked_path`: revocations by hand, until a CRL has them. */
 
-/** What came of reading the list. */
+/** The result of reading the list. */
 export interface RevocationReading {
-	/** `undefined` where there are problems. */
+	/** `undefined` if there are problems. */
 	readonly list: RevocationList | undefined;
 	/** Each with its line and key. */
 	readonly problems: readonly string[];

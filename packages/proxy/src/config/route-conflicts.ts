@@ -28,7 +28,7 @@ export function conflictsBetweenTables(document: TomlDocument): ConfigProblem[] 
 	];
 }
 
-/** `[[issuers]]` take the place of `[jwt]`; one of the two has to be there. */
+/** `[[issuers]]` replace `[jwt]`; one of the two is required. */
 function jwtAndIssuers({ root: { jwt, issuers }, lines }: TomlDocument): ConfigProblem[] {
 	const hasIssuers = issuers !== undefined && !(Array.isArray(issuers) && issuers.length === 0);
 	if (hasIssuers) {
@@ -40,7 +40,7 @@ function jwtAndIssuers({ root: { jwt, issuers }, lines }: TomlDocument): ConfigP
 	return [problemAt(lines, 'jwt.jwks_path', message)];
 }
 
-/** Tables of a list with a text that another one has before them. */
+/** Tables of a list whose text an earlier table already has. */
 function duplicates(
 	document: TomlDocument,
 	list: string,
@@ -65,7 +65,7 @@ function tenantPrefixes(document: TomlDocument): ConfigProblem[] {
 		if (typeof prefix !== 'string') return [];
 		const other = issuers.findIndex(({ prefix: theirs }, j) => {
 			if (typeof theirs !== 'string' || j === i) return false;
-			// One problem a pair: at the one that is the other's beginning, or at the later one.
+			// One problem per pair: at the shorter prefix, or at the later of two equal ones.
 			return prefix === theirs ? j < i || prefix === '' : theirs.startsWith(prefix);
 		});
 		if (other === -1) return [];
@@ -76,7 +76,7 @@ function tenantPrefixes(document: TomlDocument): ConfigProblem[] {
 	});
 }
 
-/** Routes with one prefix by another reading: `/a` and `/%61`, `/a;v=1` and `/a`. */
+/** Routes whose prefixes are the same under another reading: `/a` and `/%61`, `/a;v=1` and `/a`. */
 function ambiguousPrefixes(document: TomlDocument): ConfigProblem[] {
 	const { lines } = document;
 	const first = new Map<string, { prefix: string; key: string; caseInsensitive: boolean }>();
@@ -95,7 +95,7 @@ function ambiguousPrefixes(document: TomlDocument): ConfigProblem[] {
 	});
 }
 
-/** Names of no upstream, and keys next to a name: they belong to the table that is named. */
+/** Unknown upstream names, and keys that belong into the named upstream's table. */
 function unknownGroups(document: TomlDocument): ConfigProblem[] {
 	const names = tablesOf(document, 'upstreams').flatMap(({ table: { name } }) =>
 		typeof name === 'string' ? name : [],
@@ -115,7 +115,7 @@ function unknownGroups(document: TomlDocument): ConfigProblem[] {
 	});
 }
 
-/** The routes with a URL, and those before them with the same address. */
+/** Routes with a URL, each with the first route to the same address. */
 function sharedAddresses(document: TomlDocument) {
 	const first = new Map<string, UrlRoute>();
 	return tablesOf(document, 'routes').flatMap(({ table, key }) => {
@@ -134,7 +134,7 @@ interface UrlRoute {
 	readonly scheme: string;
 }
 
-/** One port speaks TLS or does not, and metrics have one label for both. */
+/** A port either speaks TLS or does not, and metrics have one label for both. */
 function twoSchemes(document: TomlDocument): ConfigProblem[] {
 	return sharedAddresses(document).flatMap(({ route, other, authority }) => {
 		if (route.scheme === other.scheme) return [];
@@ -147,8 +147,8 @@ function twoSchemes(document: TomlDocument): ConfigProblem[] {
 }
 
 /**
- * Routes that lead to one upstream and differ in what holds for the upstream itself: it has one prober and one pool of connections, so
- * one of the two would not get what it says.
+ * Routes to one upstream that differ in settings of the upstream itself: it has one prober and one connection pool, so the settings of
+ * one route would be ignored.
  */
 function differentRoutes(document: TomlDocument): ConfigProblem[] {
 	const keys = Object.keys(upstreamKeys) as (keyof typeof upstreamKeys)[];

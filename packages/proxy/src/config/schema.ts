@@ -81,14 +81,14 @@ export const configFile = z.strictObject({
 	routes: tables('routes', route),
 });
 
-/** What the file says, with defaults filled in. */
+/** The content of the file, with defaults filled in. */
 export type ConfigFile = z.output<typeof configFile>;
 
 interface Table {
 	/** `upstreams.tls`; `''`: the keys above the first table. */
 	readonly name: string;
 	readonly keys: readonly string[];
-	/** A file may have several of it. */
+	/** Whether it may occur more than once. */
 	readonly isList: boolean;
 }
 
@@ -105,5 +105,5 @@ const TABLES: readonly Table[] = [...tablesOf(configFile, '')];
 /** The keys of each table, in the order of the schema; `''`: the keys above the first table. */
 export const KEYS: ReadonlyMap<string, readonly string[]> = new Map(TABLES.map(({ name, keys }) => [name, keys]));
 
-/** The tables that a file may have several of. */
+/** Tables that may occur more than once. */
 export const LISTS: ReadonlySet<string> = new Set(TABLES.flatMap(({ name, isList }) => (isList ? name : [])));

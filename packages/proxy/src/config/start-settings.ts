@@ -4,7 +4,7 @@ import { type ConfigFile, configFile } from './schema.ts';
 import { type KeyFacts, withoutWrappers } from './tables/kinds.ts';
 
 /**
- * The settings that only a restart takes over. Which keys these are is not listed here: their schema says so (`read: 'at start'`).
+ * Settings that only a restart applies. Their schema marks them (`read: 'at start'`).
  */
 
 /** Values by full key (`limits.max_header_bytes`), as text that differs if the values do; `undefined`: the file does not have the key. */
@@ -14,11 +14,11 @@ export type StartSettings = Readonly<Record<string, string | undefined>>;
 export interface VainSetting {
 	/** `tenant_rps`. */
 	readonly key: string;
-	/** `tenant_rps (config.toml:3)`: where it was changed, or taken out. */
+	/** `tenant_rps (config.toml:3)`: where it was changed or removed. */
 	readonly words: string;
 }
 
-/** The values of all keys that this file has read at the start only. */
+/** Values of all keys of this file that are read only at the start. */
 export function startSettings(file: ConfigFile): StartSettings {
 	// `[[issuers]]`, which take the place of `[jwt]`, are reloaded.
 	const reloadsJwt = file.jwt.reload || file.jwt.jwks_path === undefined;
@@ -27,8 +27,8 @@ export function startSettings(file: ConfigFile): StartSettings {
 }
 
 /**
- * The settings in which a file differs from the one that the process has started with, in the order of the schema. Only keys that one of
- * both files has are named, not defaults that follow from them.
+ * Settings that differ from those of the file at the start, in the order of the schema. Only keys that one of the two files has are
+ * named, not derived defaults.
  */
 export function changedInVain(
 	booted: Pick<Config, 'atStart' | 'lines'>,
@@ -40,7 +40,7 @@ export function changedInVain(
 		.map(([key]) => vainSetting(key, current));
 }
 
-/** @param file the file that the key names, where its content has changed and the key has not. */
+/** @param file the file that the key names, if its content has changed and the key has not. */
 export function vainSetting(key: string, { lines, path }: Pick<Config, 'lines' | 'path'>, file?: string): VainSetting {
 	const line = lines[key];
 	const place = line === undefined ? `taken out of ${path}` : `${path}:${line}`;
@@ -53,7 +53,7 @@ interface StartKey {
 	readonly unlessReload: boolean;
 }
 
-/** Keys in lists of tables are taken over by reloads, all of them. */
+/** Skips lists of tables: a reload applies all their keys. */
 function* startKeys(
 	schema: z.core.$ZodType,
 	path: readonly string[],

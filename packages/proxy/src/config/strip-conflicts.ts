@@ -9,7 +9,7 @@ import { quote } from './wording.ts';
 
 /**
  * Routes with `strip_prefix` that would open to all callers what another route to the same upstream restricts: `/api/admin`
- * goes out as `/admin`, and the rules of the route `/admin` are not asked. The upstream cannot tell the two apart.
+ * goes out as `/admin`, and the rules of the route `/admin` are bypassed. The upstream cannot tell the two apart.
  */
 export function stripConflicts(document: TomlDocument): ConfigProblem[] {
 	const groups = groupsOf(document);
@@ -18,7 +18,7 @@ export function stripConflicts(document: TomlDocument): ConfigProblem[] {
 		routes.flatMap((route) => route.places.map((place) => ({ place, route }))),
 		({ place }) => place,
 	);
-	// Two routes with one prefix are reported by others.
+	// Other checks report two routes with one prefix.
 	const table = new PrefixTable(routes.map((route) => [route.prefix, route]));
 	const neighboursOf = ({ places }: StrippableRoute) =>
 		new Set(places.flatMap((place) => byPlace.get(place)!.map(({ route }) => route)));
@@ -27,7 +27,7 @@ export function stripConflicts(document: TomlDocument): ConfigProblem[] {
 			if (other === route || isAsStrict(route.access, other.access)) return [];
 			const path = withoutSlash(route.prefix) + other.prefix;
 			const keeper = table.longest(path)?.route;
-			// A route that tells letter case apart keeps only its own spelling of what the upstream serves in any.
+			// A case-sensitive route protects only its own spelling, while the upstream may ignore case.
 			const isKept = keeper !== route && (keeper?.ignoresCase || !other.ignoresCase);
 			if (!cuts(other) && isKept) return [];
 			const rules = Object.keys(other.access);
@@ -46,20 +46,20 @@ export function stripConflicts(document: TomlDocument): ConfigProblem[] {
 	);
 }
 
-/** The rules of a route; faulty ones count as absent. */
+/** The access rules of a route; invalid ones count as absent. */
 type Access = { readonly [Rule in keyof RouteAccessSeed]?: readonly unknown[] | undefined };
 
 interface StrippableRoute {
 	readonly key: string;
 	readonly prefix: string;
-	/** Two routes with one of them in common may lead to the same server. */
+	/** Addresses: two routes that share one may lead to the same server. */
 	readonly places: readonly string[];
 	readonly strips: boolean;
 	readonly ignoresCase: boolean;
 	readonly access: Access;
 }
 
-/** Where the `[[upstreams]]` lead, by name. */
+/** The addresses of `[[upstreams]]`, by name. */
 function groupsOf(document: TomlDocument): ReadonlyMap<unknown, readonly string[]> {
 	return new Map(
 		tablesOf(document, 'upstreams').map(({ table: { name, addresses, dns } }) => {
@@ -90,12 +90,15 @@ function routeOf(
 	return { key, prefix, places, strips: strips === true, ignoresCase: ignoresCase === true, access };
 }
 
-/** Of the prefix `/` nothing is left to cut. */
+/** Whether something is stripped; the prefix `/` leaves nothing to strip. */
 function cuts({ prefix, strips }: StrippableRoute): boolean {
 	return strips && withoutSlash(prefix) !== '';
 }
 
-/** Whether `theirs` admits all callers that `ours` admits. Rules about names are compared as a whole: which certificates are ambiguous depends on all of them. */
+/**
+ * Whether `theirs` admits all callers that `ours` admits. Name rules are compared as a whole: together they decide which certificates
+ * are ambiguous.
+ */
 export function isAsStrict(ours: Access, theirs: Access): boolean {
 	const within = (few: readonly unknown[] = [], many: readonly unknown[] = []) =>
 		few.every((one) => many.includes(one));

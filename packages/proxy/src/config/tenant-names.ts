@@ -3,7 +3,7 @@ import type { IssuerConfig } from './config.ts';
 /**
  * Words for a tenant that no token can name, because it has no issuer's prefix: a setting for it has no effect.
  *
- * @param issuers none: `[jwt]`, whose tenants have no prefix.
+ * @param issuers empty: `[jwt]`, whose tenants have no prefix.
  */
 export function nobodysTenant(tenant: string, issuers: readonly IssuerConfig[]): string | undefined {
 	const prefixes = issuers.map(({ rules }) => rules.tenantPrefix);
@@ -12,5 +12,5 @@ export function nobodysTenant(tenant: string, issuers: readonly IssuerConfig[]):
 	return `is the name of no issuer's tenant: these begin with ${shown.join(', ')}; write it with the prefix`;
 }
 
-/** So many fit in a line. */
+/** As many as fit on one line. */
 const MAX_PREFIXES = 5;

@@ -1,9 +1,9 @@
-/** Tables in lists in tables and dotted keys, all counted; the configuration needs 3. */
+/** Counts tables, lists and dotted keys together; the configuration needs 3. */
 const MAX_DEPTH = 8;
 
 /**
- * Finds what is nested so deeply that the parser, and all that walks over its result, would take minutes for a few
- * kilobytes. Cheap and without recursion, and it never says no to what is a configuration; it is no judge of syntax.
+ * Finds nesting so deep that the parser, and every walk over its result, would take minutes for a few kilobytes. Cheap and
+ * without recursion. Never rejects a valid configuration; does not check syntax.
  *
  * @returns the line, from 1, where it becomes too deep.
  */
@@ -30,8 +30,8 @@ export function tooDeepAt(text: string): number | undefined {
 export const TOO_DEEP = `is nested deeper than ${MAX_DEPTH} levels, which no key of the configuration is; see docs/reference/configuration.md for what it may say`;
 
 /**
- * Strings and comments as one token each, and what opens, closes and divides. A string that nobody ends goes on to the end of
- * its line, or of the file: so every character is looked at once.
+ * Strings and comments, each as one token, and brackets and separators. An unterminated string extends to the end of its line, or
+ * of the file, so every character is scanned once.
  */
 const TOKEN =
 	/"""(?:\\[\s\S]|[^\\])*?(?:"""|$)|'''[\s\S]*?(?:'''|$)|"(?:\\.|[^"\\\n])*"?|'[^'\n]*'?|#[^\n]*|[[\]{}.=,\n]/g;

@@ -50,7 +50,7 @@ function parseSyntax(text: string, path: string): AST.TOMLProgram {
 	}
 }
 
-/** The parser takes the brackets for closed at the end of the line and stumbles over the next one. */
+/** The parser treats the header as closed at the end of the line and reports the next line. */
 function unclosedHeader(text: string, at: number): { line: number; message: string } | undefined {
 	const lines = text.split(/\r?\n/).slice(0, at);
 	const before = lines.findLastIndex((line, i) => i < at - 1 && !/^\s*(?:#.*)?$/.test(line));
@@ -70,7 +70,7 @@ function locate(text: string, error: ParseError): { line: number; excerpt: strin
 	const lines = text.split(/\r?\n/);
 	let line = error.lineNumber;
 	let column = error.column;
-	// What is unfinished is noticed only when the file ends or goes on: lead to the text, not to the emptiness after it.
+	// The parser notices unfinished text only after it: point to the text, not to the blank lines that follow.
 	while (line > 1 && (lines[line - 1] ?? '').trim() === '') {
 		line--;
 		column = lines[line - 1]!.length;
@@ -113,7 +113,7 @@ class DocumentBuilder implements TomlDocument {
 		}
 	}
 
-	/** Finds the table or list at `path`; makes what is not there yet. The parser has ruled out conflicts. */
+	/** Finds or creates the table or list at `path`. The parser has ruled out conflicts. */
 	#open(path: TomlPath, line: number): TomlTable {
 		let container = this.root;
 		for (const [depth, name] of path.entries()) {
@@ -139,7 +139,7 @@ export function formatKey(path: TomlPath): string {
 	return parts.join('').replace(/^\./, '');
 }
 
-/** Stands for dates and times, which no key takes: a `Date` would pass for a table without keys. */
+/** Replaces dates and times, which no key accepts: a `Date` would look like a table without keys. */
 export const DATE_OR_TIME = Symbol('a date or time');
 
 function emptyTable(): TomlTable {

@@ -20,7 +20,7 @@ import type { ConfigFile } from './schema.ts';
 import { startSettings } from './start-settings.ts';
 import type { TomlTable } from './toml.ts';
 
-/** From the tables of a file that is right to `Config`: names and units by `names.ts`; here is what depends on several keys. */
+/** Turns the tables of a valid file into `Config`. `names.ts` converts names and units; this file does what depends on several keys. */
 
 type File = Named<ConfigFile>;
 type Issuer = File['issuers'][number];
@@ -69,7 +69,7 @@ function toJwt({ jwksPath, issuer, audience, certificateBound, reload, ...jwt }:
 	return { jwksPath, issuer, audience, certificateBound, rateClaim: toRateClaim(jwt), reload };
 }
 
-/** Of `[jwt]` or of an `[[issuers]]`. */
+/** The rate claim of `[jwt]` or of one `[[issuers]]`. */
 function toRateClaim({ rateClaim, maxRps }: Pick<File['jwt'], 'rateClaim' | 'maxRps'>): RateClaim | undefined {
 	return rateClaim === undefined ? undefined : { name: rateClaim, maxRps: maxRps ?? MAX_RPS };
 }
@@ -101,7 +101,7 @@ function toSource(table: Issuer, at: string): KeySource {
 }
 
 /**
- * The files that an `[[issuers]]` names, also of one that is wrong elsewhere.
+ * The files that an `[[issuers]]` table names, even if the table has other faults.
  *
  * @param isRight whether nothing is wrong with the key, by its full name.
  */
@@ -134,7 +134,7 @@ function toRoute(file: File, route: Route, upstreams: readonly UpstreamConfig[])
 		trailers: route.trailers,
 		upstream:
 			typeof upstream === 'string'
-				? // `conflictsBetweenTables` has seen that there is one of that name.
+				? // `conflictsBetweenTables` has checked that this name exists.
 					upstreams.find(({ name }) => name === upstream)!
 				: {
 						...toGroup(file, route, undefined, [upstream.address]),
@@ -189,7 +189,7 @@ function toUpstream(file: File, table: Upstream, key: string): UpstreamConfig {
 				: { maxRequests, maxConnections, queue, queueTimeoutMs },
 		dns: dns && {
 			...dns,
-			// A dot at the end tells resolvers that the name is whole: servers know themselves without it.
+			// A trailing dot marks a fully qualified name for resolvers; servers expect `Host` without it.
 			hostField: `${dns.host.replace(/\.$/, '')}:${dns.port}`,
 			server: table.dnsServer,
 			refreshMs: table.dnsRefreshMs,
@@ -210,14 +210,14 @@ function toGroup(file: File, own: Route | Upstream, name: string | undefined, ad
 	return { name, addresses, health: (own.health ?? file.health) ? health : undefined, idleTimeoutMs };
 }
 
-/** @param table without defaults where the configuration is wrong elsewhere, or where a route has `https://`. */
+/** @param table without defaults if the configuration has other faults or a route has `https://`. */
 export function toUpstreamTls(
 	table: Partial<NonNullable<Upstream['tls']>>,
 	key: string | undefined,
 	host?: string,
 ): UpstreamTlsConfig {
 	const { caPath, certPath, keyPath, minVersion, insecureSkipVerify } = table;
-	// The certificates of addresses that DNS has given name the host that was looked up.
+	// Addresses from DNS have certificates for the host that was looked up.
 	const serverName = table.serverName ?? host;
 	return { key, caPath, serverName, certPath, keyPath, minVersion, verify: insecureSkipVerify !== true };
 }
@@ -234,8 +234,8 @@ function toForwarding(file: File, route: Route): RouteConfig['forwarding'] {
 }
 
 /**
- * Half of the memory for bodies: however many bodies one tenant has held back, the others have the other half. Where memory is
- * scarce, still as much as one request of the largest size may need, whose buffer grows into one of up to twice its size.
+ * Half of the memory for bodies: however many bodies one tenant holds back, the other half stays free for the others. If memory is
+ * scarce, still enough for one request of the largest size, whose buffer may grow to twice that size.
  */
 function tenantShare({
 	maxBufferedBytes,

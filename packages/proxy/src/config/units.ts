@@ -19,9 +19,9 @@ const UNITS_BYTES: Readonly<Record<string, number>> = {
 
 interface Kind {
 	readonly keys: RegExp;
-	/** Of a text with its unit, in syntax that JSON Schema shares. */
+	/** Matches a text with its unit, in syntax that JSON Schema shares. */
 	readonly pattern: string;
-	/** The number that the key holds. */
+	/** Converts the text to the unit of the key. */
 	read(text: string): number | undefined;
 	/** For messages. */
 	readonly hint: string;
@@ -44,7 +44,7 @@ const SIZE: Kind = {
 	hint: 'a size is a number of bytes, or a text such as "64KiB", "10MB" or "1GiB"',
 };
 
-/** What a key holds, by its name; `undefined` for most keys. */
+/** The kind of unit, by the name of the key; `undefined` for most keys. */
 export function unitOf(key: unknown): Kind | undefined {
 	if (typeof key !== 'string') return undefined;
 	return [DURATION, SIZE].find(({ keys }) => keys.test(key));
@@ -55,7 +55,7 @@ export function durationMs(text: string): number | undefined {
 	return readUnit(text, UNITS_MS);
 }
 
-/** Puts numbers in place of durations and sizes with a unit, at any depth. A text that is neither stays, and is refused as one. */
+/** Replaces durations and sizes with a unit by numbers, at any depth. Other texts stay, and the schema refuses them. */
 export function readUnits(table: TomlTable): void {
 	for (const [key, value] of Object.entries(table)) {
 		if (typeof value === 'string') table[key] = unitOf(key)?.read(value) ?? value;

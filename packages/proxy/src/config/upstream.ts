@@ -2,23 +2,23 @@ import type { UpstreamProtocol } from '../shared/messages.ts';
 import { parseHostPort } from './authority.ts';
 import { quote } from './wording.ts';
 
-/** Where an upstream lives. `authority` is `host:port` exactly as it goes into `Host` and into metric labels. */
+/** Address of an upstream. `authority` is `host:port` exactly as it goes into `Host` and into metric labels. */
 export interface UpstreamAddress {
 	readonly authority: string;
 	/** Host name or IP literal as `net.connect` takes it (IPv6 without brackets). */
 	readonly host: string;
 	readonly port: number;
-	/** `Host` of requests and probes, where that is another name for it; absent: `authority`. */
+	/** `Host` of requests and probes, if it differs from `authority`. */
 	readonly hostField?: string | undefined;
 }
 
 /** One of the addresses of a group. */
 export interface GroupAddress extends UpstreamAddress {
-	/** How much of the group's requests it gets, compared with the others; `undefined`: 1. */
+	/** Its share of the group's requests relative to the other addresses; `undefined`: 1. */
 	readonly weight?: number | undefined;
 }
 
-/** What the URL of a route says. */
+/** The parsed URL of a route. */
 export interface UpstreamUrl {
 	readonly address: UpstreamAddress;
 	/** `https://`. */
@@ -28,9 +28,9 @@ export interface UpstreamUrl {
 
 /**
  * Reads `http://host[:port]`, `https://host[:port]` or `h2c://host[:port]` and nothing more. Two spellings of one address get one
- * `authority`, because breakers, connection pools and metrics are kept by it.
+ * `authority`: the key of breakers, connection pools and metrics.
  *
- * @returns its target, or the fault of the text and the remedy in words.
+ * @returns the parsed URL, or the fault and the remedy in words.
  */
 export function parseUpstream(text: string): UpstreamUrl | string {
 	const [first = '', ...others] = text.trim().split(/[\s,;]+/);
@@ -64,13 +64,13 @@ export function parseUpstream(text: string): UpstreamUrl | string {
 	return { address, tls, protocol: known === 'h2c' ? 'h2' : 'http/1.1' };
 }
 
-/** Scheme, authority, and all that may follow it (RFC 3986 appendix B). */
+/** Scheme, authority and the rest (RFC 3986 appendix B). */
 const URL_PARTS = /^([a-z][a-z\d+.-]*):\/\/([^/?#]*)(.*)$/is;
 
 /**
  * Reads `host:port`.
  *
- * @param defaultPort `undefined`: it has to be there.
+ * @param defaultPort `undefined`: the port is required.
  * @returns the address, or its fault in words.
  */
 export function parseAddress(authority: string, defaultPort: number | undefined): UpstreamAddress | string {
@@ -80,13 +80,13 @@ export function parseAddress(authority: string, defaultPort: number | undefined)
 	if (port === undefined) return 'the port is missing';
 	if (port === 0) return 'nothing can listen on port 0';
 	if (!host.includes(':')) return { authority: `${host}:${port}`, host, port };
-	// A zone means something on this machine only and must not appear in `Host` (RFC 6874 section 4).
+	// A zone is local to this machine and must not appear in `Host` (RFC 6874 section 4).
 	if (host.includes('%')) return 'an IPv6 zone cannot be sent in Host';
 	const bracketed = new URL(`http://[${host}]`).hostname;
 	return { authority: `${bracketed}:${port}`, host: bracketed.slice(1, -1), port };
 }
 
-/** Two routes with one key lead to the same upstreams. No authority can be taken for a name. */
+/** Routes with the same key lead to the same upstream. An authority cannot be mistaken for a name. */
 export function upstreamKey({
 	name,
 	addresses,
@@ -102,7 +102,7 @@ export function withoutUserInfo(text: string): string {
 	return text.replace(/^([a-z][a-z\d+.-]*:\/\/)?.*@/is, '$1***@');
 }
 
-/** @param suggestion is shown only if it would be accepted. */
+/** @param suggestion shown only if it is itself valid. */
 function refusal(text: string, reason: string, suggestion?: string): string {
 	const shown = quote(withoutUserInfo(text));
 	const works = suggestion !== undefined && suggestion !== text && typeof parseUpstream(suggestion) !== 'string';

@@ -112,7 +112,7 @@ export function configWarnings(config: Config): ConfigProblem[] {
 	return warnings;
 }
 
-/** Those of all requests, and those that routes set in their place. */
+/** Warns of the limits of all requests, and of the overrides of routes. */
 function warnOfLimits({ limits, routes }: Config, warn: (key: string, message: string) => void): void {
 	const { maxRequestBodyBytes, maxBufferedBytes, maxBufferedBytesPerTenant } = limits;
 	const isLong = ({ upstreamTimeoutMs = 0 }: RequestLimitsSeed) => upstreamTimeoutMs > HOUR_MS;

@@ -1,4 +1,4 @@
-/** How a value is shown in a message to the operator: on one line, short, and with its type where that is the point. */
+/** Shows values in messages to the operator: short, on one line, and with the type if that matters. */
 
 const MAX_SHOWN = 80;
 
@@ -18,7 +18,7 @@ export function show(value: unknown): string {
 	return String(value);
 }
 
-/** The same with the name of its type, for "the wrong type" to be visible: `the string "5"`. */
+/** The value with the name of its type, to make a wrong type visible: `the string "5"`. */
 export function showWithType(value: unknown): string {
 	const type = typeof value;
 	return type === 'string' || type === 'number' || type === 'boolean' ? `the ${type} ${show(value)}` : show(value);

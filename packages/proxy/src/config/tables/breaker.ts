@@ -3,17 +3,17 @@ import { z } from 'zod';
 import { MAX_FAILURES, MAX_TENANTS } from '../../gates/breaker.ts';
 import { expected, optional, table, wholeNumber, wholeNumberOr } from './kinds.ts';
 
-/** `[breaker]`: what opens the breakers of routes that do not say it themselves. */
+/** `[breaker]`: defaults for routes that do not set when their breaker opens. */
 export const breaker = table('[breaker]', {
 	failures: wholeNumberOr(1, 1, MAX_FAILURES, 'of failures in a row').describe('failures in a row that open a breaker'),
-	// Who has failed is remembered for each upstream, in memory of a fixed size.
+	// Each upstream remembers the tenants that saw failures, in memory of a fixed size.
 	tenants: wholeNumberOr(1, 1, MAX_TENANTS, 'of tenants').describe(
 		'how many tenants must see a failure (502, 503, 504, a timeout or a broken answer) before it opens',
 	),
 	grpc_statuses: grpcStatuses(),
 }).describe('rules for the circuit breakers of routes without their own');
 
-/** OK is no failure. */
+/** OK is not a failure. */
 function grpcStatuses() {
 	const error = expected('a list of gRPC status codes, such as [14]', 'leave it out for none');
 	return z

@@ -11,8 +11,8 @@ const MEANINGS = {
 };
 
 /**
- * Fields that tell upstreams about the request as the client has sent it. At the top of the file the keys are for all routes, in a
- * `[[routes]]` table for that one.
+ * Fields that describe the client's original request to upstreams. At the top of the file the keys apply to all routes, in a
+ * `[[routes]]` table to that route.
  */
 export const forwardingKeys = {
 	x_forwarded_host: flagOr(false).describe(MEANINGS.x_forwarded_host),
@@ -22,7 +22,7 @@ export const forwardingKeys = {
 
 const GLOBAL = 'the value at the top of the file';
 
-/** What becomes of a request on its way to the upstream of one route. */
+/** Changes to forwarded requests of one route. */
 export const routeForwardingKeys = {
 	host: checked(
 		text('"upstream", "client" or a host name', 'leave it out for "upstream"'),

@@ -21,7 +21,7 @@ import {
 } from './kinds.ts';
 import { rateClaimKeys } from './tenants.ts';
 
-/** More would be no leeway but another lifetime. */
+/** More would extend the lifetime of tokens rather than allow for clock skew. */
 const MAX_LEEWAY_SECONDS = 600;
 const MAX_PREFIX_LENGTH = 64;
 const MAX_LIST = 16;
@@ -123,7 +123,7 @@ function algorithm() {
 	return z.enum(ALGORITHMS, { error });
 }
 
-/** It goes into a header in front of the tenant, where blanks at the beginning would be lost. */
+/** The prefix precedes the tenant in a header, which would lose leading blanks. */
 function prefix() {
 	const wanted = `up to ${MAX_PREFIX_LENGTH} visible characters of ASCII`;
 	const remedy = 'leave it out where there is one issuer, or write for example "acme:"';

@@ -16,7 +16,7 @@ export const jwt = table('[jwt]', {
 	audience: optional(claim('aud'), 'required `aud`; set it', 'tokens with any `aud` are refused'),
 	certificate_bound: certificateBound(),
 	...rateClaimKeys,
-	// Without this key the public key is read only at the start.
+	// Without `reload`, the public key is read only at the start.
 	reload: flagOr(false).meta(
 		explained('a reload reads `[jwt]` again. Otherwise it only reports that a restart is needed', {
 			read: 'by each reload',
@@ -28,7 +28,7 @@ export const jwt = table('[jwt]', {
 	}),
 );
 
-/** What becomes of tokens that are bound to a client certificate, and of those that are not; for each issuer. */
+/** How an issuer's tokens are judged that are bound to a client certificate, or not bound. */
 export function certificateBound() {
 	return oneOfOr(CERTIFICATE_BOUND, 'if-present').describe(
 		'RFC 8705: a token whose `cnf` names a client certificate is valid only on connections with that certificate. `"required"` refuses tokens without such a `cnf`; `"ignore"` skips the check',

@@ -2,20 +2,20 @@ import { z } from 'zod';
 import { show, showWithType } from '../wording.ts';
 
 /**
- * The kinds of values that the tables in this folder are made of: types and ranges, and the messages about wrong
- * a value and what to write instead.
+ * The kinds of values in the tables of this folder: types, ranges, and messages that say what is wrong with a value and what to
+ * write instead.
  *
- * Each key explains itself by `optional(…)`, `.describe()` or `.meta(explained(…))`, for the JSON Schema and docs/reference/configuration.md. It is the
- * last call of the chain: zod keeps metadata by instance, and each call makes another one.
+ * `optional(…)`, `.describe()` or `.meta(explained(…))` documents each key for the JSON Schema and docs/reference/configuration.md. It is
+ * the last call of the chain: zod keeps metadata by instance, and each call creates a new one.
  */
 
 /** Facts about a key that zod does not know, in its metadata. */
 export interface KeyFacts {
 	/** In Markdown. */
 	readonly description: string;
-	/** The effect of leaving the key out, where it has no default. */
+	/** The effect of leaving the key out, if it has no default. */
 	readonly unset?: string;
-	/** When it is read; of a table: all its keys that say nothing else. Without it each reload takes it over. */
+	/** When it is read; on a table: the default for its keys. Without `read`, each reload applies it. */
 	readonly read?: 'at start' | 'at start, unless `reload`' | 'by each reload';
 }
 
@@ -26,7 +26,7 @@ export function explained(
 	return { description, ...facts };
 }
 
-/** A key without a default. @param unset what holds where it is left out. @param read see `KeyFacts`. */
+/** A key without a default. @param unset what applies if it is left out. @param read see `KeyFacts`. */
 export function optional<Type extends z.ZodType>(
 	type: Type,
 	description: string,
@@ -54,7 +54,7 @@ export function tables<Table extends z.ZodObject>(name: string, table: Table) {
 	return z.array(table, { error: expected('a list of tables', `write [[${name}]], with two brackets`) }).default([]);
 }
 
-/** A type without what makes it optional, and when it is read, by the innermost of its metadata. */
+/** A type without its optional and default wrappers, and the `read` of its innermost metadata. */
 export function withoutWrappers(schema: z.core.$ZodType): { type: z.core.$ZodType; read: KeyFacts['read'] } {
 	const { read } = (z.globalRegistry.get(schema) ?? {}) as Partial<KeyFacts>;
 	const isWrapped =
@@ -75,7 +75,7 @@ export function nonEmpty(wanted: string, remedy: string) {
 	return z.string({ error }).min(1, { error });
 }
 
-/** A text that `parse` turns into a value. @param parse the value, or in words why the text is none. @param pattern as much of `parse` as a pattern can say. */
+/** A text that `parse` turns into a value. @param parse returns the value, or the fault in words. @param pattern approximates `parse`. */
 export function parsed<Value extends object>(
 	type: z.ZodString,
 	pattern: string,
@@ -90,7 +90,7 @@ export function parsed<Value extends object>(
 	return read.meta({ pattern });
 }
 
-/** A text that `problemOf` finds nothing wrong with. @param pattern as much of `problemOf` as a pattern can say. */
+/** A text that `problemOf` finds nothing wrong with. @param pattern approximates `problemOf`. */
 export function checked(type: z.ZodString, pattern: string, problemOf: (text: string) => string | undefined) {
 	const judged = type.superRefine((written, context) => {
 		const problem = problemOf(written);
@@ -99,12 +99,12 @@ export function checked(type: z.ZodString, pattern: string, problemOf: (text: st
 	return judged.meta({ pattern });
 }
 
-/** A list, also where the file has one text. */
+/** A list; a single text counts as a list of one. */
 export function oneOrSeveral<List extends z.ZodArray>(list: List) {
 	return z.preprocess((value) => (typeof value === 'string' ? [value] : value), list).meta({ or: 'one' });
 }
 
-/** A value of one of two types. @param json their JSON Schema, of which zod does not know. */
+/** A value of one of two types. @param json their JSON Schema, which zod cannot derive. */
 export function either<Value>(choose: (value: unknown) => z.ZodType<Value>, json: object) {
 	const read = z.unknown().transform((value, context): Value => {
 		const { data, error } = choose(value).safeParse(value, { reportInput: true });
@@ -118,7 +118,7 @@ export function either<Value>(choose: (value: unknown) => z.ZodType<Value>, json
 	return read.meta({ ...json });
 }
 
-/** @param ofUrl what to do in place of naming a URL. */
+/** @param ofUrl the remedy if the value is a URL. */
 export function file(
 	content: string,
 	ofUrl = `nothing is fetched over the network: save ${content} and name the file`,
@@ -142,7 +142,7 @@ export function claim(name: string) {
 	return nonEmpty(`the "${name}" that tokens must carry`, `leave it out to leave "${name}" unchecked`);
 }
 
-/** Seconds, also fractions of one; they end up as whole milliseconds. */
+/** Seconds, with fractions; rounded to whole milliseconds. */
 export function seconds(fallback: number) {
 	return secondsOr(String(fallback)).default(fallback);
 }
@@ -154,7 +154,7 @@ export function secondsOr(unset: string, most = MAX_SECONDS) {
 	return z.number({ error }).positive({ error }).max(most, { error: tooBig }).meta({ noun: 'seconds' });
 }
 
-/** Seconds where 0 is none. @param unset what holds if the key is left out. */
+/** Seconds; 0 means none. @param unset what holds if the key is left out. */
 export function secondsOrZero(unset: string) {
 	const error = expected('a number of seconds, 0 or more', `leave it out for ${unset}`);
 	const tooBig = expected(`a number of seconds, at most ${MAX_SECONDS}`, `leave it out for ${unset}`);
@@ -170,7 +170,7 @@ export function flagOr(fallback: boolean) {
 	return flag(String(fallback)).default(fallback);
 }
 
-/** Seconds where 0, also by default, is none. */
+/** Seconds; 0, the default, means none. */
 export function secondsOrNone() {
 	return secondsOrZero('0').default(0);
 }
@@ -195,7 +195,7 @@ export function wholeNumber(least: number, most: number, unset: string, of?: str
 	const error = (issue: RawIssue) => (isTooBig(issue) ? tooBig(issue) : tooSmall(issue));
 	const inRange = (n: number) => Number.isInteger(n) && n >= least && n <= most;
 	const noun = of?.replace(/^of /, '');
-	// One check and one message for three mistakes, which zod's JSON Schema does not see into.
+	// One check and one message for three mistakes. zod cannot derive a JSON Schema from it.
 	return z.number({ error }).refine(inRange, { error }).meta({ type: 'integer', minimum: least, maximum: most, noun });
 }
 

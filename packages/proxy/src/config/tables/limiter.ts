@@ -18,21 +18,21 @@ import {
 const STORE = 'write it as "redis://host:6379/0", or "rediss://host:6379/0" with TLS';
 /** Sentinels or seed nodes of a cluster: a few are enough, the library finds the others. */
 const MAX_ADDRESSES = 16;
-/** The library and the proxy count in whole milliseconds; a store that needs more than this is none for this purpose. */
+/** The library and the proxy count in whole milliseconds. A slower store is of no use here. */
 const MAX_TIMEOUT_SECS = 10;
 const MAX_REPLICAS = 100_000;
 
-/** Where a server of the store is: the store itself, a Sentinel, or a node of a Cluster. */
+/** Address of a server: the store itself, a Sentinel, or a node of a Cluster. */
 export interface StoreAddress {
 	/** Host name or IP literal as `net.connect` takes it (IPv6 without brackets). */
 	readonly host: string;
 	readonly port: number;
 	readonly tls: boolean;
-	/** Number of the database. */
+	/** Database number. */
 	readonly database: number;
 }
 
-/** `[limiter]`: one limit over all replicas. Without the table each process limits by itself, and no library is loaded. */
+/** `[limiter]`: one limit across all replicas. Without the table each process has its own limits, and no library is loaded. */
 export const limiter = table('[limiter]', {
 	store: addresses().describe(
 		'Redis (6.2 or later) or Valkey of all replicas: `redis://host:port/db`, or `rediss://` with TLS. A list has the addresses of Sentinels (`sentinel_name`), or of nodes of a Cluster (`cluster = true`)',
@@ -126,7 +126,7 @@ function address() {
 
 const DEFAULT_PORT = 6379;
 
-/** @returns the address, or in words why the text is none; they quote nothing of it. */
+/** @returns the address, or the fault in words that do not quote the text. */
 export function parseStoreAddress(text: string): StoreAddress | string {
 	const [, scheme, rest] = /^(rediss?):\/\/(.*)$/is.exec(text) ?? [];
 	if (text.includes('@')) {

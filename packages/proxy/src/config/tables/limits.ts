@@ -58,7 +58,7 @@ export const limits = table('[limits]', {
 	rate_limit_headers: flagOr(false).describe('add `RateLimit-Policy` and `RateLimit` to all answers, not only to 429'),
 }).meta(explained('bounds of time and memory', { read: 'at start' }));
 
-/** What a route sets in place of `[limits]`, for its own requests. */
+/** Overrides of `[limits]` for the requests of one route. */
 export const routeLimitKeys = {
 	max_body_bytes: optional(
 		wholeNumber(1, MAX_BYTES, 'limits.max_request_body_bytes', 'of bytes'),

@@ -1,20 +1,20 @@
 import { z } from 'zod';
 import { expected, explained, table } from './kinds.ts';
 
-/** Upper bounds of buckets in seconds: from an upstream next door to the default time limit of a round trip. */
+/** Upper bounds of buckets in seconds: from a nearby upstream to the default time limit of a round trip. */
 export const DEFAULT_BUCKETS: readonly number[] = [
 	0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30,
 ];
-/** The gates take some ten microseconds, and a hundred more for a token that has to be verified. */
+/** The gates take about 10 µs, and 100 µs more to verify a token. */
 export const DEFAULT_GATE_BUCKETS: readonly number[] = [
 	0.00001, 0.000025, 0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 1,
 ];
-/** Each is a series for each upstream, and some bytes for each upstream and worker. */
+/** Each bucket costs a series for each upstream, and some bytes for each upstream and worker. */
 export const MAX_BUCKETS = 40;
-/** An hour: no time limit of a request is longer than that in earnest. */
+/** One hour: no realistic time limit of a request is longer. */
 const MAX_BUCKET_SECONDS = 3600;
 
-/** `[metrics]`: what histograms are made of. */
+/** `[metrics]`: the buckets of histograms. */
 export const metrics = table('[metrics]', {
 	buckets: buckets(DEFAULT_BUCKETS).describe(
 		'upper bounds of the buckets of `proxy_upstream_duration_seconds` and `proxy_tls_handshake_duration_seconds`, ascending, without +Inf',

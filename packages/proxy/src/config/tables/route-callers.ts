@@ -8,7 +8,7 @@ import { routeBreakerKeys } from './breaker.ts';
 import { alternatives, checked, either, expected, oneOf, oneOfOr, optional, text } from './kinds.ts';
 import { TENANT } from './tenants.ts';
 
-/** Keys of a route: its callers, and the fields about the client's certificate for its upstream. */
+/** Keys of a route: its callers, and the header fields that describe the client's certificate to the upstream. */
 export const routeCallerKeys = {
 	allow: optional(
 		someOf(namePattern(), 'names of client certificates', 'every certificate that "deny" does not name'),
@@ -20,7 +20,7 @@ export const routeCallerKeys = {
 		'names that may not use the route, even if `allow` has them',
 		'none',
 	),
-	/** As a number it is the breaker's, as it was before there were lists. */
+	/** A number is the breaker's setting, as before lists existed. */
 	tenants: optional(
 		countOrNames(),
 		'a list: tenants that may use the route, exactly as in `x-proxy-tenant`. A number: as in `[breaker]`',
@@ -43,7 +43,7 @@ export const routeCallerKeys = {
 	),
 };
 
-/** An empty list may mean none or all, depending on who reads it. */
+/** Refuses an empty list: readers could take it for none or for all. */
 function someOf<Item extends z.ZodType>(item: Item, what: string, unset: string) {
 	const remedy = `leave it out for ${unset}`;
 	return z

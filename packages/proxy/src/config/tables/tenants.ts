@@ -1,7 +1,7 @@
 import { MAX_RPS } from '@mtls-edge-proxy/gate/gates/tenant-limit.ts';
 import { nonEmpty, optional, table, text, wholeNumber } from './kinds.ts';
 
-/** `conflicts.ts` judges whether the rate fills it up in time. */
+/** `conflicts.ts` checks that the rate refills it in time. */
 const MAX_BURST = MAX_RPS;
 /** Half the range of a 32-bit word. */
 const MAX_CONCURRENCY = 2 ** 30;
@@ -25,7 +25,7 @@ export const routeRateKeys = {
 	burst,
 };
 
-/** Of an issuer: where its tokens say how much their tenant may ask for. */
+/** Keys of an issuer: the claim with the tenant's rate limit. */
 export const rateClaimKeys = {
 	rate_claim: optional(
 		nonEmpty('the name of a claim', 'set it to the claim with the requests per second, or leave it out for tenant_rps'),

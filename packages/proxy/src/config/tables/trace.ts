@@ -13,12 +13,12 @@ import {
 	wholeNumberOr,
 } from './kinds.ts';
 
-/** Each takes a few KiB at most. */
+/** A span takes a few KiB at most. */
 const MAX_SPANS = 2 ** 17;
 const ENDPOINT = 'set it to where the collector takes OTLP over HTTP, for example "http://127.0.0.1:4318/v1/traces"';
 const NAME = ['a name of 1 to 255 characters', 'leave it out for "mtls-edge-proxy"'] as const;
 
-/** `[trace]`: requests as spans of OpenTelemetry. Without the table nothing of it is loaded. */
+/** `[trace]`: OpenTelemetry spans of requests. Without the table no tracing code is loaded. */
 export const trace = table('[trace]', {
 	endpoint: parsed(text('an http:// or https:// address', ENDPOINT), '^[Hh][Tt][Tt][Pp][Ss]?://[^/]', (address) => {
 		const url = parseEndpoint(address);
@@ -53,7 +53,7 @@ export const trace = table('[trace]', {
 	),
 }).meta(explained('requests as spans of OpenTelemetry; see docs/reference/tracing.md', { read: 'at start' }));
 
-/** @returns the address, or in words why the text is none; they quote nothing of it. */
+/** @returns the address, or the fault in words that do not quote the text. */
 export function parseEndpoint(address: string): URL | string {
 	const url = URL.parse(address);
 	if (url === null || !/^https?:\/\/[^/]/i.test(address)) {

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { MAX_SERVICE_BYTES } from '../../gates/grpc-health.ts';
 import { either, flag, flagOr, optional, seconds, secondsOr, text, wholeNumber, wholeNumberOr } from './kinds.ts';
 
-/** More would keep a verdict from ever being reached. */
+/** With more, no verdict would ever be reached. */
 const MAX_VERDICTS = 1000;
 
 const MEANINGS = {
@@ -18,9 +18,9 @@ const MEANINGS = {
 };
 
 /**
- * What holds for an upstream, whichever route leads to it: how its health is probed and how long its idle connections are
- * kept. At the top of the file the keys are for all upstreams, in an `[[upstreams]]` table for its addresses, in a
- * `[[routes]]` table for the address of its URL.
+ * Settings of an upstream, whichever route leads to it: health probes, and how long idle connections are kept. At the top of
+ * the file the keys apply to all upstreams, in an `[[upstreams]]` table to its addresses, in a `[[routes]]` table to the address of
+ * its URL.
  */
 export const upstreamKeys = {
 	health: flagOr(true).describe(MEANINGS.health),
@@ -31,7 +31,7 @@ export const upstreamKeys = {
 	upstream_idle_timeout_secs: seconds(4).describe(MEANINGS.upstream_idle_timeout_secs),
 };
 
-/** In place of `health_path`. */
+/** Replaces `health_path`. */
 function healthGrpc(where: string) {
 	const wanted = `true, or the name of a service in at most ${MAX_SERVICE_BYTES} characters of visible ASCII`;
 	const remedy = 'leave it out for probes by GET';
@@ -49,7 +49,7 @@ function healthGrpc(where: string) {
 
 const GLOBAL = 'the value at the top of the file';
 
-/** @param where words behind the meaning. */
+/** @param where is appended to the meaning. */
 function ownKeys(where: string) {
 	const own = <Type extends z.ZodType>(key: keyof typeof MEANINGS, type: Type) =>
 		optional(type, `${MEANINGS[key]}${where}`, GLOBAL);
@@ -65,12 +65,12 @@ function ownKeys(where: string) {
 	} satisfies Record<keyof typeof upstreamKeys | 'health_grpc', unknown>;
 }
 
-/** Beside the URL of an upstream. */
+/** In `[[routes]]` with the URL of an upstream. */
 export const routeUpstreamKeys = ownKeys('; the same for all routes to one upstream');
 /** In `[[upstreams]]`. */
 export const groupUpstreamKeys = ownKeys('');
 
-/** Origin form (RFC 9112 section 3.2.1), as it goes into the probe's request line: a query may follow, no fragment. */
+/** Origin form (RFC 9112 section 3.2.1), as in the probe's request line: a query is allowed, a fragment is not. */
 function healthPath() {
 	const wanted = 'a path that begins with "/", of visible ASCII and without "#"';
 	const remedy = 'set it to what the upstream answers with 2xx when it is well, for example "/health"';

@@ -6,7 +6,7 @@ const NAME = 'a host name or an IP address, without a port';
 const REMEDY = 'set it to the name in the certificate, for example "billing.internal"';
 
 const serverName = text(NAME, REMEDY).transform((written, context) => {
-	// An IPv6 address has no brackets in a certificate; either spelling is read.
+	// An IPv6 address has no brackets in a certificate; both spellings are accepted.
 	const bare = written.includes(':') && !written.startsWith('[') ? `[${written}]` : written;
 	const parsed = parseHostPort(bare);
 	if (typeof parsed !== 'string' && parsed.port === undefined && !parsed.host.includes('%')) return parsed.host;

@@ -19,10 +19,10 @@ import {
 import { groupUpstreamKeys } from './upstream-keys.ts';
 import { upstreamTls } from './upstream-tls.ts';
 
-/** What no address of an upstream can be taken for. */
+/** Cannot be mistaken for an address of an upstream. */
 export const GROUP_NAME = /^[A-Za-z0-9_-]+$/;
 
-/** Each has its own breaker, probes and connections, in every thread. */
+/** Each address has its own breaker, probes and connections, in every thread. */
 const MAX_ADDRESSES = 1000;
 
 /** Half the range of a 32-bit word. */
@@ -51,7 +51,7 @@ const weighted = z
 	)
 	.transform(({ address: own, weight }): GroupAddress => ({ ...own, weight }));
 
-/** An address by itself, or with its weight. */
+/** An address with or without a weight. */
 const address = either((value): z.ZodType<GroupAddress> => (typeof value === 'string' ? hostAndPort : weighted), {
 	anyOf: [
 		JSON_ADDRESS,
@@ -64,7 +64,7 @@ const address = either((value): z.ZodType<GroupAddress> => (typeof value === 'st
 	],
 });
 
-/** @param problem and what to do about it, unless it is a URL: those are written where one route leads to one address. */
+/** @param remedy for the problem; not used for a URL, which belongs into a route with one address. */
 function refusal(written: string, problem: string, remedy: string): string {
 	if (written.includes('@')) {
 		return `must be host:port (got ${JSON.stringify(withoutUserInfo(written))}): user info is not sent to upstreams; ${remedy}`;

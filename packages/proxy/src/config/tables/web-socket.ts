@@ -1,9 +1,9 @@
 import { flagOr, optional, wholeNumber } from './kinds.ts';
 
-/** More could not be told from no limit. */
+/** A higher limit would be the same as none. */
 const MAX_MESSAGES = 1_000_000;
 
-/** Of a route: whether it takes WebSockets, and what bounds them. */
+/** Keys of a route: whether it accepts WebSockets, and their limits. */
 export const routeWebSocketKeys = {
 	websocket: flagOr(false).describe(
 		'accept WebSockets: `Upgrade: websocket` (RFC 6455), or over HTTP/2 the extended CONNECT (RFC 8441). The client and the upstream may use different ones. Without the key a handshake gets 501',
