@@ -5,13 +5,13 @@ import { StartError } from './start-error.ts';
 const RESERVED = 256;
 /** And for each worker: its listener, its event loop, its share of probes. */
 const RESERVED_PER_WORKER = 32;
-/** Where the system sets no limit, memory is the limit long before this. */
+/** Used if the system sets no limit: memory runs out long before this. */
 const UNLIMITED = 1_000_000;
-/** Fewer would make a proxy that refuses its own tests; the system then says no in its own way. */
+/** With fewer the proxy would refuse its own tests; below this the system refuses by itself. */
 const LEAST = 16;
 
 /**
- * How many client connections the process may hold where `max_connections` does not say: each may need one to an
+ * How many client connections the process may hold if `max_connections` is not set: each may need one to an
  * upstream as well.
  *
  * @param openFiles soft limit of open files, `Infinity` for none.
@@ -27,9 +27,9 @@ const LEAST_OPEN_FILES = 32;
 const LEAST_PER_WORKER = 8;
 
 /**
- * Node and its threads end in many ways where they get no descriptor, some without a word; so this comes before them.
+ * Without descriptors Node and its threads fail in many ways, some of them silent, so this check comes first.
  *
- * @throws StartError where the process could not start, or not serve a single request.
+ * @throws StartError if the process could not start, or could not serve a single request.
  */
 export function assertEnoughFiles(openFiles: number, workers: number): void {
 	const least = LEAST_OPEN_FILES + LEAST_PER_WORKER * workers;
@@ -56,7 +56,7 @@ export function parseProcLimits(text: string): number {
 	return soft === 'unlimited' ? Number.POSITIVE_INFINITY : Number(soft);
 }
 
-/** Where there is no `/proc`, Node's own diagnostic report knows. */
+/** For systems without `/proc`: the limit in Node's diagnostic report. */
 function fromReport(): number {
 	// Otherwise it looks up the names of all peers, which takes as long as the name server likes.
 	Object.assign(process.report, { excludeNetwork: true });

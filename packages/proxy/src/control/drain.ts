@@ -17,11 +17,11 @@ export interface DrainParts {
 const TARGET = 'proxy';
 
 /**
- * What SIGTERM and SIGINT do: the first one drains and then exits with 0, the
- * second one exits at once with 1. However many connections will not end, it is over when the limit is reached.
+ * What SIGTERM and SIGINT do: the first signal drains and then exits with 0, the
+ * second exits at once with 1. The drain ends at its limit, however many connections are still open.
  *
  * Load balancers learn with a delay that an instance is not ready any more, and send it connections until then. So a drain
- * may be put off for as long (`shutdown_delay_secs`): meanwhile everything is served as before.
+ * can be put off for that time (`shutdown_delay_secs`): everything is served as before meanwhile.
  */
 export class Drain {
 	readonly #parts: DrainParts;

@@ -2,28 +2,28 @@ import { fstatSync, writeSync } from 'node:fs';
 import { isatty } from 'node:tty';
 import type { LogStream } from './log-output.ts';
 
-/** Not all of a text could be written. */
+/** A text could not be written completely. */
 export interface WriteFailure extends NodeJS.ErrnoException {
-	/** What is missing in the file. */
+	/** The part that is missing in the file. */
 	readonly rest?: string;
 }
 
 /**
- * A log that goes into a file. Node's own stream for files takes a write of which only a part fitted for a whole one, so a full disk
- * would lose lines without a word, and leave half lines behind.
+ * A log in a file. Node's own stream for files takes a partial write for a complete one, so a full disk would silently lose lines,
+ * and leave half lines behind.
  */
 export class FileLogStream implements LogStream {
 	readonly writableLength = 0;
 	readonly #write: (bytes: Buffer, from: number) => number;
-	/** The file ends within a line. */
+	/** The file ends in the middle of a line. */
 	#isCut = false;
 
-	/** @param write all or a part of the bytes from there on. @returns how many it has written. */
+	/** @param write writes all or a part of the bytes from `from` on, and returns how many. */
 	constructor(write: (bytes: Buffer, from: number) => number) {
 		this.#write = write;
 	}
 
-	/** `undefined` where `fd` is no file: pipes and terminals report what they could not write. */
+	/** `undefined` if `fd` is not a file: pipes and terminals report what they could not write. */
 	static of(fd: number): FileLogStream | undefined {
 		const stats = fstatSync(fd);
 		if (isatty(fd) || !(stats.isFile() || stats.isCharacterDevice())) return undefined;
@@ -31,7 +31,7 @@ export class FileLogStream implements LogStream {
 	}
 
 	write(text: string, onWritten: (failure?: WriteFailure) => void = () => {}): void {
-		// What was cut off stays one broken line, and the next one is whole.
+		// The cut line stays broken, and the next one is whole.
 		const end = this.#isCut && text !== '' ? '\n' : '';
 		const bytes = Buffer.from(end + text);
 		let written = 0;

@@ -14,27 +14,27 @@ export interface AddressParts {
 	readonly log: Logger;
 }
 
-/** What has come of a name since its last good answer. */
+/** Failed look-ups of a name since its last good answer. */
 export interface Failing {
 	/** Wall-clock time of the first failure, seconds since the epoch. */
 	readonly sinceSeconds: number;
-	/** In a row. */
+	/** Consecutive failures. */
 	readonly failures: number;
-	/** Of the last one, in words. */
+	/** Cause of the last failure, in words. */
 	readonly cause: string;
 }
 
 const TARGET = 'proxy::dns';
-/** However short its TTL, an answer holds so long, ms. */
+/** An answer holds at least this long, however short its TTL, ms. */
 const LEAST_MS = 1_000;
-/** After a first failure, ms; twice as long after each further one. */
+/** Delay after the first failure, ms; doubled after each further one. */
 const RETRY_MS = 1_000;
 /** More would be more than anybody reads. */
 const MAX_SHOWN = 8;
-/** As many as a configuration may name. */
+/** The limit for addresses in a configuration, too. */
 const MAX_ADDRESSES = 1_000;
 
-/** Keeps the addresses of one name. The last good ones hold until others are known, however long DNS is away. */
+/** Keeps the addresses of one name current. The last good ones hold until new ones arrive, however long DNS is away. */
 export class AddressRefresher implements SelfRefreshing<readonly UpstreamAddress[]> {
 	readonly group: string;
 	readonly fetches: Fetches;
@@ -45,15 +45,15 @@ export class AddressRefresher implements SelfRefreshing<readonly UpstreamAddress
 	#value: readonly UpstreamAddress[] | undefined;
 	#resolvedAt = Number.NaN;
 	#failing: Failing | undefined;
-	/** Whether the last answer had more than are used. */
+	/** Whether the last answer had more addresses than are used. */
 	#isCut = false;
 	#onChange: () => void = () => {};
 	#cancel: () => void = () => {};
 
 	/**
 	 * @param group name of its `[[upstreams]]`.
-	 * @param before has asked for the same name and port: what it knows holds until there is an answer.
-	 * @param fetches of the group, also by others before this one.
+	 * @param before an earlier refresher of the same name and port: its addresses hold until there is an answer.
+	 * @param fetches counts for the group, shared with earlier refreshers.
 	 */
 	constructor(
 		group: string,
@@ -72,7 +72,7 @@ export class AddressRefresher implements SelfRefreshing<readonly UpstreamAddress
 		}
 	}
 
-	/** `host:port` that is asked for. */
+	/** The `host:port` to look up. */
 	get authority(): string {
 		return this.#source.authority;
 	}
@@ -85,12 +85,12 @@ export class AddressRefresher implements SelfRefreshing<readonly UpstreamAddress
 		return this.#value && this.#parts.clock.now() - this.#resolvedAt;
 	}
 
-	/** `undefined`: the last answer was a good one, or there has been none of either kind. */
+	/** `undefined` after a good answer, and before the first answer of any kind. */
 	get failing(): Failing | undefined {
 		return this.#failing;
 	}
 
-	/** Resolves when it has been asked for once, whatever came of it. */
+	/** Resolves after the first look-up, whether it succeeded or failed. */
 	get firstAttempt(): Promise<void> {
 		return this.#firstAttempt.promise;
 	}
@@ -126,7 +126,7 @@ export class AddressRefresher implements SelfRefreshing<readonly UpstreamAddress
 		const fields = { group: this.group, name: authority };
 		this.fetches.success++;
 		this.#resolvedAt = clock.now();
-		// In one order, so that two answers with the same addresses are the same.
+		// Sorted, so that two answers with the same addresses compare equal.
 		const found = [...new Set(addresses)].sort();
 		this.#noteCut(found.length);
 		const next = found.slice(0, MAX_ADDRESSES).map((host) => ({
@@ -154,7 +154,7 @@ export class AddressRefresher implements SelfRefreshing<readonly UpstreamAddress
 		return Math.max(LEAST_MS, Math.min(refreshMs, ttlMs));
 	}
 
-	/** Logged once when there are too many addresses: the surplus ones get no request, which would go unnoticed. */
+	/** Logs once if there are too many addresses: the surplus ones get no requests, and nobody would notice. */
 	#noteCut(found: number): void {
 		const isCut = found > MAX_ADDRESSES;
 		if (isCut && !this.#isCut) {
@@ -174,7 +174,7 @@ export class AddressRefresher implements SelfRefreshing<readonly UpstreamAddress
 		const { sinceSeconds = clock.wallSeconds(), failures = 0 } = this.#failing ?? {};
 		const backoff = Math.min(this.#source.refreshMs, RETRY_MS * 2 ** Math.min(failures, 10));
 		this.#failing = { sinceSeconds, failures: failures + 1, cause };
-		// All instances meet the same outage, and are not to ask in step.
+		// All instances see the same outage; they must not ask in step.
 		const wait = Math.max(LEAST_MS / 2, backoff * (0.5 + random() / 2));
 		const { ageMs } = this;
 		log.warn(TARGET, ageMs === undefined ? 'no addresses of an upstream' : 'addresses not resolved; keeping old', {

@@ -3,10 +3,10 @@ import { Refreshers } from '../state/refreshers.ts';
 import { type Timers, within } from '../timers.ts';
 import { type AddressParts, AddressRefresher } from './address-refresher.ts';
 
-/** So long a start or a reload waits for the first addresses, as for first probes; what comes later is taken over then. */
+/** A start or a reload waits this long for the first addresses, as for first probes; later ones are taken over when they come. */
 const FIRST_ADDRESSES_MS = 2_000;
 
-/** The upstreams whose addresses DNS says, on the main thread: workers get addresses as values, in a routing table. */
+/** The upstreams with addresses from DNS, on the main thread: workers get addresses as values, in a routing table. */
 export class DnsAddresses {
 	readonly #refreshers: Refreshers<Named, AddressRefresher>;
 	readonly #timers: Timers;
@@ -24,18 +24,18 @@ export class DnsAddresses {
 		});
 	}
 
-	/** @param onChange an upstream has other addresses. */
+	/** @param onChange called when an upstream has other addresses. */
 	use(onChange: () => void): void {
 		this.#refreshers.use(onChange);
 	}
 
-	/** Begins to ask for the addresses of those that are new. Resolves when each of them has been asked for once, or after 2 s. */
+	/** Starts to look up new names. Resolves after the first look-up of each, or after 2 s. */
 	async follow(routes: readonly RouteConfig[]): Promise<void> {
 		const attempts = this.#refreshers.follow(namedOf(routes)).map(({ firstAttempt }) => firstAttempt);
 		if (attempts.length > 0) await within(Promise.all(attempts), FIRST_ADDRESSES_MS, this.#timers);
 	}
 
-	/** These routes are in force: names that none of them leads to are asked for no longer. */
+	/** These routes are in force: stops looking up names that none of them uses. */
 	keepOnly(routes: readonly RouteConfig[]): void {
 		this.#refreshers.keepOnly(namedOf(routes));
 	}
@@ -44,17 +44,17 @@ export class DnsAddresses {
 		this.#refreshers.stop();
 	}
 
-	/** One of each group: that of the routes in force, or the first one that is to be. */
+	/** One for each group: that of the routes in force, or the first one in preparation. */
 	get all(): Iterable<AddressRefresher> {
 		return this.#refreshers.all.values();
 	}
 
-	/** Of the moment; none where none are known. */
+	/** The current addresses; empty if none are known. */
 	readonly addressesOf = ({ name, dns, addresses }: UpstreamConfig): readonly UpstreamAddress[] =>
 		dns === undefined ? addresses : (this.#refreshers.of({ name: name!, dns })?.value ?? []);
 }
 
-/** A group whose addresses DNS says. */
+/** A group with addresses from DNS. */
 interface Named {
 	readonly name: string;
 	readonly dns: DnsSource;

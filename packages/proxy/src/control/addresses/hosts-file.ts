@@ -1,13 +1,13 @@
 import { isIP } from 'node:net';
 
 /**
- * The addresses that a file of hosts (hosts(5)) has for a name, of all its lines, in their order.
+ * All addresses that a hosts file (hosts(5)) lists for a name, in the order of its lines.
  *
  * @param host in lower case.
  */
 export function hostsFileAddresses(text: string, host: string): string[] {
 	const lower = text.toLowerCase();
-	// Lists that block names have hundreds of thousands of lines.
+	// Block lists have hundreds of thousands of lines.
 	if (!lower.includes(host)) return [];
 	return lower.split('\n').flatMap((line) => {
 		if (!line.includes(host)) return [];

@@ -3,34 +3,34 @@ import { readRegularFile } from '@mtls-edge-proxy/gate/shared/regular-file.ts';
 import type { DnsSource } from '../../config/config.ts';
 import { hostsFileAddresses } from './hosts-file.ts';
 
-/** What DNS says of a name. */
+/** The result of a look-up. */
 export interface Resolved {
-	/** IP addresses of both families, at least one, without order. */
+	/** IP addresses of both families, at least one, in no particular order. */
 	readonly addresses: readonly string[];
-	/** The least of all records; `undefined`: unknown. */
+	/** The lowest TTL of all records; `undefined` if unknown. */
 	readonly ttlMs: number | undefined;
 }
 
 /** Rejects with the cause in words, in bounded time. @param abandoned aborts the look-up. */
 export type Resolve = (source: DnsSource, abandoned: AbortSignal) => Promise<Resolved>;
 
-/** For one question to one server, ms; each is asked twice. */
+/** Limit for one query to one server, ms; each server is asked twice. */
 const ANSWER_MS = 2_000;
 
-/** hosts(5): of Linux and macOS, and where containers get their `hostAliases` and `extra_hosts`. */
+/** hosts(5) of Linux and macOS. Containers find their `hostAliases` and `extra_hosts` here. */
 const HOSTS_PATH = '/etc/hosts';
 
 /**
- * Asks for all addresses of a name: first the file of hosts, as every program of the machine does, so a name in there needs no name server;
- * then DNS, the only source of a TTL; then, for a name that DNS does not know, the machine's own look-up with its search domains. Where a
- * server is named, only that server is asked.
+ * Looks up all addresses of a name: first in the hosts file, as every program of the machine does, so a name in it needs no name server;
+ * then in DNS, the only source of a TTL; then, if DNS does not know the name, by the machine's own look-up with its search domains. If a
+ * server is configured, only that server is asked.
  *
- * A family of which there is no answer fails the whole: half of the addresses are not all of them. Therefore the machine's look-up never
+ * A family without an answer fails the whole look-up: half of the addresses are not all of them. So the machine's look-up never
  * replaces a DNS that has failed: it takes one family for the whole.
  */
 export const resolveName: Resolve = (source, abandoned) => resolveWith(HOSTS_PATH, source, abandoned);
 
-/** @param hostsPath of the file of hosts. */
+/** @param hostsPath path of the hosts file. */
 export async function resolveWith(
 	hostsPath: string,
 	{ host, server }: Pick<DnsSource, 'host' | 'server'>,
@@ -38,7 +38,7 @@ export async function resolveWith(
 ): Promise<Resolved> {
 	const written = server === undefined ? await readHosts(hostsPath, host) : [];
 	if (written.length > 0) return { addresses: written, ttlMs: undefined };
-	// A question that is asked from here on would hear of no abort, and hold up the end of the process.
+	// A query sent after the abort would not be cancelled, and would hold up the end of the process.
 	abandoned.throwIfAborted();
 	const resolver = new Resolver({ timeout: ANSWER_MS, tries: 2 });
 	if (server !== undefined) resolver.setServers([server]);
@@ -65,7 +65,7 @@ export async function resolveWith(
 	}
 }
 
-/** A file that is not there, or cannot be read, has no names: then DNS says what there is. */
+/** A missing or unreadable file has no names: DNS decides then. */
 async function readHosts(path: string, host: string): Promise<string[]> {
 	try {
 		return hostsFileAddresses((await readRegularFile(path)).toString('latin1'), host);
@@ -74,7 +74,7 @@ async function readHosts(path: string, host: string): Promise<string[]> {
 	}
 }
 
-/** That there are none is an answer. */
+/** An empty result is an answer, too. */
 async function present<Found>(found: Promise<Found[]>): Promise<Found[]> {
 	try {
 		return await found;

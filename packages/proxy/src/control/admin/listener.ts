@@ -17,7 +17,7 @@ export interface AdminListener {
 	close(): void;
 }
 
-/** What `/readyz` is made of. */
+/** What `/readyz` reads. */
 type ReadinessFacts = Pick<Readiness, 'phase' | 'obstacle'> & Partial<Pick<Readiness, 'remark'>>;
 
 export interface AdminParts {
@@ -26,22 +26,21 @@ export interface AdminParts {
 	readonly log: Logger;
 	/** The status page, by path. */
 	readonly status?: Pages;
-	/** Names by which the listener may be asked, in addition to those that only its own network can resolve. */
+	/** Allowed `Host` names, in addition to those that only its own network can resolve. */
 	readonly hosts?: readonly string[];
-	/** For which a client may take nothing of its response, ms. */
+	/** How long a client may read nothing of its response, ms. */
 	readonly stalledMs?: number;
 }
 
 const TARGET = 'proxy::metrics';
-/** So long a client may take nothing of its answer; a stream says something each second. */
+/** How long a client may read nothing of its answer, ms; a stream sends something each second. */
 const STALLED_MS = 10_000;
 
 /**
- * The plain listener: `/metrics`, for those who start and stop the process `/livez` and `/readyz`, `/process` for
- * `proxy reload` and `proxy drain`, and for people the status page. It runs on the main thread, so it answers also while the data plane
- * is saturated, and until the very end of a drain.
+ * The plain listener: `/metrics`, `/livez` and `/readyz` for orchestrators, `/process` for `proxy reload` and `proxy drain`, and the status
+ * page for people. It runs on the main thread, so it answers even while the data plane is saturated, and until the very end of a drain.
  *
- * @throws StartError when the address cannot be had.
+ * @throws StartError if the address cannot be bound.
  */
 export async function startAdmin(
 	address: ListenAddress,
@@ -49,7 +48,7 @@ export async function startAdmin(
 ): Promise<AdminListener> {
 	const allowed: ReadonlySet<string> = new Set(hosts.map((name) => name.toLowerCase()));
 	const pages = new Map<string, Page>([
-		// Load balancers ask these by any name, and there is nothing in them to read.
+		// Load balancers ask these by any name, and they reveal nothing.
 		['/livez', () => ({ status: 200, body: 'alive' })],
 		['/readyz', () => ready(readiness)],
 		...[...pagesOf(sources, readiness, log), ...status].map(([path, page]): [string, Page] => {
@@ -65,7 +64,7 @@ export async function startAdmin(
 		maxHeaderSize: 8 * 1024,
 	});
 	server.maxConnections = 128;
-	// Of a page of thousands of upstreams each keeps megabytes.
+	// With thousands of upstreams, each stalled client holds megabytes.
 	server.timeout = stalledMs;
 	server.on('connection', (socket) => descriptorsExhausted() && socket.destroy());
 	server.on('request', (request, response) => void answer(request, response, pages, log));

@@ -1,7 +1,7 @@
 import type { ExpositionFormat } from '../metrics/exposition.ts';
 
 /**
- * Which format a scraper wants (RFC 9110 section 12.5.1). OpenMetrics only where it is named, in the version that we have or in none:
+ * Which format a scraper wants (RFC 9110 section 12.5.1). OpenMetrics only if it is named, in our version or without one:
  * a client that accepts anything gets the text format.
  */
 export function formatFor(accept: string | undefined): ExpositionFormat {

@@ -15,7 +15,7 @@ import type { WorkerPool } from '../workers/worker-pool.ts';
 import { type AdminListener, startAdmin } from './listener.ts';
 import type { Readiness } from './readiness.ts';
 
-/** What of the running proxy the admin listener tells. */
+/** What the admin listener reads of the running proxy. */
 export interface Running {
 	readonly state: ProcessState;
 	readonly pool: WorkerPool;
@@ -28,9 +28,9 @@ export interface Running {
 }
 
 /**
- * Opens the admin listener: metrics, readiness, process and, where it is wanted, the status page.
+ * Opens the admin listener: metrics, readiness, process and, if wanted, the status page.
  *
- * @throws StartError when the address cannot be had.
+ * @throws StartError if the address cannot be bound.
  */
 export function openAdmin(
 	address: ListenAddress,

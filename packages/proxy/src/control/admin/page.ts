@@ -21,10 +21,10 @@ export function end(
 		...headers,
 		'content-type': type,
 		'content-length': Buffer.byteLength(body),
-		// What held a moment ago must not decide where connections go.
+		// An old answer must not decide where connections go.
 		'cache-control': 'no-store',
 		vary: 'accept',
 	});
-	// Node leaves the body of an answer to HEAD out.
+	// Node omits the body of an answer to HEAD.
 	response.end(body);
 }

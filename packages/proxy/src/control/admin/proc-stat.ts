@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 
-/** Of `/proc/PID/stat` (proc_pid_stat(5)), what tells one process from the next one with its number. */
+/** The fields of `/proc/PID/stat` (proc_pid_stat(5)) that tell a process from a later one with the same number. */
 export interface ProcStat {
 	/** `Z` is a zombie: it has ended, and its parent has not noticed. */
 	readonly state: string;
@@ -8,7 +8,7 @@ export interface ProcStat {
 	readonly startTicks: number;
 }
 
-/** @returns `undefined` where there is no such process, or no `/proc`. */
+/** @returns `undefined` if there is no such process, or no `/proc`. */
 export function readProcStat(pid: number | 'self'): ProcStat | undefined {
 	try {
 		return parseProcStat(readFileSync(`/proc/${pid}/stat`, 'latin1'));

@@ -3,21 +3,21 @@ import { readProcStat } from './proc-stat.ts';
 import type { Phase } from './readiness.ts';
 
 /**
- * What `/process` on the metrics listener says, for `proxy reload` and `proxy drain`: which process this is, and what came of
- * its reloads. It tells and takes no orders: the signal needs the rights of the process's user.
+ * What `/process` on the metrics listener tells `proxy reload` and `proxy drain`: which process this is, and how its reloads ended.
+ * It takes no orders: the signal needs the rights of the process's user.
  */
 export interface ProcessFacts {
 	readonly pid: number;
-	/** With it a reader on another machine, or in another pid namespace, finds out that its process of that number is another one. */
+	/** Shows a reader on another machine, or in another pid namespace, that its process of that number is another one. */
 	readonly startTicks: number | null;
 	readonly phase: Phase;
 	readonly generation: number;
 	readonly reloads: { readonly success: number; readonly failure: number };
-	/** Why the last of them has failed; none: it has not. */
+	/** Why the last reload failed; empty if it did not. */
 	readonly failures: readonly string[];
-	/** What the file says and only a restart takes over: `tenant_rps (config.toml:3)`. */
+	/** Changed settings that only a restart takes over: `tenant_rps (config.toml:3)`. */
 	readonly needsRestart: readonly string[];
-	/** Whether one is running or waits for its turn. */
+	/** Whether a reload is running or waiting. */
 	readonly reloading: boolean;
 }
 

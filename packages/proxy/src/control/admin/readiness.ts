@@ -1,15 +1,15 @@
 import type { IssuerSeed } from '@mtls-edge-proxy/gate/identity/issuer.ts';
 
-/** The issuers that the workers believe, with their keys. */
+/** The issuers that the workers trust, with their keys. */
 type IssuersInForce = () => readonly Pick<IssuerSeed, 'issuer' | 'keys'>[];
 
-/** Of the process's life: a signal begins the last one. */
+/** A phase of the process's life. A signal begins the last one. */
 export type Phase = 'starting' | 'serving' | 'stopping';
 
 /**
- * Whether new connections are welcome: what `/readyz` says. Not ready is a proxy that is starting, that stops, that waits for the
- * first keys of an issuer, that has no keys of any issuer any more, or that has no worker. Breakers do not count: upstreams that are
- * down are down for every instance, and the other routes of this one go on. For the same reason an issuer whose keys were dropped is
+ * Whether new connections are welcome: the answer of `/readyz`. A proxy is not ready while it starts or stops, while it waits for the
+ * first keys of an issuer, when no issuer has keys any more, or when it has no worker. Breakers do not count: upstreams that are down
+ * are down for every instance, and the other routes of this one still work. For the same reason an issuer whose keys were dropped is
  * only a remark as long as another one has keys.
  */
 export class Readiness {
@@ -21,7 +21,7 @@ export class Readiness {
 
 	/**
 	 * @param listening how many workers accept connections.
-	 * @param awaited issuers of which there have been no keys yet: what other instances can verify, this one cannot.
+	 * @param awaited issuers without keys so far: other instances may verify tokens that this one cannot.
 	 * @param issuers those in force.
 	 * @param remark an addition to the answer, ready or not.
 	 */
@@ -42,7 +42,7 @@ export class Readiness {
 		this.#phase = 'serving';
 	}
 
-	/** A signal has asked for the end; there is no way back. */
+	/** A signal has asked for the end; this is final. */
 	stopping(): void {
 		this.#phase = 'stopping';
 	}
@@ -51,7 +51,7 @@ export class Readiness {
 		return this.#phase;
 	}
 
-	/** What is to be known besides, in words: it decides nothing. */
+	/** Additional information, in words. It does not affect readiness. */
 	get remark(): string | undefined {
 		const without = this.obstacle === undefined ? this.#withoutKeys() : [];
 		const remarks = [without[0] && noKeysOf(without[0]), this.#remark()].filter((one) => one !== undefined);

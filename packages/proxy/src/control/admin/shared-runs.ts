@@ -1,6 +1,6 @@
 /**
- * Runs one at a time, and once for all who ask while another one is under way: these get the next one, which begins after they asked, so
- * that no caller gets an older result. Any number of callers wait for at most two runs.
+ * Runs a task, never twice at a time. All callers that ask during a run share the next one, which begins after they asked, so that no
+ * caller gets an older result. Any number of callers wait for at most two runs.
  */
 export class SharedRuns<Result> {
 	readonly #run: () => Promise<Result>;

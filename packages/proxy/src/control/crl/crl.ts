@@ -12,13 +12,13 @@ export interface Crl {
 	/** Seconds since the epoch. */
 	readonly thisUpdate: number;
 	readonly nextUpdate: number;
-	/** Which certificates of its issuer it speaks of. */
+	/** The certificates of its issuer that it covers. */
 	readonly covers: CrlScope;
-	/** DER of the names of its distribution point, hexadecimal; `undefined`: it speaks of all certificates in its scope. */
+	/** DER of the names of its distribution point, hexadecimal; `undefined`: it covers all certificates in its scope. */
 	readonly points: readonly string[] | undefined;
-	/** Of the certificates that are revoked: contents of DER INTEGERs. */
+	/** Serial numbers of revoked certificates: contents of DER INTEGERs. */
 	readonly serials: readonly Buffer[];
-	/** What is signed, how, and the signature. */
+	/** The signed bytes, the algorithm and the signature. */
 	readonly signed: Buffer;
 	readonly algorithm: SignatureAlgorithm;
 	readonly signature: Buffer;
@@ -50,14 +50,14 @@ export async function readCrl(der: Buffer, pause: Pause = () => undefined): Prom
 	}
 }
 
-/** Whether the CA of that certificate has issued it: by its name and by its key. */
+/** Whether this CA has issued the list, by name and by key. */
 export function isIssuedBy({ issuer, signed, algorithm, signature }: Crl, ca: X509Certificate): boolean {
 	if (issuer !== nameKey(factsOf(ca).subject)) return false;
 	const key = algorithm.pss ? { key: ca.publicKey, ...PSS } : ca.publicKey;
 	try {
 		return verify(algorithm.digest, signed, key as KeyObject, signature);
 	} catch {
-		// A key of another kind than the algorithm wants.
+		// The key is of another kind than the algorithm needs.
 		return false;
 	}
 }
@@ -87,7 +87,7 @@ async function readCertificateList(der: Buffer, pause: Pause): Promise<Crl> {
 
 	const tbs = new DerReader(signed).open(TAG.sequence);
 	if (tbs.next === TAG.integer) tbs.read(TAG.integer);
-	// Section 5.1.1.2: the same twice, once of it signed.
+	// Section 5.1.1.2: the algorithm comes twice, and one of the two is signed.
 	if (!tbs.readWhole(TAG.sequence).equals(algorithm)) throw new DerError('two algorithms');
 	const issuer = nameKey(tbs.readWhole(TAG.sequence));
 	const thisUpdate = readTime(tbs);
@@ -164,7 +164,7 @@ function readExtensions(extensions: DerReader): Scope {
 	return scope;
 }
 
-/** RFC 5280 section 5.2.5. A list with a distribution point may be one of many, each of some of the CA's certificates. */
+/** RFC 5280 section 5.2.5. A list with a distribution point may be one of many, each for some of the CA's certificates. */
 function readDistributionPoint(value: Buffer): Scope {
 	const point = new DerReader(value).open(TAG.sequence);
 	const points =
@@ -240,7 +240,7 @@ function signatureAlgorithm(algorithm: DerReader): SignatureAlgorithm {
 	return { digest, pss: id === RSASSA_PSS };
 }
 
-/** RFC 4055 section 3.1; the default is SHA-1, which is not taken. */
+/** RFC 4055 section 3.1; the default is SHA-1, which is not accepted. */
 function pssHash(parameters: DerReader): string | undefined {
 	if (parameters.next !== TAG.contextConstructed) return undefined;
 	return HASHES.get(oidText(parameters.open(TAG.contextConstructed).open(TAG.sequence).read(TAG.oid)));

@@ -12,10 +12,10 @@ import { type Pause, pauses } from '../slices.ts';
 import { type Crl, CrlError, isIssuedBy, maySignCrls, readCrl } from './crl.ts';
 
 /**
- * Reads and judges the files of `tls.crl_path`: CRLs that somebody of the CA bundle has issued. An intermediate that is not in
- * the bundle may be next to its CRL as a certificate.
+ * Reads and judges the files of `tls.crl_path`: CRLs issued by CAs of the bundle. The certificate of an intermediate that is not in
+ * the bundle may be in the file of its CRL.
  *
- * @param bundle text of `tls.client_ca_path`; `undefined` where that is wrong: then the lists are not verified.
+ * @param bundle text of `tls.client_ca_path`; `undefined` if that is wrong: the lists are not verified then.
  */
 export async function judgeCrlFiles(
 	files: ConfigFiles,
@@ -122,7 +122,7 @@ interface CrlFile {
 	readonly faults: string[];
 }
 
-/** DER is one list; PEM may be several, and certificates of their issuers. */
+/** DER holds one list; PEM may hold several, and certificates of their issuers. */
 async function readCrlFile(bytes: Buffer, pause: Pause): Promise<CrlFile> {
 	const file: CrlFile = { crls: [], certificates: [], faults: [] };
 	const lists = bytes[0] === DER_SEQUENCE ? [{ der: bytes, which: 'the CRL' }] : readPemFile(bytes, file);

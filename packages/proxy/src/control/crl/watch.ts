@@ -11,7 +11,7 @@ export interface CrlWatchParts {
 	readonly log: Logger;
 }
 
-/** Warns once of each CRL that goes out of date while it is in force; of one that is so already, reading it has warned. */
+/** Warns once of each CRL that goes out of date while it is in force. Reading has warned of those that were out of date before. */
 export function watchCrls({ timers, crls, wallSeconds, log }: CrlWatchParts): () => void {
 	let before = wallSeconds();
 	return timers.every(LOOK_MS, () => {

@@ -3,25 +3,25 @@ import { readCertificates } from '@mtls-edge-proxy/gate/tls/certificates.ts';
 import type { CrlSeed } from '../../identity/client-chain.ts';
 import type { TlsMaterial, UpstreamTlsSeed } from '../../shared/messages.ts';
 
-/** What of the TLS material runs out, for metrics and the status page. */
+/** TLS material that expires, for metrics and the status page. */
 
 export const EXPIRING_KINDS = ['server', 'server_chain', 'client_ca', 'crl', 'upstream_client', 'upstream_ca'] as const;
 
 export interface Expiring {
 	/**
-	 * The server's certificate, those that it sends behind it, each CA of the clients' bundle, or a CA's CRL; the certificates that
-	 * upstreams are shown, or the CAs that theirs chain to.
+	 * The server's certificate, the others of its chain, each CA of the clients' bundle, or a CA's CRL; the certificates presented
+	 * to upstreams, or the CAs that verify upstreams.
 	 */
 	readonly kind: (typeof EXPIRING_KINDS)[number];
-	/** Distinguished name in one line; of a CRL that of its CA. */
+	/** Distinguished name in one line; for a CRL, the name of its CA. */
 	readonly subject: string;
 	/** Hexadecimal; tells certificates of one name apart. Empty for a CRL. */
 	readonly serial: string;
-	/** `notAfter`, of a CRL `nextUpdate`: seconds since the epoch. */
+	/** `notAfter`, for a CRL `nextUpdate`: seconds since the epoch. */
 	readonly expiresSeconds: number;
 }
 
-/** Of the listener's material in force; worked out once for each. No two have the same kind, subject and serial. */
+/** Everything in the listener's material that expires; computed once. No two entries have the same kind, subject and serial. */
 export function expiringOf(material: TlsMaterial): readonly Expiring[] {
 	return once(material, () => {
 		const { cert, ca, clients } = material;
@@ -35,7 +35,7 @@ export function expiringOf(material: TlsMaterial): readonly Expiring[] {
 	});
 }
 
-/** The same of TLS to upstreams. */
+/** The same for TLS to upstreams. */
 export function expiringOfUpstreams(upstreams: readonly UpstreamTlsSeed[]): readonly Expiring[] {
 	return once(upstreams, () =>
 		distinct(
@@ -64,8 +64,8 @@ function distinct(all: readonly Expiring[]): Expiring[] {
 }
 
 /**
- * Of several CRLs of one CA the freshest one counts, as it does at a handshake. Where CAs share a name, having been renewed with another
- * key, the one whose CRL runs out first represents both.
+ * If a CA has several CRLs, the freshest counts, as it does at a handshake. If CAs share a name, because one was renewed with another
+ * key, the one whose CRL expires first represents both.
  */
 function crls(seeds: readonly CrlSeed[]): Expiring[] {
 	const freshest = new Map<string, CrlSeed>();
@@ -92,7 +92,7 @@ function ofCertificate(kind: Expiring['kind'], certificate: X509Certificate): Ex
 	};
 }
 
-/** One attribute a line, as Node has it. */
+/** Node puts each attribute on its own line. */
 function oneLine(name: string): string {
 	return name.replaceAll('\n', ', ');
 }

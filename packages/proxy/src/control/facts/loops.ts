@@ -4,11 +4,11 @@ import type { LoopReading } from '../../memory/stats.ts';
 export type LoopFact = Pick<LoopReading, 'utilization' | 'delayP50' | 'delayP99' | 'delayMax'>;
 
 /**
- * What a worker's last sample says now. A loop that is stuck takes no samples, so one that is overdue is itself the news: the loop is
- * busy, and at least so late.
+ * What a worker's last sample means now. A stuck loop takes no samples, so an overdue sample shows that the loop is busy, and late by
+ * at least that much.
  *
  * @param now monotonic milliseconds.
- * @returns `undefined` where there is no sample: the thread has just begun, or has ended.
+ * @returns `undefined` if there is no sample: the thread has just begun, or has ended.
  */
 export function loopFact(reading: LoopReading, now: number): LoopFact | undefined {
 	const { sampledAt, utilization, delayP50, delayP99, delayMax } = reading;
@@ -18,5 +18,5 @@ export function loopFact(reading: LoopReading, now: number): LoopFact | undefine
 	return { utilization: 1, delayP50, delayP99: Math.max(delayP99, overdue), delayMax: Math.max(delayMax, overdue) };
 }
 
-/** Samples are taken four times a second; the next one may be late by as much again without meaning anything, ms. */
+/** Samples are taken four times a second; a sample that is late by as much again means nothing, ms. */
 const OVERDUE_MS = 500;

@@ -1,4 +1,4 @@
-/** Takes a descriptor, to read `/proc`. Where there is none left what was read last will do: then it is wanted more than ever. */
+/** Reading `/proc` takes a descriptor. If none is left, returns the last reading: it is needed most then. */
 export function readMemory(): NodeJS.MemoryUsage {
 	try {
 		lastMemory = process.memoryUsage();

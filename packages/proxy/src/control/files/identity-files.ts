@@ -15,7 +15,7 @@ export interface IdentityFiles {
 	readonly remotes: readonly RemoteIssuer[];
 }
 
-/** @param config `undefined` where the configuration is wrong elsewhere: then its files are judged all the same. */
+/** @param config `undefined` if the configuration is wrong elsewhere: its files are judged all the same. */
 export async function judgeIdentityFiles(
 	files: ConfigFiles,
 	config: Config | undefined,
@@ -37,7 +37,7 @@ export async function judgeIdentityFiles(
 }
 
 /**
- * The same for those who want an identity that can be used.
+ * The same for callers that need a usable identity.
  *
  * @throws ConfigError naming every problem.
  */
@@ -49,7 +49,7 @@ export async function readIdentityFiles(
 	return { identity, remotes, warnings };
 }
 
-/** Reads and judges the keys of `[jwt] jwks_path`. They stay text: key objects are made by each worker for itself. */
+/** Reads and judges the keys of `[jwt] jwks_path`. They stay text: each worker makes its own key objects. */
 export async function judgeJwtKeyFile(files: ConfigFiles): Promise<Judged<{ readonly keys: KeySetSeed }>> {
 	const { text, problem, about } = await readNamed(files, 'jwt.jwks_path', files.jwt?.jwksPath);
 	if (text === undefined) return { problems: problem === undefined ? [] : [problem], warnings: [] };

@@ -13,27 +13,27 @@ import { judgeTlsFiles } from './tls-files.ts';
 import { judgeTraceFiles, type TraceFiles } from './trace-files.ts';
 import { judgeUpstreamTlsFiles, type UpstreamTlsMaterial, upstreamTlsPaths } from './upstream-tls-files.ts';
 
-/** What the start reads before it does anything. */
+/** What the start reads first. */
 export interface StartFiles {
 	readonly config: Config;
 	readonly tls: TlsMaterial;
 	readonly identity: IdentitySeed;
-	/** Those of its issuers whose keys come over the network. */
+	/** The issuers whose keys come over the network. */
 	readonly remotes: readonly RemoteIssuer[];
-	/** What TLS to upstreams is made of. */
+	/** Certificates and keys for TLS to upstreams. */
 	readonly upstreamTls: UpstreamTlsMaterial;
 	/** What the files of `[trace]` hold. */
 	readonly trace: TraceFiles;
 	/** What the files of `[limiter]` hold. */
 	readonly store: StoreFiles;
-	/** What can be used and is doubtful. */
+	/** Settings and files that are usable but doubtful. */
 	readonly warnings: readonly ConfigProblem[];
 	/** Watches the files that a reload reads, from before they were read; `undefined` without `reload_on_change`. */
 	readonly watch?: FileWatch | undefined;
 }
 
 export interface Inspection {
-	/** `undefined` where there are problems. */
+	/** `undefined` if there are problems. */
 	readonly files: StartFiles | undefined;
 	readonly problems: readonly ConfigProblem[];
 	readonly warnings: readonly ConfigProblem[];
@@ -69,7 +69,7 @@ export async function readStartFiles(path: string, now: Date): Promise<StartFile
 	if (!files.config.reloadOnChange) return files;
 	const watch = new FileWatch({ stampOf, timers: systemTimers }, reloadedFiles(files.config));
 	await watch.reading();
-	// Read once more: what has changed between the first reading and the beginning of the watch would go unnoticed.
+	// Read once more: a change between the first reading and the start of the watch would go unnoticed.
 	const again = await inspect(path, now);
 	if (again.files === undefined) throw new ConfigError(path, again.problems);
 	return { ...again.files, watch };

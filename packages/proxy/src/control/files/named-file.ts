@@ -2,7 +2,7 @@ import { MAX_FILE_BYTES, readRegularFile } from '@mtls-edge-proxy/gate/shared/re
 import type { ConfigFiles } from '../../config/config.ts';
 import { type ConfigProblem, problemAt } from '../../config/error.ts';
 
-/** What came of reading files: everything that is wrong with them, or what they hold. */
+/** The result of reading files: all their problems, or their contents. */
 export type Judged<Files> = Partial<Files> & {
 	readonly problems: readonly ConfigProblem[];
 	readonly warnings: readonly ConfigProblem[];
@@ -10,10 +10,10 @@ export type Judged<Files> = Partial<Files> & {
 
 /** A file that the configuration names. */
 export interface NamedFile {
-	/** `undefined` where the configuration names no file, or where it cannot be read. */
+	/** `undefined` if the configuration names no file, or if it cannot be read. */
 	readonly text?: string;
 	readonly problem?: ConfigProblem;
-	/** Says something about the file, at the place that names it. */
+	/** A message about the file, at the place that names it. */
 	readonly about: (message: string) => ConfigProblem;
 }
 
@@ -23,7 +23,7 @@ export async function readNamed(files: ConfigFiles, key: string, path: string | 
 	return bytes === undefined ? named : { ...named, text: new TextDecoder().decode(bytes) };
 }
 
-/** One file at a time: a file system that hangs then takes one of libuv's threads and not all four. */
+/** One file at a time, so that a file system that hangs takes only one of libuv's four threads. */
 export async function readNamedBytes(
 	{ lines }: ConfigFiles,
 	key: string,

@@ -11,7 +11,7 @@ import { type Judged, readNamed } from './named-file.ts';
 /**
  * Reads and judges the file of `revoked_path`, if there is one.
  *
- * @param bundle text of `tls.client_ca_path`; `undefined` where that is wrong.
+ * @param bundle text of `tls.client_ca_path`; `undefined` if that is wrong.
  */
 export async function judgeRevocationList(
 	files: ConfigFiles,
@@ -47,5 +47,5 @@ function strangers({ serials }: RevocationList, inList: InList, bundle: string |
 	return serials.flatMap(({ issuer }, i) => (keys.includes(issuer) ? [] : [inList(`serials[${i}].issuer`, message)]));
 }
 
-/** So many names fit in a line. */
+/** As many names as fit in a line. */
 const MAX_NAMES = 5;

@@ -10,7 +10,7 @@ export interface StoreFiles {
 	/** Secrets. */
 	readonly password: string | undefined;
 	readonly sentinelPassword: string | undefined;
-	/** Names of tenants become keys in the store with it. */
+	/** Turns names of tenants into keys in the store. */
 	readonly secret: string | undefined;
 	/** PEM; `undefined`: Node's CAs. */
 	readonly ca: string | undefined;
@@ -63,7 +63,7 @@ export async function judgeStoreFiles(files: ConfigFiles): Promise<Judged<{ read
 /** Half of what `openssl rand -hex 32` gives. */
 const MIN_SECRET = 32;
 
-/** One line; the line break at its end, which most editors write, is no part of it. */
+/** One line, without the line break at its end, which most editors write. */
 function readPassword(text: string): string {
 	const password = text.replace(/\r?\n$/, '');
 	if (password === '') throw new Error('is empty; write the password into it');
@@ -75,7 +75,7 @@ function expiredSince({ validToDate }: X509Certificate, now: Date): string | und
 	return validToDate < now ? validToDate.toISOString() : undefined;
 }
 
-/** @param chain of the certificate, `undefined` where that cannot be used. */
+/** @param chain of the certificate; `undefined` if that cannot be used. */
 function readKeyOf(pem: string, chain: { readonly pem: string; readonly leaf: X509Certificate } | undefined): string {
 	let fits: boolean;
 	try {
@@ -93,7 +93,7 @@ function readKeyOf(pem: string, chain: { readonly pem: string; readonly leaf: X5
 	return pem;
 }
 
-/** What is left is OpenSSL's policy, such as keys that are too short. */
+/** Checks OpenSSL's policy, such as the length of keys. */
 function assertAllowed(cert: string, key: string): void {
 	try {
 		createSecureContext({ cert, key });

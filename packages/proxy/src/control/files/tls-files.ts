@@ -9,16 +9,15 @@ import { judgeRevocationList } from './revocation-file.ts';
 
 /** The files of `[tls]`, judged: by the start, by a reload and by `proxy check` alike. */
 
-/** A TLS identity that may be used, and what its operator should know of it. */
+/** A usable TLS identity, and what its operator should know about it. */
 export interface TlsFiles {
 	readonly material: TlsMaterial;
 	readonly warnings: readonly ConfigProblem[];
 }
 
 /**
- * Reads and judges the three files of `[tls]`, and those of revocations, as many of them as the
- * configuration names. Messages name
- * line, key, file and remedy; never a word of a file's content.
+ * Reads and judges the files of `[tls]` and of revocations that the configuration names. Messages name line, key, file and remedy, and
+ * never quote a file.
  */
 export async function judgeTlsFiles(files: ConfigFiles, now: Date): Promise<Judged<TlsFiles>> {
 	const { certPath, keyPath, clientCaPath } = files.tls;
@@ -55,7 +54,7 @@ export async function judgeTlsFiles(files: ConfigFiles, now: Date): Promise<Judg
 	return { ...(usable && { material: { ...texts, clients } as TlsMaterial }), problems, warnings };
 }
 
-/** Everything that says whose certificate or token is revoked. */
+/** All files that revoke certificates or tokens. */
 async function judgeRevocationFiles(files: ConfigFiles, bundle: string | undefined, now: Date) {
 	const crls = await judgeCrlFiles(files, bundle, now);
 	const list = await judgeRevocationList(files, bundle);
@@ -67,7 +66,7 @@ async function judgeRevocationFiles(files: ConfigFiles, bundle: string | undefin
 }
 
 /**
- * The same for those who want material that can be used.
+ * The same for callers that need usable material.
  *
  * @throws ConfigError naming every problem.
  */

@@ -8,7 +8,7 @@ import { type Judged, readNamed } from './named-file.ts';
 export interface TraceFiles {
 	/** PEM; `undefined`: Node's CAs. */
 	readonly ca: string | undefined;
-	/** For each request to the collector. Secrets. */
+	/** Sent with each request to the collector. Secrets. */
 	readonly headers: Readonly<Record<string, string>>;
 }
 
@@ -34,13 +34,13 @@ export async function judgeTraceFiles(files: ConfigFiles): Promise<Judged<{ read
 	return { ...(problems.length === 0 && { trace: { ca, headers } }), problems, warnings: [] };
 }
 
-/** Fields that are the exporter's own. */
+/** Fields that the exporter sets. */
 const OWN = new Set(['content-type', 'content-length', 'content-encoding', 'transfer-encoding', 'host', 'connection']);
 
 /**
  * Lines of `name: value`; empty ones and those that begin with `#` are left out.
  *
- * @throws {Error} naming the line, and nothing of what it holds.
+ * @throws {Error} naming the line without quoting it.
  */
 export function readHeaderLines(text: string): Record<string, string> {
 	const headers: Record<string, string> = {};

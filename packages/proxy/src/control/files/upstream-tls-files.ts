@@ -7,18 +7,18 @@ import { UPSTREAM_ROLE } from '../../tls/upstream-tls.ts';
 import { type Judged, readNamed } from './named-file.ts';
 
 /**
- * The files of `[upstreams.tls]`, judged: by the start, by a reload and by `proxy check` alike. They are taken over with the
- * routing table, of which they are a part.
+ * The files of `[upstreams.tls]`, judged: by the start, by a reload and by `proxy check` alike. They are part of the routing table,
+ * and are taken over with it.
  */
 
-/** By key (`upstreamKey`): of each group that is spoken to over TLS. */
+/** For each group that is reached over TLS, by key (`upstreamKey`). */
 export type UpstreamTlsMaterial = ReadonlyMap<string, UpstreamTlsSeed>;
 
 export interface UpstreamTlsFiles {
 	readonly upstreamTls: UpstreamTlsMaterial;
 }
 
-/** @param config `undefined` where the configuration is wrong elsewhere: then its files are judged all the same. */
+/** @param config `undefined` if the configuration is wrong elsewhere: its files are judged all the same. */
 export async function judgeUpstreamTlsFiles(
 	files: ConfigFiles,
 	config: Config | undefined,
@@ -52,7 +52,7 @@ function materialOf(
 }
 
 /**
- * The same for those who want material that can be used.
+ * The same for callers that need usable material.
  *
  * @throws ConfigError naming every problem.
  */
@@ -65,7 +65,7 @@ export async function readUpstreamTlsFiles(
 	return { upstreamTls, warnings };
 }
 
-/** What a reload reads of them. */
+/** The paths that a reload reads. */
 export function upstreamTlsPaths({ upstreams = [] }: Pick<ConfigFiles, 'upstreams'>): string[] {
 	return upstreams.flatMap(({ tls }) => [tls?.caPath, tls?.certPath, tls?.keyPath].flatMap((path) => path ?? []));
 }

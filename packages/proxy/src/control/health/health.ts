@@ -11,11 +11,11 @@ import { countVerdict, type VerdictCount } from './verdict-count.ts';
 export type Verdict =
 	/** @param status of the answer, where there was one. */
 	| { readonly healthy: boolean; readonly cause: string; readonly status?: number }
-	/** It could not be asked, for want of something on this machine: that says nothing of the upstream. */
+	/** This machine lacked something to ask with: that says nothing about the upstream. */
 	| { readonly healthy: 'unknown'; readonly cause: string };
 
 /**
- * Asks one upstream how it is. It ends by itself, in bounded time, and does not reject.
+ * Probes one upstream. Ends by itself, in bounded time, and does not reject.
  *
  * @param abandoned aborts the probe.
  * @param tls `undefined`: plain HTTP.
@@ -43,18 +43,18 @@ export type Watched = Pick<
 	'address' | 'group' | 'breaker' | 'health' | 'tls' | 'protocol' | 'alive' | 'aliveSince' | 'lastProbe'
 >;
 
-/** For a round of first verdicts: who waits for them gets no more than this, ms. */
+/** Limit for a round of first verdicts, ms: nobody waits longer for them. */
 export const PROVE_LIMIT_MS = 2_000;
 /**
- * Probes of such a round that are under way at once. This thread takes some tenths of a millisecond for each: of thousands
- * at once the last would be over its time before its answer had been read.
+ * Concurrent probes in such a round. This thread takes some tenths of a millisecond for each: with thousands at once, the
+ * last would time out before its answer had been read.
  */
 export const MAX_ROUND_PROBES = 256;
-/** Upstreams are asked in groups, at least so far apart, ms. */
+/** Upstreams are probed in groups, at least this far apart, ms. */
 const LEAST_GAP_MS = 10;
 /**
- * One by one while that is seldom, so far apart, ms; then so many together. The code of a probe is met cold after a while: of four together
- * each costs half.
+ * Upstreams are probed one by one if that leaves this much time between two, ms; otherwise this many together. The code of a probe is
+ * cold after a while: with four together, each costs half.
  */
 const SELDOM_MS = 500;
 const TOGETHER = 4;
@@ -62,8 +62,8 @@ const TOGETHER = 4;
 const TARGET = 'proxy::health';
 
 /**
- * The active health check: all upstreams at once, and then each of them at every interval, spread over
- * it. Each verdict goes to the breaker the moment it is there; a slow upstream delays no other verdict, and is not probed again
+ * The active health check: probes all upstreams at once, and then each of them once an interval, spread over
+ * it. Each verdict goes to the breaker at once; a slow upstream delays no other verdict, and is not probed again
  * before it has answered. Only changes are logged.
  */
 export class HealthProber {
@@ -74,7 +74,7 @@ export class HealthProber {
 	#groups = 1;
 	readonly #running = new Map<Watched, AbortController>();
 	readonly #verdicts = new WeakMap<Watched, VerdictCount>();
-	/** Those that could not be asked the last time. */
+	/** Upstreams that could not be asked the last time. */
 	readonly #unasked = new WeakSet<Watched>();
 	#stopTimer: (() => void) | undefined;
 	#isStopped = false;
@@ -83,11 +83,11 @@ export class HealthProber {
 		this.#parts = parts;
 	}
 
-	/** Probes these from now on, and no others. What is under way for one that is no longer watched is dropped. */
+	/** Probes only these from now on. A probe under way is dropped if its upstream is no longer watched. */
 	watch(upstreams: Iterable<Watched>): void {
 		this.#watched = Array.from(upstreams).filter(({ health }) => health !== undefined);
 		const groups = groupsOf(this.#watched.length, this.#parts.intervalMs);
-		// It goes on from where it was in the interval: reloads in quick succession must not keep the last ones waiting.
+		// Keeps its position in the interval: reloads in quick succession must not keep the last groups waiting.
 		this.#group = Math.floor((this.#group * groups) / this.#groups);
 		this.#groups = groups;
 		const watched = new Set(this.#watched);
@@ -107,7 +107,7 @@ export class HealthProber {
 	}
 
 	/**
-	 * Asks upstreams that are watched, or about to be, and have no verdict yet, at once. Resolves when each has one, or after
+	 * Probes at once the upstreams, watched or about to be, that have no verdict yet. Resolves when each has one, or after
 	 * `PROVE_LIMIT_MS`; those that have none by then get it later.
 	 */
 	prove(upstreams: Iterable<Watched>): Promise<void> {

@@ -14,8 +14,8 @@ import { CLOSED, callHttp2 } from './http2-call.ts';
 const MAX_BODY_BYTES = 64 * 1024;
 
 /**
- * `GET /health`, or what path it has: a 2xx is healthy, everything else is not; redirects are not followed. Each probe
- * has a connection of its own, for one that is kept alive says nothing of whether new ones are possible.
+ * `GET /health`, or the configured path: a 2xx is healthy, everything else is not; redirects are not followed. Each probe
+ * opens a connection: one that is kept alive does not show whether new ones are possible.
  *
  * @param tls `undefined`: plain HTTP.
  */
@@ -91,7 +91,7 @@ function ask(
 		const { request } = tls === undefined ? http : https;
 		const probe = request({
 			...tls,
-			// Over TLS with one of its own: a shared one would keep sessions, and a session that is resumed proves no certificate.
+			// A new agent for each probe over TLS: a shared one would keep sessions, and a resumed session proves no certificate.
 			...(isMade ? { createConnection: () => over } : { agent: tls === undefined && AGENT }),
 			host: address.host,
 			port: address.port,
@@ -131,7 +131,7 @@ function mayBeTls(verdict: Verdict): boolean {
 		: verdict.status === 400;
 }
 
-/** Asked on a connection of its own, and only where a plain request has failed in a way that suggests it. */
+/** Asks on a new connection, and only after a plain request has failed in a way that suggests TLS. */
 function speaksTls({ host, port }: UpstreamAddress, limitMs: number, abandoned: AbortSignal): Promise<boolean> {
 	return new Promise((resolve) => {
 		// Nothing is sent over it, so it does not matter whose certificate it is.
@@ -152,30 +152,30 @@ function speaksTls({ host, port }: UpstreamAddress, limitMs: number, abandoned: 
 	});
 }
 
-/** Keeps nothing, as `agent: false` would: that makes another one for each probe. */
+/** Keeps no connections. `agent: false` would do the same, with a new agent for each probe. */
 const AGENT = new http.Agent({ keepAlive: false });
 
 function verdictOn(status: number): Verdict {
 	return { healthy: status >= 200 && status < 300, cause: `status ${status}`, status };
 }
 
-/** The limit goes on running meanwhile, so the body can neither grow nor last. */
+/** The time limit keeps running, so the body can neither grow nor last. */
 function discard(response: http.IncomingMessage, probe: http.ClientRequest): void {
 	let bytes = 0;
 	response.on('data', (chunk: Buffer) => {
 		bytes += chunk.length;
 		if (bytes > MAX_BODY_BYTES) probe.destroy();
 	});
-	// The verdict has been given by the head.
+	// The head has decided the verdict.
 	response.on('error', () => {});
 }
 
 function failureOf(error: NodeJS.ErrnoException): Verdict {
 	const { code } = error;
-	// What llhttp thinks of an answer: its words are its own, and none of the answer's.
+	// llhttp could not parse the answer.
 	const cause = code?.startsWith('HPE_') ? NO_HTTP : connectionCause(error);
 	return { healthy: code !== undefined && EXHAUSTED.has(code) ? 'unknown' : false, cause };
 }
 
-/** No descriptor, port or memory left here. Clients that hold too many must not cost every upstream its breaker. */
+/** No descriptor, port or memory left here. Clients that hold too many must not open the breaker of every upstream. */
 const EXHAUSTED = new Set(['EMFILE', 'ENFILE', 'EADDRNOTAVAIL', 'ENOBUFS', 'ENOMEM']);

@@ -8,7 +8,7 @@ import { ConnectionError } from '../../http2/errors.ts';
 import { CODE } from '../../http2/frame-format.ts';
 import { codedFields } from '../../http2/hpack-encoder.ts';
 
-/** What a call asks for. */
+/** The request of a call. */
 export interface Http2Question {
 	readonly method: string;
 	readonly path: string;
@@ -22,26 +22,26 @@ export interface Http2Answer {
 	readonly status: number;
 	/** Names and values in turn. */
 	readonly fields: readonly string[];
-	/** As much of it as was asked for. */
+	/** At most `maxBody` bytes. */
 	readonly body: Buffer;
-	/** Likewise; none where the answer was not read to its end. */
+	/** Likewise; empty if the answer was not read to its end. */
 	readonly trailers: readonly string[];
 }
 
-/** What has no answer: what is wrong, in words for operators, or the error of the connection; or the connection, whose server has chosen HTTP/1.1. */
+/** A call without an answer: the fault in words for operators, the connection's error, or a connection whose server chose HTTP/1.1. */
 export type NoAnswer =
 	| { readonly cause: string }
 	| { readonly error: NodeJS.ErrnoException }
 	| { readonly http1: Socket };
 
 /**
- * One request over HTTP/2 on a connection of its own: for health probes, since a connection that is kept says nothing of whether new ones
- * are possible. It does not reject.
+ * One request over HTTP/2 on a new connection, for health probes: a connection that is kept does not show whether new ones are possible.
+ * It does not reject.
  *
  * @param tls `undefined`: in the clear, by prior knowledge.
- * @param maxBody bytes; with the head the call is over if it is 0.
- * @param limitMs for all of it; `undefined` comes then, and when it is `abandoned`.
- * @param mayBeHttp1 the caller can go on with a connection on which nothing has been sent.
+ * @param maxBody bytes; with 0 the call ends at the head.
+ * @param limitMs for the whole call; the result is `undefined` after that, and when it is `abandoned`.
+ * @param mayBeHttp1 the caller can continue on a connection on which nothing has been sent.
  */
 export function callHttp2(
 	{ host, port, authority, hostField }: UpstreamAddress,
@@ -61,13 +61,13 @@ export function callHttp2(
 		const end = (answer: Http2Answer | NoAnswer | undefined) => {
 			leave(answer);
 			call?.end();
-			// What it says behind its end is nobody's.
+			// Errors after its end concern nobody.
 			socket.on('error', () => {}).destroy();
 		};
 		const abandon = () => end(undefined);
 		const onError = (error: Error) => end({ error });
 		const onClose = () => end({ cause: CLOSED });
-		// Timers run before sockets are read: on a busy thread an answer may be here that nobody has looked at.
+		// Timers run before sockets are read: on a busy thread an unread answer may have arrived already.
 		const limit = setTimeout(() => setImmediate(abandon), limitMs);
 		abandoned.addEventListener('abort', abandon);
 		socket.on('error', onError).on('close', onClose);
@@ -122,13 +122,13 @@ class Call implements ClientEvents {
 		}
 	}
 
-	/** Whatever has come of it: nothing follows. */
+	/** Ends the call, whatever its result. */
 	end(): void {
 		this.#protocol.end(CODE.NO_ERROR);
 	}
 
 	onOutput(): void {
-		// In one write with what follows it in this turn.
+		// One write for all output of this turn.
 		queueMicrotask(() => {
 			if (this.#socket.destroyed || this.#protocol.output.bytes === 0) return;
 			const taken = this.#protocol.output.take();

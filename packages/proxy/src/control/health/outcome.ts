@@ -53,7 +53,7 @@ function remedyOf(cause: string): string | undefined {
 	if (cause === `grpc-status ${NOT_FOUND}`) return 'health_grpc names a service that the server does not know';
 	const known = REMEDIES[cause];
 	if (known !== undefined) return known;
-	// RFC 8446 section 6.2: what a server says to a client's certificate, or to the lack of one.
+	// RFC 8446 section 6.2: a server's alerts about a client's certificate, or the lack of one.
 	if (/^refused in the TLS handshake: .*(?:certificate|unknown ca)/.test(cause)) {
 		return 'set cert_path and key_path in its [upstreams.tls] to a certificate that it accepts';
 	}
@@ -67,7 +67,7 @@ const NAME = 'correct the host name, or add it to DNS';
 const NETWORK = 'see to routes and firewalls between here and there, and to its machine';
 const HERE = 'raise the limit of this machine or container (ulimit -n)';
 
-/** By the words of `words/causes.ts`. */
+/** By cause, as worded in `words/causes.ts`. */
 const REMEDIES: Readonly<Record<string, string>> = {
 	'connection refused': 'start it, or correct the port: nothing listens there',
 	'connection reset': OWN_LOG,

@@ -1,10 +1,10 @@
 import type { HealthSettings } from '../../config/config.ts';
 
-/** Verdicts of one kind in a row. */
+/** Consecutive verdicts of one kind. */
 export interface VerdictCount {
 	readonly healthy: boolean;
 	readonly count: number;
-	/** They are enough to be believed. */
+	/** Enough of them to be believed. */
 	readonly isEnough: boolean;
 }
 

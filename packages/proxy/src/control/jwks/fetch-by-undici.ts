@@ -3,8 +3,8 @@ import { type FetchedKeys, fetchKeys } from '@mtls-edge-proxy/gate/jwks/fetch-ke
 import type { RemoteIssuer } from '@mtls-edge-proxy/gate/jwks/remote-issuer.ts';
 
 /**
- * `fetchKeys` by undici, which takes the CAs of `jwks_ca_path` and judges the issuer's certificate whatever the environment says.
- * Seldom used: each fetch has connections of its own, and leaves none behind.
+ * `fetchKeys` with undici, which takes the CAs of `jwks_ca_path` and verifies the issuer's certificate whatever the environment says.
+ * Seldom used, so each fetch opens connections and leaves none behind.
  *
  * @throws {FetchError} when there is no set that can be used.
  */
@@ -13,7 +13,7 @@ export async function fetchByUndici(
 	abandoned: AbortSignal,
 	last?: FetchedKeys,
 ): Promise<FetchedKeys> {
-	// Loaded only where there is such an issuer.
+	// Loaded only if there is such an issuer.
 	const { Agent, fetch } = await import('undici');
 	const { ca } = issuer;
 	const connect = { ...(ca !== undefined && { ca }), rejectUnauthorized: true, timeout: FETCH_LIMIT_MS };

@@ -7,10 +7,10 @@ import type { Logger } from '@mtls-edge-proxy/gate/shared/log.ts';
 import { readRegularFile } from '@mtls-edge-proxy/gate/shared/regular-file.ts';
 import { SlowDisk } from './slow-disk.ts';
 
-/** What a file of `state_dir` holds. */
+/** The content of a file in `state_dir`. */
 interface Kept {
 	readonly issuer: string;
-	/** `null`: found by the issuer's metadata. */
+	/** `null`: found through the issuer's metadata. */
 	readonly url: string | null;
 	/** Seconds since the epoch. */
 	readonly fetched_at: number;
@@ -18,12 +18,12 @@ interface Kept {
 	readonly jwks: string;
 }
 
-/** A set, quoted within JSON. */
+/** Room for a key set, quoted within JSON. */
 const MAX_BYTES = 4 * 1024 * 1024;
 
 /**
- * Keeps the last good key set of each issuer over a restart, in a file of `state_dir` each: bound to the issuer and its address, and
- * judged anew when it is read. A folder that cannot be used costs the sets and nothing else.
+ * Keeps the last good key set of each issuer across restarts, in one file of `state_dir` each: bound to the issuer and its address, and
+ * judged anew when it is read. A folder that cannot be used costs only the stored sets.
  */
 export function createKeyStore(dir: string, log: Logger, disk: SlowDisk = new SlowDisk()): KeyStore {
 	return {
@@ -61,7 +61,7 @@ export function createKeyStore(dir: string, log: Logger, disk: SlowDisk = new Sl
 }
 
 /**
- * The last good key set of an issuer; `undefined` where there is none.
+ * The last good key set of an issuer; `undefined` if there is none.
  *
  * @param onFault gets each unusable file, with the reason.
  */
@@ -75,7 +75,7 @@ export async function loadKept(
 	const kept = await read(file, issuer);
 	if (kept === undefined) return undefined;
 	if (typeof kept === 'string') return void onFault(file, kept);
-	// A clock that was set back makes nothing younger than now.
+	// No age is negative, even if the clock was set back.
 	return { text: kept.jwks, ageMs: Math.max(0, wallSeconds - kept.fetched_at) * 1000, file };
 }
 
@@ -86,7 +86,7 @@ function fileName({ issuer, url }: RemoteIssuer): string {
 	return `jwks-${id.slice(0, 32)}.json`;
 }
 
-/** @returns `undefined` where there is no file; in words why there is one and it cannot be used. They quote nothing of it. */
+/** @returns `undefined` if there is no file; a text if it cannot be used, which says why and quotes nothing of it. */
 async function read(path: string, { issuer, url }: RemoteIssuer): Promise<Kept | string | undefined> {
 	let bytes: Buffer;
 	try {

@@ -8,7 +8,7 @@ import { type Timers, within } from '../timers.ts';
 /** The issuers whose keys come over the network, on the main thread. */
 export class RemoteKeys {
 	readonly #refreshers: Refreshers<RemoteIssuer, KeyRefresher>;
-	/** Issuers that the workers have never had keys of. */
+	/** Issuers whose keys the workers have never had. */
 	readonly #awaited: Set<string>;
 	readonly #timers: Timers;
 
@@ -23,7 +23,7 @@ export class RemoteKeys {
 		this.#timers = timers;
 	}
 
-	/** @param onChange an issuer has other keys. */
+	/** @param onChange called when an issuer has other keys. */
 	use(onChange: () => void): void {
 		this.#refreshers.use(onChange);
 	}
@@ -38,7 +38,7 @@ export class RemoteKeys {
 		this.#refreshers.stop();
 	}
 
-	/** A worker has met a token that names a key which is not known. */
+	/** A worker has met a token that names an unknown key. */
 	unknownKey(issuer: string): void {
 		this.#refreshers.all.get(issuer)?.unknownKey();
 	}
@@ -47,13 +47,13 @@ export class RemoteKeys {
 		return this.#refreshers.all.values();
 	}
 
-	/** Issuers without whose first keys this process is not ready. */
+	/** This process is not ready before it has first keys of these issuers. */
 	get awaited(): ReadonlySet<string> {
 		return this.#awaited;
 	}
 
 	/**
-	 * Waits for the first keys of issuers that are new, or whose address or rules are.
+	 * Waits for the first keys of issuers that are new, or that have a new address or new rules.
 	 *
 	 * @throws Error naming an issuer that gives none.
 	 */
@@ -64,7 +64,7 @@ export class RemoteKeys {
 		if (failed !== -1) throw new Error(`no keys of ${fresh[failed]!.issuer.issuer}: ${causes[failed]}`);
 	}
 
-	/** The same identity with the keys of the moment. */
+	/** The same identity with the current keys. */
 	compose({ identity, remotes }: IdentityFiles): IdentitySeed {
 		const keys = new Map(remotes.map((remote) => [remote.issuer, this.#refreshers.of(remote)?.value]));
 		return {
@@ -80,13 +80,13 @@ export class RemoteKeys {
 		for (const issuer of this.#awaited) if (!missing.has(issuer)) this.#awaited.delete(issuer);
 	}
 
-	/** No other issuers are asked any more. */
+	/** Stops fetching from all other issuers. */
 	keepOnly(issuers: readonly RemoteIssuer[]): void {
 		this.#refreshers.keepOnly(issuers);
 	}
 }
 
-/** Another address, or other rules, make it another one. */
+/** With another address or other rules, it is another source. */
 function keyOf(issuer: RemoteIssuer): string {
 	return JSON.stringify(Object.entries(issuer).sort());
 }

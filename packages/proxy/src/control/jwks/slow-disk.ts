@@ -1,7 +1,7 @@
 /**
- * Work with files of a folder that may hang, as one on a network does. It goes one by one: each call that hangs holds one of libuv's
- * four threads, and names are resolved and `/proc` is read by the same threads. What takes too long is given up; while it still
- * hangs, further work fails at once.
+ * Runs file operations in a folder that may hang, such as one on a network. One at a time: each call that hangs holds one of libuv's
+ * four threads, which also resolve names and read `/proc`. An operation that takes too long is given up; while it still hangs,
+ * further ones fail at once.
  */
 export class SlowDisk {
 	readonly #limitMs: number;
@@ -14,7 +14,7 @@ export class SlowDisk {
 		this.#limitMs = limitMs;
 	}
 
-	/** @throws Error where the work, or other work before it, takes too long. */
+	/** @throws Error if the work, or other work before it, takes too long. */
 	run<Result>(work: () => Promise<Result>): Promise<Result> {
 		const result = this.#last.then(() => {
 			if (this.#hangs) throw new Error(HANGS);
