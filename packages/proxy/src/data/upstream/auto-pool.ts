@@ -11,13 +11,13 @@ import { UpstreamPool } from './pool.ts';
 import type { ConnectionPool, ConnectionTimes } from './pool-contract.ts';
 
 /**
- * The connections of one worker to one address that chooses between HTTP/2 and HTTP/1.1 in each handshake (ALPN, RFC 7301). It is taken to
- * choose as it did last: over HTTP/2 many requests wait for one connection, over HTTP/1.1 each for its own. Before the first handshake they wait
- * together. An address that has changed its mind costs nobody an answer: who has waited in vain is sent on another connection.
+ * The connections of one worker to one address that chooses between HTTP/2 and HTTP/1.1 in each handshake (ALPN, RFC 7301). The pool
+ * expects the last choice again: over HTTP/2 many requests wait for one connection, over HTTP/1.1 each for its own. Before the first handshake
+ * they wait together. If an address changes its choice, no answer is lost: requests that waited in vain are sent on other connections.
  */
 export class AutoPool implements ConnectionPool, Http1Side {
 	isLikely = false;
-	/** Of both protocols together. */
+	/** Connections of both protocols. */
 	readonly #count: ConnectionCount;
 	readonly #http1: UpstreamPool;
 	/** Makes all connections. */
@@ -64,7 +64,7 @@ export class AutoPool implements ConnectionPool, Http1Side {
 		this.#http2.giveWay(wanted);
 	}
 
-	/** On a connection that is there, if one has room. */
+	/** Prefers an existing connection if one has room. */
 	take(now: number): UpstreamRequest {
 		return !this.#http2.hasConnection && this.#http1.hasIdle(now) ? this.#http1.take(now) : this.#http2.take(now);
 	}
@@ -84,7 +84,7 @@ export class AutoPool implements ConnectionPool, Http1Side {
 		for (const request of waiting) if (request !== first && request.isWanted) this.#sendAnew(request);
 	}
 
-	/** For a request that has waited for another one's connection. */
+	/** Sends a request that has waited for a connection which serves another one. */
 	#sendAnew(request: DialledRequest): void {
 		const { now } = this.#http1;
 		if (this.reserve(now)) return request.sendOn(this.take(now));
@@ -107,7 +107,7 @@ export class AutoPool implements ConnectionPool, Http1Side {
 	}
 }
 
-/** It waits for its turn, as any other that is over the limit. */
+/** The request waits for its turn, like any other over the limit. */
 const NO_CONNECTION: UpstreamFailure = {
 	kind: 'refused',
 	cause: 'not sent: the upstream has chosen HTTP/1.1, and all its connections are in use (max_connections)',

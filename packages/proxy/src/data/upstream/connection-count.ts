@@ -1,9 +1,9 @@
 import type { UpstreamLoad } from '../../memory/upstream-load.ts';
 import type { PendingQueue } from './pending-queue.ts';
 
-/** How many connections to one address there may be in the whole process, and who waits for one. */
+/** Counts and limits the connections to one address across the process, and notifies the queue that waits for one. */
 export class ConnectionCount {
-	/** Of all threads. */
+	/** Connections of all threads. */
 	readonly connections: UpstreamLoad;
 	#max: number | undefined;
 	#room: PendingQueue | undefined;
@@ -14,13 +14,13 @@ export class ConnectionCount {
 		this.connections = connections;
 	}
 
-	/** @param max idle ones included. @param room where requests wait that there is no connection for. */
+	/** @param max idle connections included. @param room the queue of requests that find no connection. */
 	limitTo(max: number | undefined, room: PendingQueue | undefined): void {
 		this.#max = max;
 		this.#room = room;
 	}
 
-	/** @param room that waits for connections from now on. */
+	/** @param room the queue that waits for connections from now on. */
 	tell(room: PendingQueue | undefined): void {
 		this.#room = room;
 	}
@@ -38,7 +38,7 @@ export class ConnectionCount {
 		return this.#max === undefined || this.connections.total < this.#max;
 	}
 
-	/** Whether so many new ones would be too many. */
+	/** Whether `wanted` more connections would exceed the limit. */
 	lacks(wanted: number): boolean {
 		return this.#max !== undefined && this.connections.total + wanted > this.#max;
 	}
@@ -50,7 +50,7 @@ export class ConnectionCount {
 		return this.#isReserved;
 	}
 
-	/** What `reserve` has counted, and no `begin` has used. */
+	/** Gives back a connection that `reserve` has counted and `begin` has not used. */
 	giveBackReserved(): void {
 		if (!this.#isReserved) return;
 		this.#isReserved = false;
@@ -69,7 +69,7 @@ export class ConnectionCount {
 		this.freed();
 	}
 
-	/** A request or a connection has ended: somebody may wait for that, whatever the limits were when it began. */
+	/** A request or a connection has ended. Others may wait for that, whatever the limits were when it began. */
 	freed(): void {
 		this.#room?.freed();
 	}
@@ -79,7 +79,7 @@ export class ConnectionCount {
 		if (this.#max !== undefined) this.#room?.freed();
 	}
 
-	/** Whether a connection that nobody here needs any more is another thread's; if so it is to end. */
+	/** Whether a connection that this thread no longer needs is owed to another thread, and must therefore end. */
 	cedes(): boolean {
 		if (this.hasRoom || !this.#room?.owes(this.connections)) return false;
 		this.#room.cede();

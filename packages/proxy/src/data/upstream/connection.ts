@@ -28,8 +28,8 @@ import type { Transport } from './transport.ts';
 import { Upload } from './upload.ts';
 
 /**
- * One HTTP/1.1 connection to an upstream, one request at a time. Whatever the upstream does that was not asked for ends
- * the connection: a byte too many in front of the next tenant's response would be worse than any reconnect.
+ * One HTTP/1.1 connection to an upstream, one request at a time. Anything unsolicited from the upstream ends the
+ * connection: a stray byte before the next tenant's response would be worse than any reconnect.
  */
 export class UpstreamConnection extends Timed implements UpstreamRequest, ResponseEvents {
 	/** Requests sent so far. */
@@ -39,13 +39,13 @@ export class UpstreamConnection extends Timed implements UpstreamRequest, Respon
 	/** `PlaneDeadlines.ticks` when the request at hand took it. */
 	takenAt = 0;
 	readonly endpoint: Endpoint;
-	/** That it was made by: not the upstream's any more where its TLS settings have changed. */
+	/** The transport that made the connection; no longer the upstream's if its TLS settings have changed. */
 	readonly transport: Transport;
 	readonly #pool: UpstreamPool;
 	readonly #socket: Socket;
 	readonly #parser: ResponseParser;
 	#handler: ResponseHandler | undefined;
-	/** Of the request at hand, also when it is over. */
+	/** The upload of the current request, kept after its end. */
 	#upload: Upload | undefined;
 	/** The request's body is framed as chunks (RFC 9112 section 7.1). */
 	#chunked = false;
@@ -57,14 +57,14 @@ export class UpstreamConnection extends Timed implements UpstreamRequest, Respon
 	#gone = false;
 	#paused = false;
 	readonly #openedAt: number;
-	/** How long the connection took to be made: at least one round trip, ms. */
+	/** Time that connecting took: at least one round trip, ms. */
 	#connectMs = 0;
-	/** Of the response that has just ended. */
+	/** Trailers of the response that has just ended. */
 	#trailers: Trailers | undefined = undefined;
-	/** What the next read goes to. */
+	/** The target of the next read. */
 	#buffer: Buffer = READ_BUFFER;
 
-	/** @param dial that has made the connection; `undefined`: it is made here. */
+	/** @param dial the dial that made the connection; `undefined`: it is made here. */
 	constructor(endpoint: Endpoint, pool: UpstreamPool, dial?: Dial) {
 		super();
 		this.#pool = pool;
@@ -96,7 +96,7 @@ export class UpstreamConnection extends Timed implements UpstreamRequest, Respon
 		socket.on('end', onEof).on('close', onEof);
 	}
 
-	/** Something of ours has thrown in a callback of the socket: that costs the request at hand, and this connection. */
+	/** Our code has thrown in a callback of the socket, which ends the current request and this connection. */
 	override onFault(error: unknown): void {
 		const handler = this.#handler;
 		this.destroy();
@@ -147,7 +147,7 @@ export class UpstreamConnection extends Timed implements UpstreamRequest, Respon
 		socket.uncork();
 	}
 
-	/** A whole body with trailers, for which only chunks have room. */
+	/** Sends a whole body with trailers, which only chunked framing can carry. */
 	#sendChunked(head: string, body: OutgoingBody): void {
 		const socket = this.#socket;
 		socket.cork();
@@ -188,21 +188,21 @@ export class UpstreamConnection extends Timed implements UpstreamRequest, Respon
 	/** Ends the connection: the request is no longer wanted, or nothing was asked. */
 	destroy(): void {
 		this.#handler = undefined;
-		// What comes after that is not wanted.
+		// Nothing that still arrives is wanted.
 		if (this.#gone) return void this.#socket.destroy();
 		this.#leave();
 		if (this.#tunnelEnded && this.#socket.writableEnded) this.#closeBehindWrites();
 		else this.transport.close(this.#socket);
 	}
 
-	/** Both sides of a tunnel have ended, and what the client has sent last may still be on its way. */
+	/** Closes after both sides of a tunnel have ended; the client's last bytes may still be on their way. */
 	#closeBehindWrites(): void {
 		const socket = this.#socket;
 		socket.setTimeout(CLOSE_LIMIT_MS, () => socket.destroy());
 		socket.destroySoon();
 	}
 
-	/** It has not come about in time, or has been idle for too long. */
+	/** The connection was not made in time, or has been idle for too long. */
 	override onDeadline(): void {
 		if (this.#connected) this.destroy();
 		else this.#fail(UNREACHED);
@@ -222,10 +222,10 @@ export class UpstreamConnection extends Timed implements UpstreamRequest, Respon
 
 	onEnd(trailers?: Trailers): void {
 		this.#trailers = trailers;
-		// What becomes of the connection is decided in `#onRead`, once it is known whether bytes follow.
+		// `#onRead` decides about the connection, once it is known whether bytes follow.
 	}
 
-	/** Asked for behind each read. */
+	/** Called after each read. */
 	#nextBuffer(): Buffer {
 		this.#buffer = READ_BUFFER;
 		const handler = this.#handler;
@@ -272,7 +272,7 @@ export class UpstreamConnection extends Timed implements UpstreamRequest, Respon
 		}
 	}
 
-	/** The response is whole. The connection goes back first, so that what the handler sends next can use it. */
+	/** The response is whole. The connection goes back first, so that the handler's next request can use it. */
 	#complete(clean: boolean): void {
 		const handler = this.#handler;
 		this.#handler = undefined;
@@ -291,14 +291,14 @@ export class UpstreamConnection extends Timed implements UpstreamRequest, Respon
 		try {
 			handler?.onEnd(trailers);
 		} catch (error) {
-			// By now the connection may be another request's.
+			// By now the connection may belong to another request.
 			endOwner(handler!, error);
 		}
 	}
 
 	/**
-	 * Gives it back for other requests, unless bytes still wait to be sent: an answer that did not wait for the request's body may leave a
-	 * rest of it that the upstream never reads, and the next request would stand behind it.
+	 * Gives the connection back to the pool unless bytes still wait to be sent. An answer that comes before the end of the request's body may
+	 * leave bytes that the upstream never reads, and they would block the next request.
 	 */
 	releaseDrained(): void {
 		if (this.#gone) return;
@@ -313,7 +313,7 @@ export class UpstreamConnection extends Timed implements UpstreamRequest, Respon
 		else this.#fail(this.#isStale ? STALE : { kind: this.#broken(), cause: `closed ${this.#parser.place}` });
 	}
 
-	/** The upstream sends nothing more; of a socket that closes then, both sides have ended. */
+	/** The upstream sends nothing more. If the socket closes, both sides have ended. */
 	#onTunnelEnd(): void {
 		if (this.#tunnelEnded) return;
 		this.#tunnelEnded = true;
@@ -322,7 +322,7 @@ export class UpstreamConnection extends Timed implements UpstreamRequest, Respon
 
 	#fail(failure: UpstreamFailure): void {
 		const handler = this.#handler;
-		// Before anybody else can have the place: a breaker that this opens has to be open by then.
+		// Before another request can take the place: a breaker that this failure opens must be open by then.
 		handler?.onFailing(failure);
 		this.destroy();
 		try {
@@ -343,7 +343,7 @@ export class UpstreamConnection extends Timed implements UpstreamRequest, Respon
 
 	/**
 	 * Whether a used connection had ended before the request came. That shows within a round trip. An upstream that ends it later, or
-	 * after it has taken a part of the body, has had the request.
+	 * after it has taken part of the body, has received the request.
 	 */
 	get #isStale(): boolean {
 		if (this.requests === 1 || this.#parser.started) return false;
@@ -356,7 +356,7 @@ export class UpstreamConnection extends Timed implements UpstreamRequest, Respon
 		return this.#parser.started ? 'broken' : 'unanswered';
 	}
 
-	/** In TLS 1.3 the upstream says so behind our half of the handshake, and in place of reading the request. */
+	/** In TLS 1.3 the upstream refuses our certificate only after our half of the handshake, instead of reading the request. */
 	#isRefused(error: NodeJS.ErrnoException): boolean {
 		return this.requests === 1 && !this.#parser.started && refusesOurCertificate(error);
 	}
@@ -381,5 +381,5 @@ function releaseDrained(connection: UpstreamConnection): void {
 	}
 }
 
-/** For a client's last bytes to be taken, ms. */
+/** Time for the upstream to take a client's last bytes, ms. */
 const CLOSE_LIMIT_MS = 1_000;

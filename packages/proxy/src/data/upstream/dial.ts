@@ -10,25 +10,25 @@ import type { Transport } from './transport.ts';
 
 /** The pool, as its dials see it. */
 export interface DialOwner {
-	/** The connection has been made: its requests are to be taken, and the socket is to be handed over. */
+	/** The connection has been made: take its requests, and have the socket handed over. */
 	onMade(dial: Dial): void;
 	/** It has ended before that. */
 	forgetDial(dial: Dial): void;
 }
 
 /**
- * A connection that is being made, and the requests that wait for it. Nothing of them is written before it is there: one that is
- * cancelled until then never reaches the upstream, and what is spoken may be known only by the handshake (ALPN).
+ * A connection that is being made, and the requests that wait for it. Nothing is written before that: a request that is
+ * cancelled earlier never reaches the upstream, and the protocol may be known only after the handshake (ALPN).
  */
 export class Dial extends Timed {
 	readonly transport: Transport;
-	/** How long the connection took to be made: at least one round trip, ms. */
+	/** Time that connecting took: at least one round trip, ms. */
 	connectMs = 0;
-	/** No request is to wait for it any more, and the connection ends behind those that do. */
+	/** The dial takes no more requests, and the connection ends after those that already wait. */
 	isLeaving = false;
 	readonly #endpoint: Endpoint;
 	readonly #owner: DialOwner;
-	/** Requests that may wait. */
+	/** The most requests that may wait. */
 	readonly #places: number;
 	readonly #waiting = new Set<DialledRequest>();
 	readonly #socket: Socket;
@@ -36,7 +36,7 @@ export class Dial extends Timed {
 	#isOver = false;
 	#reader: Reader | undefined;
 
-	/** @param asksForBuffers a reader may want them: that costs a call for each read. */
+	/** @param asksForBuffers whether a reader may supply buffers, which costs a call for each read. */
 	constructor(endpoint: Endpoint, owner: DialOwner, places: number, asksForBuffers: boolean) {
 		super();
 		this.#endpoint = endpoint;
@@ -72,25 +72,25 @@ export class Dial extends Timed {
 		return !this.isLeaving && this.#waiting.size < this.#places;
 	}
 
-	/** One that waits once it is sent. */
+	/** Creates a request that waits once it is sent. */
 	request(): DialledRequest {
 		return new DialledRequest(this);
 	}
 
-	/** For requests: it is sent. */
+	/** For requests: called when the request is sent. */
 	add(request: DialledRequest): void {
 		this.#waiting.add(request);
 		this.#endpoint.stats.streams(1);
 	}
 
-	/** For requests: nobody wants it any more. */
+	/** For requests: the request is no longer wanted. */
 	cancel(request: DialledRequest): void {
 		if (!this.#waiting.delete(request)) return;
 		this.#endpoint.stats.streams(-1);
 		if (this.#waiting.size === 0) this.end();
 	}
 
-	/** All that wait, to be sent elsewhere: they do not wait here any more. */
+	/** Removes and returns all waiting requests, which are then sent elsewhere. */
 	take(): DialledRequest[] {
 		const waiting = [...this.#waiting];
 		this.#waiting.clear();
@@ -105,25 +105,25 @@ export class Dial extends Timed {
 		this.#owner.onMade(this);
 	}
 
-	/** What the upstream speaks on it. */
+	/** The protocol that the upstream speaks on the connection. */
 	get protocol(): 'http/1.1' | 'h2' {
 		return this.transport.protocolOf(this.#socket);
 	}
 
-	/** The connection is another owner's from now on. @param reader of all that comes. */
+	/** Gives the connection to another owner. @param reader of everything that arrives. */
 	handOver(reader: Reader): Socket {
 		this.#isOver = true;
 		this.#reader = reader;
 		return this.#socket;
 	}
 
-	/** Requests are to go elsewhere; those that wait are served. */
+	/** Takes no more requests; those that wait are served. */
 	leave(): void {
 		this.isLeaving = true;
 		if (this.#waiting.size === 0) this.end();
 	}
 
-	/** Nobody waits for it. */
+	/** Ends a dial that no request waits for. */
 	end(): void {
 		this.#fail(UNCONNECTED);
 	}
@@ -132,7 +132,7 @@ export class Dial extends Timed {
 		this.#fail(UNREACHED);
 	}
 
-	/** Something of ours has thrown in a callback of the socket. */
+	/** Our code has thrown in a callback of the socket. */
 	override onFault(error: unknown): void {
 		this.#endpoint.log.error('proxy::exchange', 'internal error', { error });
 		const waiting = this.take();
@@ -145,7 +145,7 @@ export class Dial extends Timed {
 		this.#isOver = true;
 		this.cancelDeadline();
 		const waiting = this.take();
-		// Before anybody else can have the connection's place: a breaker that this opens has to be open by then.
+		// Before another request can take the connection's place: a breaker that this failure opens must be open by then.
 		for (const request of waiting) request.failing(failure);
 		this.#owner.forgetDial(this);
 		this.#socket.destroy();
@@ -153,7 +153,7 @@ export class Dial extends Timed {
 	}
 }
 
-/** Who reads the socket. */
+/** Reads the socket. */
 interface Reader {
 	buffer(): Uint8Array;
 	readonly callback: OnReadOpts['callback'];

@@ -3,11 +3,11 @@ import { endOwner } from '../loop/faults.ts';
 import type { OutgoingBody, OutgoingRequest, ResponseHandler, UpstreamFailure, UpstreamRequest } from './contract.ts';
 import type { Dial } from './dial.ts';
 
-/** A request that waits for its connection. More of its body comes only behind `onConnected`. */
+/** A request that waits for its connection. More of its body comes only after `onConnected`. */
 export class DialledRequest implements UpstreamRequest {
 	readonly #dial: Dial;
 	#unsent: Unsent | undefined;
-	/** On the connection that it has been sent on. */
+	/** The request on its connection, once it has been sent. */
 	#sent: UpstreamRequest | undefined;
 
 	constructor(dial: Dial) {
@@ -18,7 +18,7 @@ export class DialledRequest implements UpstreamRequest {
 		return this.#sent?.isConnected ?? false;
 	}
 
-	/** For who has taken it from its dial: false where it was cancelled meanwhile. */
+	/** For the taker of the request: `false` if it has been cancelled meanwhile. */
 	get isWanted(): boolean {
 		return this.#unsent !== undefined;
 	}
@@ -28,7 +28,7 @@ export class DialledRequest implements UpstreamRequest {
 		this.#dial.add(this);
 	}
 
-	/** For who has taken it from its dial. @param place on a connection, or one that waits for another one. */
+	/** For the taker of the request. @param place on a connection, or on another dial. */
 	sendOn(place: UpstreamRequest): void {
 		const { request, body, handler } = this.#unsent!;
 		this.#unsent = undefined;
@@ -64,7 +64,7 @@ export class DialledRequest implements UpstreamRequest {
 		this.#dial.cancel(this);
 	}
 
-	/** `failed` follows, once the connection's place is free for any thread. */
+	/** `failed` follows, once any thread can take the connection's place. */
 	failing(failure: UpstreamFailure): void {
 		this.#unsent?.handler.onFailing(failure);
 	}
@@ -80,7 +80,7 @@ export class DialledRequest implements UpstreamRequest {
 		}
 	}
 
-	/** Something of ours has thrown, and the connection ends. */
+	/** Our code has thrown, and the connection ends. */
 	fault(error: unknown): void {
 		const handler = this.#unsent?.handler;
 		this.#unsent = undefined;

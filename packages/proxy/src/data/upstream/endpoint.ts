@@ -16,10 +16,10 @@ import { UpstreamPool } from './pool.ts';
 import type { ConnectionPool } from './pool-contract.ts';
 import type { Transport } from './transport.ts';
 
-/** One address of an endpoint, as this worker knows it. */
+/** One address of an upstream, as this worker sees it. */
 export class Endpoint {
 	readonly authority: string;
-	/** Of its `[[upstreams]]`; `undefined`: a route's URL. */
+	/** Name of its `[[upstreams]]`; `undefined`: a route's URL. */
 	readonly group: string | undefined;
 	readonly host: string;
 	readonly port: number;
@@ -28,7 +28,7 @@ export class Endpoint {
 	/** The same round trips as `stats.roundTrips`. */
 	readonly durations: BucketCounts;
 	readonly pool: ConnectionPool;
-	/** Counted where something is decided by it (`UpstreamGroup.counts`). */
+	/** Counted only if a decision depends on it (`Upstream.counts`). */
 	readonly load: UpstreamLoad;
 	/** Connections, idle ones included, in the whole process. */
 	readonly connections: UpstreamLoad;
@@ -72,12 +72,12 @@ export class Endpoint {
 		this.#transport = transport;
 	}
 
-	/** How it is connected to. */
+	/** Makes its connections. */
 	get transport(): Transport {
 		return this.#transport;
 	}
 
-	/** From now on. Connections that were made in another way end when they are idle. */
+	/** Sets the transport for new connections. Connections of another transport end when they are idle. */
 	connectBy(transport: Transport): void {
 		if (transport === this.#transport) return;
 		this.#transport = transport;

@@ -25,17 +25,17 @@ export function readStatus(text: string): number {
 	return hundreds * 100 + tens * 10 + ones;
 }
 
-/** Of a text whose status line has been read. */
+/** For a text whose status line has been read. */
 export function isHttp11(text: string): boolean {
 	return text.charCodeAt(MINOR_VERSION) === 0x31;
 }
 
-/** Behind the status line and its CRLF. */
+/** The offset after the status line and its CRLF. */
 export function endOfStatusLine(text: string): number {
 	return endOfLine(text, STATUS_LENGTH);
 }
 
-/** One that is well-formed. */
+/** A well-formed field line. */
 export interface FieldLine {
 	/** With its CRLF. */
 	readonly text: string;
@@ -45,11 +45,11 @@ export interface FieldLine {
 
 /**
  * Field lines (RFC 9112 section 5): token, colon, value, CRLF. No folding, no space before the colon, no bare CR or LF,
- * no NUL: each of them is read in two ways by somebody.
+ * no NUL: readers disagree about each of them.
  *
  * @param text latin1.
- * @param to behind the CRLF of the last line.
- * @param last lines of the head before this one, by position; become those of this one.
+ * @param to the offset after the last line's CRLF.
+ * @param last lines of the previous head, by position; replaced by those of this one.
  * @returns whether all of them were known.
  */
 export function readFields(
@@ -75,7 +75,7 @@ export function readFields(
 	return areKnown;
 }
 
-/** @param likely field. */
+/** @param likely the expected field. */
 function readLine(text: string, at: number, likely: ResponseField | undefined): FieldLine {
 	const field = likely !== undefined && text.startsWith(likely.opening, at) ? likely : readFieldName(text, at);
 	let start = at + field.opening.length;
@@ -97,11 +97,11 @@ function isBlank(code: number): boolean {
 	return code === 0x20 || code === 0x09;
 }
 
-/** Of this module, as in `field-scanner.ts`: an import is looked up each time that it is read. */
+/** Local copies, as in `field-scanner.ts`: an import is looked up at each read. */
 const IS_TOKEN = IN_TOKEN;
 const IS_VALUE = IN_VALUE;
 
-/** Where the next line begins; only text may stand up to there. */
+/** The offset of the next line; only text may precede it. */
 function endOfLine(text: string, from: number): number {
 	let end = from;
 	while (IS_VALUE[text.charCodeAt(end)] === 1) end++;

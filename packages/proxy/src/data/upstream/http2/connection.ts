@@ -20,23 +20,23 @@ import { Http2UpstreamRequest } from './request.ts';
 
 /** The pool, as its connections see it. */
 export interface ConnectionOwner {
-	/** Of the timer of all time limits. */
+	/** Ticks of the timer of all time limits. */
 	readonly ticks: number;
 	/** Monotonic milliseconds, to the resolution of the timer. */
 	readonly now: number;
 	/** Has `flush` called at the end of the loop's turn. */
 	flushLater(connection: Http2UpstreamConnection): void;
-	/** Has `onDeadline` called when it has been idle for too long. @returns false: it is not to be kept. */
+	/** Has `onDeadline` called when it has been idle for too long. @returns false: it should not be kept. */
 	whenIdle(connection: Http2UpstreamConnection): boolean;
-	/** A request is under way there again. */
+	/** The connection carries a request again. */
 	whenBusy(connection: Http2UpstreamConnection): void;
-	/** No request is to be given to it any more. */
+	/** The connection takes no more requests. */
 	leave(connection: Http2UpstreamConnection): void;
 	/** How many requests the connection takes at once. */
 	onLimit(connection: Http2UpstreamConnection, streams: number): void;
 	/** A connection that took no requests may take some. */
 	freed(): void;
-	/** Whether another thread waits for the connection, and this one has more than its part. */
+	/** Whether another thread waits for the connection and this one has more than its share. */
 	isOwed(): boolean;
 	/** It has ended. */
 	forget(connection: Http2UpstreamConnection): void;
@@ -45,8 +45,8 @@ export interface ConnectionOwner {
 }
 
 /**
- * One HTTP/2 connection to an upstream: the socket below its `ClientProtocol`. Requests of all tenants share it. What a turn of the loop
- * has brought together goes out in one write at its end.
+ * One HTTP/2 connection to an upstream: the socket below its `ClientProtocol`. Requests of all tenants share it. All output of a turn
+ * of the loop goes out in one write at its end.
  */
 export class Http2UpstreamConnection extends Timed implements ClientEvents, Flushed {
 	/** Requests sent so far. */
@@ -56,7 +56,7 @@ export class Http2UpstreamConnection extends Timed implements ClientEvents, Flus
 	/** `ticks` at the last read, or at the beginning. */
 	heardAt: number;
 	readonly endpoint: Endpoint;
-	/** That it was made by. */
+	/** The transport that made the connection. */
 	readonly transport: Transport;
 	readonly protocol: ClientProtocol;
 	/** Coded `:scheme`. */
@@ -69,12 +69,12 @@ export class Http2UpstreamConnection extends Timed implements ClientEvents, Flus
 	#hasLeft = false;
 	/** A request was given up there in silence, and nothing has come since: it may be lost. */
 	#isDoubted = false;
-	/** How long the connection took to be made: at least one round trip, ms. */
+	/** Time that connecting took: at least one round trip, ms. */
 	readonly #connectMs: number;
 	/** WebSockets that wait for the upstream's SETTINGS; they count as requests under way. */
 	readonly #ungreeted: Http2UpstreamRequest[] = [];
 
-	/** @param untoldStreams requests at once until the upstream has said how many. */
+	/** @param untoldStreams limit of concurrent requests until the upstream's SETTINGS arrive. */
 	constructor(endpoint: Endpoint, owner: ConnectionOwner, dial: Dial, untoldStreams: number) {
 		super();
 		this.endpoint = endpoint;
@@ -113,23 +113,23 @@ export class Http2UpstreamConnection extends Timed implements ClientEvents, Flus
 		return !this.#hasLeft && this.protocol.hasRoom && this.hasRoomFor(1) && !this.#isFull;
 	}
 
-	/** Whether so many more are within the limit of streams. */
+	/** Whether that many more requests are within the limit of streams. */
 	hasRoomFor(requests: number): boolean {
 		return this.size + requests <= this.protocol.maxStreams;
 	}
 
-	/** Heads go out whatever waits before them, so where the upstream does not read, others are held back. */
+	/** Heads are sent whatever waits before them, so if the upstream does not read, further requests are held back. */
 	get #isFull(): boolean {
 		const { output } = this.protocol;
 		return (output.isBlocked ? output.bytes + this.#socket.writableLength : output.bytes) > MAX_UNSENT;
 	}
 
-	/** Whether what it carries is more than it should have, so that another connection had better be made. */
+	/** Whether it carries so much that another connection should be made. */
 	get isBusy(): boolean {
 		return this.size >= this.protocol.maxStreams * COMFORT || this.isStalled;
 	}
 
-	/** Whether a request had better go over another connection, though it has to wait for that. */
+	/** Whether a request should use another connection, even if it has to wait for one. */
 	get isStalled(): boolean {
 		return this.protocol.output.isBlocked || this.isStarved;
 	}
@@ -139,7 +139,7 @@ export class Http2UpstreamConnection extends Timed implements ClientEvents, Flus
 		return this.#isDoubted || this.protocol.isStarved(this.#owner.now - 2 * this.#connectMs);
 	}
 
-	/** It cannot have ended unnoticed: nobody has used it yet, or it was heard of only just now. */
+	/** The connection cannot have ended unnoticed: it is unused, or something has just been read from it. */
 	get isProven(): boolean {
 		return this.requests === 0 || this.#owner.ticks - this.heardAt <= PROVEN_TICKS;
 	}
@@ -155,7 +155,7 @@ export class Http2UpstreamConnection extends Timed implements ClientEvents, Flus
 		return new Http2UpstreamRequest(this);
 	}
 
-	/** For requests: it is about to be sent. */
+	/** For requests: called just before the request is sent. */
 	sends(request: Http2UpstreamRequest): void {
 		if (this.#isIdle) {
 			this.#isIdle = false;
@@ -169,32 +169,32 @@ export class Http2UpstreamConnection extends Timed implements ClientEvents, Flus
 		this.#liveness.watch();
 	}
 
-	/** @returns why the head cannot be sent; `undefined`: it can. @param block coded. */
+	/** @param block coded. @returns why the head cannot be sent; `undefined`: it can. */
 	refusesHead(block: string): UpstreamFailure | undefined {
 		const { maxHeaderList } = this.protocol.settings;
-		// A byte of a block stands for sixty of the list at most.
+		// A byte of a block stands for at most sixty bytes of the list.
 		if (block.length * 60 <= maxHeaderList || listSizeOf(block) <= maxHeaderList) return undefined;
 		const cause = `the upstream takes heads of at most ${maxHeaderList} bytes (SETTINGS_MAX_HEADER_LIST_SIZE)`;
 		return { kind: 'oversized', cause };
 	}
 
-	/** The same for an extended CONNECT, once the upstream's SETTINGS are there (RFC 8441 section 3). */
+	/** Like `refusesHead`, for an extended CONNECT, once the upstream's SETTINGS are there (RFC 8441 section 3). */
 	refusesConnect(block: string): UpstreamFailure | undefined {
 		if (!this.protocol.settings.takesConnect) return NO_CONNECT;
 		return this.protocol.hasRoom ? this.refusesHead(block) : NO_STREAM;
 	}
 
-	/** For requests that are such a CONNECT: has `onGreeted` called when the SETTINGS are there. */
+	/** For extended CONNECT requests: has `onGreeted` called when the SETTINGS are there. */
 	awaitSettings(request: Http2UpstreamRequest): void {
 		this.#ungreeted.push(request);
 	}
 
-	/** Tells a request, behind the call that sends it, that it was not sent. */
+	/** Notifies a request that it was not sent, after the call that sends it has returned. */
 	failLater(request: Http2UpstreamRequest, failure: UpstreamFailure): void {
 		setImmediate(fail, request, failure);
 	}
 
-	/** For requests: nobody wants it any more. */
+	/** For requests: the request is no longer wanted. */
 	cancel(request: Http2UpstreamRequest): void {
 		if (request.isClosed) return;
 		// A PING would tell, but may hardly ever be sent. Over HTTP/1.1 a request that is given up takes its connection with it.
@@ -211,7 +211,7 @@ export class Http2UpstreamConnection extends Timed implements ClientEvents, Flus
 		this.onStreamEnd();
 	}
 
-	// --- What the protocol tells. ---
+	// --- Events of the protocol. ---
 
 	onOutput(): void {
 		this.#owner.flushLater(this);
@@ -234,7 +234,7 @@ export class Http2UpstreamConnection extends Timed implements ClientEvents, Flus
 		this.#countsNoMore();
 		const { isGoingAway, resets } = this.protocol;
 		const isLost = this.#isDoubted && this.size === 0;
-		// Servers end connections with many resets (CVE-2023-44487), and with them everybody's requests.
+		// Servers end connections with many resets (CVE-2023-44487), which would end the requests of all tenants.
 		if (isGoingAway || isLost || resets >= MAX_RESETS || this.#owner.isOwed()) this.#leave();
 		if (this.size === 0 && !this.#isGone) this.#becomeIdle();
 	}
@@ -247,11 +247,11 @@ export class Http2UpstreamConnection extends Timed implements ClientEvents, Flus
 		this.#liveness.cancelDeadline();
 		if (this.#isIdle) return;
 		this.#isIdle = true;
-		// Not at once: what has ended may begin again in this turn.
+		// Deferred: the connection may become busy again in this turn.
 		if (!this.#owner.whenIdle(this) || this.#hasLeft) setImmediate(closeIdle, this);
 	}
 
-	/** It takes no more requests, and ends behind its last one. */
+	/** Takes no more requests, and ends after the last one. */
 	#leave(): void {
 		if (this.#hasLeft) return;
 		this.#hasLeft = true;
@@ -260,7 +260,7 @@ export class Http2UpstreamConnection extends Timed implements ClientEvents, Flus
 		if (this.size === 0 && !this.#isGone) setImmediate(closeIdle, this);
 	}
 
-	/** The same for the pool: requests are to go elsewhere from now on. */
+	/** For the pool: the connection takes no more requests. */
 	retire(): void {
 		this.#leave();
 	}
@@ -290,14 +290,14 @@ export class Http2UpstreamConnection extends Timed implements ClientEvents, Flus
 		return true;
 	}
 
-	/** The upstream's, which costs it the connection. */
+	/** The upstream has broken the protocol, which ends the connection. */
 	#onProtocolError({ code, message }: ConnectionError, length: number): void {
 		const isHttp1 = !this.protocol.isGreeted && READ_BUFFER.toString('latin1', 0, Math.min(length, 7)) === 'HTTP/1.';
 		const cause = isHttp1 ? SPEAKS_HTTP1 : `HTTP/2: ${message}`;
 		this.#end(code, () => ({ kind: 'malformed', cause }));
 	}
 
-	/** The turn of the loop is over: everything that it brought goes out. */
+	/** Writes the output of this turn of the loop. */
 	flush(): void {
 		const { output } = this.protocol;
 		const socket = this.#socket;
@@ -315,7 +315,7 @@ export class Http2UpstreamConnection extends Timed implements ClientEvents, Flus
 			return output.pump();
 		}
 		output.isBlocked = true;
-		// Bodies wait for `drain`, and so do requests beyond a bound. Acknowledgements are the upstream's own doing.
+		// Bodies wait for `drain`, and so do requests beyond a bound. Acknowledgements are caused by the upstream.
 		const { acknowledged, isOver } = this.protocol;
 		if (acknowledged > MAX_UNREAD && !isOver) this.#end(CODE.ENHANCE_YOUR_CALM, () => UNREAD);
 	}
@@ -325,13 +325,13 @@ export class Http2UpstreamConnection extends Timed implements ClientEvents, Flus
 		protocol.acknowledged = 0;
 		protocol.output.isBlocked = false;
 		protocol.output.pump();
-		// Requests may have waited for that.
+		// Requests may have waited for this.
 		this.#owner.freed();
 	}
 
 	// --- It ends. ---
 
-	/** It has been idle for too long. */
+	/** The connection has been idle for too long. */
 	override onDeadline(): void {
 		if (this.size === 0) this.close();
 	}
@@ -347,7 +347,7 @@ export class Http2UpstreamConnection extends Timed implements ClientEvents, Flus
 		this.#end(CODE.NO_ERROR, () => UNCONNECTED);
 	}
 
-	/** Something of ours has thrown in a callback of the socket. */
+	/** Our code has thrown in a callback of the socket. */
 	override onFault(error: unknown): void {
 		this.endpoint.log.error('proxy::exchange', 'internal error', { error });
 		for (const request of this.#goes(CODE.INTERNAL_ERROR)) request.fault(error);
@@ -357,7 +357,7 @@ export class Http2UpstreamConnection extends Timed implements ClientEvents, Flus
 		if (this.#isGone) return void this.#socket.destroy();
 		const open = this.#endProtocol(code);
 		const failures = open.map(failureOf);
-		// Before anybody else can have the connection's place: a breaker that this opens has to be open by then.
+		// Before another request can take the connection's place: a breaker that this failure opens must be open by then.
 		for (const [i, request] of open.entries()) request.failing(failures[i]!);
 		this.#goes(code);
 		for (const [i, request] of open.entries()) {
@@ -385,7 +385,7 @@ export class Http2UpstreamConnection extends Timed implements ClientEvents, Flus
 		return open;
 	}
 
-	/** For the pool: whether it is among the idle ones. */
+	/** For the pool: whether the connection is idle. */
 	get isIdle(): boolean {
 		return this.#isIdle;
 	}
@@ -397,7 +397,7 @@ export class Http2UpstreamConnection extends Timed implements ClientEvents, Flus
 
 	#failureOf(error: NodeJS.ErrnoException, request: Http2UpstreamRequest): UpstreamFailure {
 		const cause = connectionCause(error);
-		// In TLS 1.3 the upstream refuses a certificate of ours behind our half of the handshake, and in place of reading the request.
+		// In TLS 1.3 the upstream refuses our certificate only after our half of the handshake, instead of reading the request.
 		if (!this.protocol.isGreeted && refusesOurCertificate(error)) return { kind: 'unreachable', cause };
 		if (this.#isStale(request)) return STALE;
 		if (!request.hasHead) return { kind: 'unanswered', cause };
@@ -421,21 +421,21 @@ function fail(request: Http2UpstreamRequest, failure: UpstreamFailure): void {
 }
 
 /**
- * As many streams as most servers take, and windows so large that a stream gets the rate of a local network: 8 MiB are the most that
- * clients which take nothing can have a connection hold. Heads are as long as those of HTTP/1.1 may be.
+ * As many streams as most servers take, and windows large enough for the rate of a local network: clients that do not read can make a
+ * connection hold at most 8 MiB. Heads may be as long as over HTTP/1.1.
  */
 const LIMITS = { maxStreams: 128, window: 65_535, maxHeaderBytes: 65_536 };
-/** Part of its streams from which on a connection had better have another one beside it. */
+/** Share of its streams in use from which a second connection is made. */
 const COMFORT = 0.75;
-/** Some servers take a thousand resets at once and 33 more in a second, and not one more. */
+/** Some servers allow a thousand resets at once and 33 more per second. */
 const MAX_RESETS = 400;
 /** A second. */
 const PROVEN_TICKS = 20;
 /** Half a second: whoever gives up sooner has not waited for long. */
 const SILENT_TICKS = 10;
-/** Bytes that wait for the connection, or for an upstream which does not read: from there on no request is added. */
+/** Bytes waiting for the connection, or for an upstream that does not read, from which no request is added. */
 const MAX_UNSENT = 262_144;
-/** The same of acknowledgements, to an upstream that asks for them and does not read. */
+/** The same limit for acknowledgements to an upstream that causes them and does not read. */
 const MAX_UNREAD = 262_144;
 
 const NO_CONNECT: UpstreamFailure = {

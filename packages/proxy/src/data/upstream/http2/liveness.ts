@@ -2,21 +2,21 @@ import type { ClientProtocol } from '../../../http2/client/client-protocol.ts';
 import { Timed } from '../../loop/deadlines.ts';
 import type { ConnectionOwner, Http2UpstreamConnection } from './connection.ts';
 
-/** What of a connection is watched. */
+/** The part of a connection that is watched. */
 interface Watched extends Pick<Http2UpstreamConnection, 'reads' | 'onSilence' | 'onFault'> {
 	readonly protocol: Pick<ClientProtocol, 'ping'>;
 }
 
 /**
- * Watches a connection with requests under way. A connection that was lost on its way (a NAT, a machine without power) says nothing at all:
- * after a while without a byte a PING is sent, and if that changes nothing, the connection has ended (RFC 9113 section 6.7).
+ * Watches a connection with requests under way. A lost connection (a NAT, a machine without power) is silent: after
+ * a while without a byte a PING is sent, and if no byte follows, the connection has ended (RFC 9113 section 6.7).
  */
 export class Liveness extends Timed {
 	readonly #connection: Watched;
 	readonly #owner: Pick<ConnectionOwner, 'lookLater' | 'now'>;
 	#readsBefore = -1;
 	#isAsked = false;
-	/** When it was asked last, on the owner's scale. */
+	/** Time of the last PING, on the owner's scale. */
 	#askedAt = Number.NEGATIVE_INFINITY;
 
 	constructor(connection: Watched, owner: Pick<ConnectionOwner, 'lookLater' | 'now'>) {
@@ -58,7 +58,7 @@ export class Liveness extends Timed {
 }
 
 /**
- * Servers of gRPC allow a PING in five minutes while no response goes out. After the third one that comes earlier they end the connection
+ * Servers of gRPC allow a PING in five minutes while no response goes out. After the third early one they end the connection
  * (`too_many_pings`), and every stream on it.
  */
 const BETWEEN_PINGS_MS = 310_000;
