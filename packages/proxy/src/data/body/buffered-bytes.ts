@@ -2,18 +2,18 @@ import { OVERLOADED, type Rejection } from '@mtls-edge-proxy/gate/gates/rejectio
 import type { Budget } from '../../memory/budget.ts';
 import type { TenantShares } from '../../memory/tenant-shares.ts';
 
-/** The bytes of bodies that the process may hold in memory: all together, and each tenant of them. */
+/** Limits the bytes of bodies that the process may hold in memory, in total and per tenant. */
 export class BufferedBytes {
 	readonly #all: Budget;
 	readonly #shares: TenantShares | undefined;
 
-	/** @param shares `undefined` where one tenant may hold all. */
+	/** @param shares `undefined`: one tenant may hold all. */
 	constructor(all: Budget, shares: TenantShares | undefined) {
 		this.#all = all;
 		this.#shares = shares;
 	}
 
-	/** @returns why there is no room; without a refusal exactly as much has to be given back. */
+	/** @returns why there is no room; otherwise exactly the same amount must be given back. */
 	take(tenant: bigint, bytes: number): Rejection | undefined {
 		if (this.#shares?.tryClaim(tenant, bytes) === false) return TENANT_HOLDS_ITS_SHARE;
 		if (this.#all.tryClaim(bytes)) return undefined;
@@ -27,23 +27,23 @@ export class BufferedBytes {
 	}
 }
 
-/** What one body holds of them. */
+/** The bytes that one body has claimed. */
 export class Reservation {
 	/** Bytes. */
 	size = 0;
 	readonly #budget: BufferedBytes;
 	readonly #tenant: bigint;
 
-	/** @param tenant key of the one whose body it is. */
+	/** @param tenant key of the body's tenant. */
 	constructor(budget: BufferedBytes, tenant: bigint) {
 		this.#budget = budget;
 		this.#tenant = tenant;
 	}
 
 	/**
-	 * Takes the new size before it gives back the old one: amounts are rounded up, so a difference is none of theirs.
+	 * Takes the new size before giving back the old one: amounts are rounded up, so a difference cannot be claimed.
 	 *
-	 * @returns why there is no room; the size is as before then.
+	 * @returns why there is no room; the size is then unchanged.
 	 */
 	resize(bytes: number): Rejection | undefined {
 		const refusal = this.#budget.take(this.#tenant, bytes);

@@ -4,15 +4,15 @@ import type { WholeBody } from '../client/client-request.ts';
 import { type BufferedBytes, Reservation } from './buffered-bytes.ts';
 
 /**
- * Puts a body together in memory, in pieces of 64 KiB that are used again for other bodies. Its bytes are copied, or read to
- * where they belong (`room`), so a body sent in tiny pieces takes no more memory than any other. What the pieces take is drawn
- * from the budget of the process, and from the tenant's share of it, first.
+ * Collects a body in memory, in pieces of 64 KiB that are reused for other bodies. Its bytes are copied, or read straight
+ * into place (`room`), so a body sent in tiny pieces takes no more memory than any other. Memory for the pieces is first
+ * claimed from the budget of the process and from the tenant's share.
  */
 export class ByteCollector implements WholeBody {
-	/** Of the body, bytes. */
+	/** Length of the body, bytes. */
 	length = 0;
 	readonly #reserved: Reservation;
-	/** All but the last one are full. */
+	/** All but the last are full. */
 	#pieces: Buffer[] = [];
 	/** Bytes that the pieces have room for. */
 	#capacity = 0;
@@ -20,19 +20,19 @@ export class ByteCollector implements WholeBody {
 	#shifted = 0;
 	#freed = 0;
 	#shiftedBytes = 0;
-	/** The last piece is being read to. */
+	/** A read into the last piece is under way. */
 	#isOpen = false;
 	/** Writes that read the pieces. */
 	#readers = 0;
 
-	/** @param tenant key of the one whose body it is. */
+	/** @param tenant key of the body's tenant. */
 	constructor(budget: BufferedBytes, tenant: bigint) {
 		this.#reserved = new Reservation(budget, tenant);
 	}
 
 	/**
-	 * @param expected bytes that the whole body is known or likely to have, not counting on them: a hint for growth.
-	 * @returns why there is no room for it; nothing has been added then.
+	 * @param expected known or likely bytes of the whole body: only a hint for growth.
+	 * @returns why there is no room; nothing has then been added.
 	 */
 	append(chunk: Buffer, expected: number): Rejection | undefined {
 		const refusal = this.#reserve(this.length + chunk.length, expected);
@@ -50,7 +50,7 @@ export class ByteCollector implements WholeBody {
 	}
 
 	/**
-	 * Where the next bytes may be read to; `took` says how many there were.
+	 * A buffer for the next bytes; `took` reports how many were read.
 	 *
 	 * @param expected as for `append`, and more than there are so far.
 	 * @returns `undefined`: there is no room. `append` says why.
@@ -68,7 +68,7 @@ export class ByteCollector implements WholeBody {
 		this.length += bytes;
 	}
 
-	/** All of it, for writes that are over when `returned` is called as often as this. */
+	/** Lends all pieces for writes; they are over when `returned` has been called as often as this. */
 	lend(): readonly Buffer[] {
 		this.#readers++;
 		return this.#pieces.map((_, i) => this.#piece(i));
@@ -93,7 +93,7 @@ export class ByteCollector implements WholeBody {
 		if (this.#freed < this.#shifted) SLABS.release(this.#pieces[this.#freed++]!);
 	}
 
-	/** Forgets the bytes and gives the room back. Pieces that somebody may still read or write are not used again. */
+	/** Forgets the bytes and gives their memory back. Pieces that may still be read or written are not reused. */
 	release(): void {
 		for (let i = this.#freed; i < this.#pieces.length; i++) {
 			const isOpen = this.#isOpen && i === this.#pieces.length - 1;
@@ -114,11 +114,11 @@ export class ByteCollector implements WholeBody {
 		return filled >= piece.length ? piece : piece.subarray(0, filled);
 	}
 
-	/** Makes room for so many bytes in all; they are counted before they are had. */
+	/** Claims memory for `needed` bytes in total, before it is allocated. */
 	#reserve(needed: number, expected: number): Rejection | undefined {
 		const reserved = this.#reserved;
 		if (needed > reserved.size) {
-			// A client that announces 8 MiB and sends nothing takes no 8 MiB: at most four times what is there.
+			// A client that announces 8 MiB and sends nothing does not take 8 MiB: at most four times what has arrived.
 			const size =
 				expected >= needed ? Math.min(expected, Math.max(needed * 4, SLAB_BYTES)) : Math.max(needed, 2 * reserved.size);
 			const refusal = reserved.resize(size);
@@ -128,7 +128,7 @@ export class ByteCollector implements WholeBody {
 		return undefined;
 	}
 
-	/** By one piece, or to the full size of the last one, as far as there is something reserved. */
+	/** Adds a piece, or grows the last one to full size, within the reservation. */
 	#grow(): void {
 		const last = this.#pieces.at(-1);
 		const isFull = last === undefined || last.length === SLAB_BYTES;

@@ -14,7 +14,7 @@ import { chunkedBody, lengthLine, noBody } from './outgoing-body.ts';
 
 /** Which of the two body modes this build has. */
 export const bodyMode = 'collected';
-/** Whether all that comes of a request's body is taken as it comes: it is counted where it is kept. */
+/** Whether a request's body is taken as fast as it arrives: here its memory is limited where it is kept. */
 export const takesBodyAtOnce: boolean = true;
 /** Whether a declared length is judged before the route is looked up, or once it is known. */
 export const judgesLengthFirst: boolean = true;
@@ -32,7 +32,7 @@ export class Bodies implements BodyMode {
 	readonly #request: ServedRequest;
 	#upload: ByteCollector | undefined = undefined;
 	#uploadLength = 0;
-	/** Those of the request. */
+	/** Trailers of the request. */
 	#trailers: Trailers | undefined = undefined;
 	/** Monotonic milliseconds when the body was asked for. */
 	#askedAt = 0;
@@ -42,7 +42,7 @@ export class Bodies implements BodyMode {
 	#fields: ResponseFields | undefined = undefined;
 	#responseLength = UNDECLARED;
 	#responseHasBody = false;
-	/** Of a client that does not take a long answer at once. */
+	/** Set if the client does not take a long answer at once. */
 	#pace: ResponsePace | undefined = undefined;
 	/** Bytes of the answer that the kernel, or the stream's window, has yet to take. */
 	#untaken = 0;
@@ -87,7 +87,7 @@ export class Bodies implements BodyMode {
 		if (noRoom) request.refuse(noRoom);
 	}
 
-	/** The body is read as soon as the request has begun. */
+	/** Nothing to do: the body is read as soon as the request has begun. */
 	onBodyHeld(_bytes: number): void {}
 
 	onRequestEnd(trailers?: Trailers): void {
@@ -111,7 +111,7 @@ export class Bodies implements BodyMode {
 		if (this.#upload === undefined) return noBody(client.method);
 		const { length, returned } = this.#upload;
 		const trailers = route!.trailers ? this.#trailers : undefined;
-		// A length that the client has declared stays, and leaves HTTP/1.1 no room for trailers.
+		// A length declared by the client is kept, so HTTP/1.1 cannot carry trailers.
 		const isChunked = trailers !== undefined && this.#uploadLength === UNDECLARED;
 		return {
 			...(isChunked ? chunkedBody(namesOf(trailers)) : { length, framing: lengthLine(length) }),
@@ -138,7 +138,7 @@ export class Bodies implements BodyMode {
 		this.#responseHasBody = hasBody;
 	}
 
-	/** Nothing of a response that has broken off is part of the next one. */
+	/** No part of a broken response may get into the next one. */
 	onResponseLost(): void {
 		this.#response?.release();
 		this.#response = undefined;
@@ -147,18 +147,18 @@ export class Bodies implements BodyMode {
 	}
 
 	onBody(chunk: Buffer): void {
-		// A short body that is here all at once is answered in this very turn: it is passed on, not held.
+		// A short body that arrives at once is answered in this turn: it is passed on, not held.
 		if (chunk.length === this.#responseLength && chunk.length <= SHORT_BODY) {
 			this.#short = chunk.toString('latin1');
 			return;
 		}
 		this.#response ??= this.#collector();
-		// The memory is ours, and so is the lack of it: no failure of the upstream.
+		// A lack of memory is ours, not a failure of the upstream.
 		const noRoom = this.#response.append(chunk, this.#responseLength);
 		if (noRoom) this.#request.fail(noRoom, 'abandoned');
 	}
 
-	/** A body of known length is read to where it is kept. */
+	/** A body of known length is read straight into its final place. */
 	room(): Buffer | undefined {
 		if (this.#responseLength <= SHORT_BODY) return undefined;
 		this.#response ??= this.#collector();
@@ -179,7 +179,7 @@ export class Bodies implements BodyMode {
 		const fields = this.#fields!;
 		const isPassed = trailers !== undefined && this.#responseHasBody && client.takesTrailers(fields);
 		const passed = isPassed ? trailers : undefined;
-		// Over HTTP/1.1 only chunks have room for trailers.
+		// Over HTTP/1.1, only chunked framing can carry trailers.
 		const isSized = fields.hasLength || !this.#responseHasBody || passed !== undefined;
 		request.answers(this.#status);
 		if (body !== undefined) countGiven(context, body.length);
@@ -198,13 +198,13 @@ export class Bodies implements BodyMode {
 	/** Part of a long answer has gone out: a client that takes it fast enough gets time for the rest. */
 	onClientDrained(left: number): void {
 		const request = this.#request;
-		// With the last of it nothing is held any more: `onAnswered` follows.
+		// After the last part nothing is held: `onAnswered` follows.
 		if (request.state !== STATE.answering || left === 0) return;
 		const { client, plane } = request.context;
 		const { deadlines, limits } = plane;
 		this.#pace ??= new ResponsePace(limits.minAnswerBytesPerSec ?? LEAST_RATE, limits.upstreamTimeoutMs);
 		const inTime = this.#pace.took(this.#untaken - left, deadlines.now - this.#lastTakenAt);
-		// A client must not hold its memory for as long as it likes.
+		// A client must not hold memory for as long as it likes.
 		if (!inTime) return client.reset();
 		this.#untaken = left;
 		this.#lastTakenAt = deadlines.now;
@@ -232,5 +232,5 @@ export class Bodies implements BodyMode {
 const STOPPED_READING = rejection.SLOW_CLIENT.because('client stopped reading');
 /** Bytes. */
 const SHORT_BODY = 4096;
-/** Bytes per second: what the slowest mobile plans are throttled to (32 kbit/s). */
+/** Bytes per second: the throttled rate of the slowest mobile plans (32 kbit/s). */
 const LEAST_RATE = 4096;

@@ -1,5 +1,5 @@
 /**
- * The part of a body that has arrived and has not been taken yet. A client may cut a body into one-byte frames, and an object for
+ * The part of a body that has arrived but has not been taken yet. A client may cut a body into one-byte frames, and an object for
  * each would cost hundreds of times its size, so small pieces are joined.
  */
 export class KeptPieces {
@@ -9,7 +9,7 @@ export class KeptPieces {
 	#gathered = NOTHING;
 	#gatheredLength = 0;
 
-	/** @param piece kept as it is where it is large: nobody else may write to it. */
+	/** @param piece a large one is kept without a copy, so it must not be changed. */
 	add(piece: Buffer): void {
 		this.length += piece.length;
 		const small = piece.length < SMALL_PIECE;
@@ -29,7 +29,7 @@ export class KeptPieces {
 		return piece;
 	}
 
-	/** By doubling: many requests may wait on one connection, each with a few bytes. */
+	/** Grows by doubling: many requests may wait on one connection, each with a few bytes. */
 	#grow(needed: number): void {
 		const grown = Buffer.allocUnsafeSlow(Math.min(GATHERED, Math.max(needed, 2 * this.#gathered.length, FIRST_ROOM)));
 		grown.set(this.#gathered.subarray(0, this.#gatheredLength));

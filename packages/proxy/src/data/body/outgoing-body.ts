@@ -2,7 +2,7 @@ import { UNDECLARED } from '../../gates/body-limit.ts';
 import { chunkedLines } from '../http1/last-chunk.ts';
 import type { OutgoingBody } from '../upstream/contract.ts';
 
-/** A request without a body. POST and its like say so, since their servers expect one (RFC 9110 section 8.6). */
+/** A request without a body. POST, PUT and PATCH declare that, since servers expect a body (RFC 9110 section 8.6). */
 export function noBody(method: string): OutgoingBody {
 	return method === 'POST' || method === 'PUT' || method === 'PATCH' ? EMPTY_BODY : NO_BODY;
 }

@@ -16,7 +16,7 @@ import { chunkedBody, lengthLine, NO_PIECES, noBody } from './outgoing-body.ts';
 
 /** Which of the two body modes this build has. */
 export const bodyMode = 'streaming';
-/** Whether all that comes of a request's body is taken as it comes: here the upstream says how much. */
+/** Whether a request's body is taken as fast as it arrives: here the upstream's pace decides. */
 export const takesBodyAtOnce: boolean = false;
 /** Whether a declared length is judged before the route is looked up, or once it is known. */
 export const judgesLengthFirst: boolean = false;
@@ -36,23 +36,23 @@ export class Bodies implements BodyMode {
 	#uploaded = 0;
 	#uploadComplete = true;
 	#uploadPaused = false;
-	/** Behind a body that was empty, should it have to go again. */
+	/** Trailers after an empty body, kept in case the request is sent again. */
 	#trailers: Trailers | undefined = undefined;
 	/** The client was told that its body may come. */
 	#asked = false;
-	/** The bytes that complete a body of declared length, until the client has said that it ends there. */
+	/** The bytes that complete a body of declared length, held until the client has ended it. */
 	#lastChunk: Buffer | undefined = undefined;
 	/** Memory that the client's connection holds of the body while it is not wanted. */
 	#held: Reservation | undefined = undefined;
 	/** The client does not take its answer at the moment. */
 	#clientBlocked = false;
-	/** Where the route wants the response to end with its token. */
+	/** Set if the route ends responses when the token expires. */
 	#expiry: StreamExpiry | undefined = undefined;
-	/** Of a response with a body. */
+	/** Set for a response with a body. */
 	#fields: ResponseFields | undefined = undefined;
 	/** Monotonic milliseconds. */
 	#blockedAt = 0;
-	/** Bytes of the answer that have been given since the client was last known to have taken all. */
+	/** Bytes of the answer given since the client last had taken everything. */
 	#given = 0;
 	/** `undefined` unless a least rate is configured. */
 	readonly #pace: ResponsePace | undefined;
@@ -87,7 +87,7 @@ export class Bodies implements BodyMode {
 		return outgoingBodyOf(client.method, this.#uploadComplete ? 0 : this.#uploadLength, announced);
 	}
 
-	/** A body that has gone through our hands cannot be sent again. */
+	/** A body that has been passed on cannot be sent again. */
 	get canRepeat(): boolean {
 		return this.#uploaded === 0 && (this.#uploadComplete || !this.#asked);
 	}
@@ -107,7 +107,7 @@ export class Bodies implements BodyMode {
 			return this.#request.fail(rejection.PAYLOAD_TOO_LARGE, 'abandoned');
 		}
 		if (state === STATE.answering) this.#expectProgress();
-		// With these the request would be whole for the upstream, while an HTTP/2 client can still break it off.
+		// With these bytes the upstream would see a complete request, while an HTTP/2 client can still break it off.
 		if (this.#uploaded === this.#uploadLength) {
 			this.#lastChunk = chunk;
 			return;
@@ -119,7 +119,7 @@ export class Bodies implements BodyMode {
 		}
 	}
 
-	/** Memory of the connection's, but the tenant's doing: it pays for it as for a body that is collected. */
+	/** The connection holds the memory, but it is charged to the tenant, like a collected body. */
 	onBodyHeld(bytes: number): void {
 		if (bytes === 0) return this.#held?.release();
 		const { plane, identity } = this.#request.context;
@@ -180,7 +180,7 @@ export class Bodies implements BodyMode {
 		connection.pause();
 	}
 
-	/** What is passed on at once is kept nowhere. */
+	/** Bytes are passed on at once and not kept. */
 	room(): undefined {
 		return undefined;
 	}
@@ -190,15 +190,15 @@ export class Bodies implements BodyMode {
 	onEnd(trailers?: Trailers): void {
 		const { client, plane } = this.#request.context;
 		this.#expiry?.cancelDeadline();
-		// From here on only the client is waited for.
+		// From now on the exchange waits only for the client.
 		plane.deadlines.answer.add(this.#request);
-		// An upload that the upstream did not wait for is held up no longer; the rest of it is dropped.
+		// An upload that the upstream did not wait for is resumed; its rest is dropped.
 		this.onWritable();
 		const isPassed = trailers !== undefined && this.#fields !== undefined && client.takesTrailers(this.#fields);
 		client.end(isPassed ? trailers : undefined);
 	}
 
-	/** Before the response has begun, there is nothing to lose. */
+	/** Nothing to do: no response has begun. */
 	onResponseLost(): void {}
 
 	onClientDrained(_left: number): void {
@@ -208,7 +208,7 @@ export class Bodies implements BodyMode {
 		this.#request.attempt?.connection?.resume();
 	}
 
-	/** A client that takes less than it has to, while the upstream waits for it. */
+	/** Whether the client takes less than the required rate while the upstream waits for it. */
 	#isTooSlow(): boolean {
 		const { attempt, context } = this.#request;
 		if (this.#pace === undefined || !this.#clientBlocked || attempt?.connection === undefined) return false;
@@ -234,7 +234,7 @@ export class Bodies implements BodyMode {
 			return request.upstreamTimedOut(this.#uploadComplete ? 'timeout' : 'abandoned');
 		}
 		const isAtUpstream = request.attempt?.connection !== undefined;
-		// Whoever did not move is at fault: the upstream, unless it waits for a client that takes nothing or owes it a body.
+		// The side that did not move is at fault: the upstream, unless it waits for a client that takes nothing or owes a body.
 		if (isAtUpstream && !this.#clientBlocked && this.#uploadComplete) {
 			const cause = silenceCause('more of the answer', request.context.limits.silenceMs);
 			request.fail(rejection.BAD_GATEWAY.because(cause), 'timeout');
@@ -262,7 +262,7 @@ function fixedBody(length: number): OutgoingBody {
 	return { length, framing: lengthLine(length), pieces: NO_PIECES, complete: false };
 }
 
-/** Nothing is held for a client beyond what the sockets buffer, so there is no least rate unless somebody wants one. */
+/** Nothing is held for a client beyond what the sockets buffer, so there is no least rate unless one is configured. */
 function paceOf({ minAnswerBytesPerSec = 0, upstreamTimeoutMs }: Limits): ResponsePace | undefined {
 	return minAnswerBytesPerSec === 0 ? undefined : new ResponsePace(minAnswerBytesPerSec, upstreamTimeoutMs);
 }

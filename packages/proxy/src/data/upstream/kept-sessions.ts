@@ -7,31 +7,31 @@ export interface Session {
 	readonly ticket: Buffer;
 	/** TLS 1.2: it may be resumed more than once. */
 	readonly reusable: boolean;
-	/** Seconds since 1970; when the verdict on the upstream's certificate has to be given anew. */
+	/** Time at which the upstream's certificate must be verified anew, seconds since 1970. */
 	readonly until: number;
 }
 
-/** So long the verdict on a certificate may be relied on, seconds. */
+/** How long the verification of a certificate holds, seconds. */
 const MAX_AGE_SECS = 3_600;
 
 /** A server gives two tickets with each handshake, and may give none with a resumed session. */
 const MAX_KEPT = 8;
 
 /**
- * TLS sessions with one upstream that can be resumed. Who resumes a session relies on what was verified when it began: that is never
- * repeated. So a session lives as long as the certificate that was shown, an hour at most, and with the settings that it was
- * verified by: other CAs, names or certificates of ours mean another transport, and that one has a keeper of its own.
+ * TLS sessions with one upstream that can be resumed. A resumed session relies on the verification at its start, which is
+ * never repeated. So a session lives as long as the upstream's certificate, an hour at most, and only under the settings that verified it:
+ * other CAs, names or client certificates mean another transport, which keeps its own sessions.
  */
 export class KeptSessions {
 	readonly #clock: Pick<Clock, 'wallSeconds'>;
-	/** The latest at the end. */
+	/** Newest last. */
 	readonly #sessions: Session[] = [];
 
 	constructor(clock: Pick<Clock, 'wallSeconds'>) {
 		this.#clock = clock;
 	}
 
-	/** One to resume. A ticket of TLS 1.3 is used once: whoever watches could recognise us by it (RFC 8446 appendix C.4). */
+	/** A session to resume. A TLS 1.3 ticket is used once, since an observer could recognise us by it (RFC 8446 appendix C.4). */
 	take(): Session | undefined {
 		for (let session = this.#sessions.pop(); session !== undefined; session = this.#sessions.pop()) {
 			if (session.until <= this.#clock.wallSeconds()) continue;
@@ -48,9 +48,9 @@ export class KeptSessions {
 	}
 
 	/**
-	 * What holds for the sessions of a connection that has come about.
+	 * Terms for the sessions of a new connection.
 	 *
-	 * @param offered what it was to resume.
+	 * @param offered the session that it tried to resume.
 	 */
 	verified(
 		offered: Session | undefined,
@@ -58,7 +58,7 @@ export class KeptSessions {
 	): Pick<Session, 'until' | 'reusable'> {
 		const reusable = socket.getProtocol() === 'TLSv1.2';
 		if (offered !== undefined && socket.isSessionReused()) return { until: offered.until, reusable };
-		// The upstream does not know it any more, nor those before it; others come with the `session` event.
+		// The upstream no longer knows it, nor older ones; new ones come with the `session` event.
 		if (offered !== undefined) this.#sessions.length = 0;
 		const end = (socket.getPeerX509Certificate()?.validToDate.getTime() ?? 0) / 1000;
 		return { until: Math.min(end, this.#clock.wallSeconds() + MAX_AGE_SECS), reusable };

@@ -15,21 +15,21 @@ import type { Upstream } from './upstream.ts';
 /** Longer than another thread takes to wake up. */
 const CEDE_MS = 1;
 
-/** What became of a request's turn: it has left for the endpoint; no breaker admits it any more, or its client waits no longer, and it was refused; there is no room for it. */
+/** Result of a request's turn: it has left; it was refused because no breaker admits it or its client no longer waits; there is no room. */
 export type Departure = 'served' | 'unavailable' | 'full';
 
 /** A request that waits. */
 export interface Waiting extends FaultOwner {
-	/** It was sent before, and has to leave for another endpoint: where that has no room, others need not wait for it. */
+	/** It was sent before, and must leave for another endpoint. If that has no room, other requests need not wait for it. */
 	readonly isRetry: boolean;
 	/**
 	 * Its turn.
 	 *
-	 * @param endpoint that is in force: it need not be the one that was when the waiting began.
+	 * @param upstream the one in force, which may differ from the one when the waiting began.
 	 * @returns `full`: it goes on waiting.
 	 */
 	depart(now: number, upstream: Upstream): Departure;
-	/** It waits no longer: its place is another tenant's, or its time is over. */
+	/** It waits no longer: another tenant has taken its place, or its time is over. */
 	giveUp(why: 'full' | 'timeout'): void;
 }
 
@@ -65,8 +65,8 @@ export class Place extends Timed {
 }
 
 /**
- * Where this worker's requests wait while all addresses of an endpoint are at a limit. It outlives reloads, like the requests. The limits are
- * the process's: what becomes free in one thread may be what another one's requests wait for, so it rings for them.
+ * Holds this worker's requests while all addresses of an upstream are at a limit. It outlives reloads, as the requests do. The limits apply to
+ * the process: capacity that one thread frees may be wanted by requests of another, so it wakes that thread.
  */
 export class PendingQueue {
 	readonly stats: QueueStats;
@@ -75,23 +75,23 @@ export class PendingQueue {
 	#retries = 0;
 	/** Requests that wait, in all threads. */
 	readonly #count: UpstreamLoad;
-	/** Places that other threads' tenants ask of this one's, and the other way round. */
+	/** Places that tenants of other threads claim from this thread's, and vice versa. */
 	readonly #claims: QueueClaims;
 	readonly #freed: WakeUp;
-	/** A request waits for a connection, and others may have idle ones. */
+	/** Signals that a request waits for a connection, since other threads may have idle ones. */
 	readonly #wanted: WakeUp;
 	readonly #clock: Clock;
 	readonly #turnEnd: TurnEnd;
 	readonly #deadlines: PlaneDeadlines;
 	#limits: UpstreamLimits;
 	#upstream: Upstream | undefined;
-	/** How often had been rung before somebody was told to wait. */
+	/** The number of rings seen before a request was told to wait. */
 	#seen = 0;
 	#isListening = false;
 	#isServing = false;
 	#givesWay = false;
 	#isRetired = false;
-	/** What has become free is left to other threads. */
+	/** Freed capacity is left to other threads. */
 	#cedes = false;
 
 	/** @param worker index of this thread. */
@@ -113,9 +113,9 @@ export class PendingQueue {
 	}
 
 	/**
-	 * From now on these are in force, also for those who wait.
+	 * Puts these limits in force, also for requests that already wait.
 	 *
-	 * @param limits `undefined`: there are none any more, and nobody has to wait.
+	 * @param limits `undefined`: there are none any more, so no request has to wait.
 	 */
 	use(limits: UpstreamLimits | undefined, upstream: Upstream): void {
 		this.#isRetired = false;
@@ -125,10 +125,10 @@ export class PendingQueue {
 		this.#serveSoon();
 	}
 
-	/** The upstream is gone. Requests that wait are served as they would have been; the room listens to nothing once there are none. */
+	/** The upstream is gone. Requests that wait are served as they would have been; the queue stops listening once none are left. */
 	retire(): void {
 		this.#isRetired = true;
-		// What listens holds the room.
+		// A listener keeps the queue in memory.
 		if (this.#givesWay) this.#wanted.ring();
 	}
 
@@ -136,19 +136,19 @@ export class PendingQueue {
 		return this.#queue.size === 0;
 	}
 
-	/** Whether somebody waits whose turn comes before that of a request which could leave now. @param isRetry as in `Waiting`. */
+	/** Whether a waiting request goes before one that could leave now. @param isRetry as in `Waiting`. */
 	comesFirst(isRetry: boolean): boolean {
 		return this.#queue.size > (isRetry ? 0 : this.#retries);
 	}
 
-	/** Whether as many wait as may. */
+	/** Whether the queue is full. */
 	get isFull(): boolean {
 		return this.#count.total >= this.#limits.queue;
 	}
 
 	/**
-	 * Whether a connection that becomes free here is another thread's: requests wait there, and none here; or this thread has more than
-	 * an equal part of the connections.
+	 * Whether a connection that becomes free here is owed to another thread: requests wait there and none here, or this thread has more than
+	 * an equal share of the connections.
 	 */
 	owes(connections: UpstreamLoad): boolean {
 		const { threads } = this.#count;
@@ -156,7 +156,7 @@ export class PendingQueue {
 		return threads > 1 && connections.own * threads > connections.total;
 	}
 
-	/** A connection of this thread is about to end for another one's requests: those of this thread, which are sooner here, let them go first. */
+	/** A connection of this thread is about to end for another thread's requests. This thread's requests would be faster, so they let those go first. */
 	cede(): void {
 		if (this.#cedes || this.#queue.size === 0) return;
 		this.#cedes = true;
@@ -166,7 +166,7 @@ export class PendingQueue {
 		}, CEDE_MS);
 	}
 
-	/** @returns `undefined`: as many wait as may, and no tenant has more of them than this one would have in this thread. */
+	/** @returns `undefined`: the queue is full, and no tenant has more requests in it than this one would have in this thread. */
 	enter(tenant: string, waiting: Waiting): Place | undefined {
 		if (!this.#count.tryInc(this.#limits.queue) && !this.#makeRoom(tenant)) {
 			this.stats.count('full');
@@ -178,12 +178,12 @@ export class PendingQueue {
 		if (waiting.isRetry) this.#retries++;
 		this.#deadlines.lasting(this.#limits.queueTimeoutMs).add(place);
 		if (this.#limits.maxConnections !== undefined) this.#wanted.ring();
-		// What has become free since it was looked for.
+		// Capacity may have become free since the last look.
 		this.#serveSoon();
 		return place;
 	}
 
-	/** A burst that fills the queue, in whichever thread, must not keep other tenants out of it. */
+	/** A burst that fills the queue, in any thread, must not keep other tenants out. */
 	#makeRoom(tenant: string): boolean {
 		const least = this.#queue.sizeOf(tenant) + 1;
 		if (this.#claims.claim(Math.max(least, this.#queue.most), this.#count)) {
@@ -193,7 +193,7 @@ export class PendingQueue {
 		return this.#giveUpLast(least);
 	}
 
-	/** The last request of the tenant that has most waiting makes room. @param least so many, or fewer, are kept. */
+	/** Removes the last request of the tenant with the most waiting. @param least a tenant with at most so many loses none. */
 	#giveUpLast(least: number): boolean {
 		const most = this.#queue.lastOfMost(least);
 		if (most === undefined) return false;
@@ -209,17 +209,17 @@ export class PendingQueue {
 		return true;
 	}
 
-	/** Other threads have claimed places of this one. */
+	/** Gives up places that other threads have claimed. */
 	#yieldClaimed(): void {
 		for (let claimed = this.#claims.take(); claimed > 0; claimed--) {
-			// All have left meanwhile, one of them with the place that had been given away.
+			// All requests have left meanwhile, one of them with the place that was claimed.
 			if (!this.#giveUpLast(0)) this.#count.inc();
 		}
 	}
 
 	/** For `Place`. */
 	leave(place: Place, result: 'timeout' | 'gone'): void {
-		// A fault of ours may have ended its turn after all.
+		// A fault of the proxy may have ended its turn after all.
 		if (!this.#queue.remove(place.tenant, place)) return;
 		this.#ended(place);
 		this.#count.dec();
@@ -240,7 +240,7 @@ export class PendingQueue {
 		if (this.#queue.size > 0) this.#serveSoon();
 	}
 
-	/** Not at once: what has ended is not through with that yet. */
+	/** Deferred: the request or connection that ended has not finished its cleanup yet. */
 	#serveSoon(): void {
 		if (this.#isServing) return;
 		this.#isServing = true;
@@ -285,7 +285,7 @@ export class PendingQueue {
 		});
 	}
 
-	/** Closes idle connections, as many as there are requests of other threads that wait, whenever another one of these begins to wait. */
+	/** Each time a request of another thread begins to wait, closes as many idle connections as requests wait there. */
 	#giveWay(): void {
 		if (this.#givesWay) return;
 		this.#givesWay = true;

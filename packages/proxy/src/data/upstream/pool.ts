@@ -16,20 +16,20 @@ const HEAD_START_MS = 1000;
  * least likely to have been closed, and those that are not needed age and go.
  */
 export class UpstreamPool implements ConnectionPool {
-	/** For connections: what goes out at the end of the loop's turn. */
+	/** For connections: output to write at the end of the loop's turn. */
 	readonly writing: FlushQueue;
 	readonly #endpoint: Endpoint;
 	readonly #deadlines: PlaneDeadlines;
 	#idleMs = 0;
 	#idleDeadlines!: DeadlineQueue;
-	/** `undefined`: the request's own time is all there is. */
+	/** `undefined`: only the request's own time limits apply. */
 	#connectDeadlines: DeadlineQueue | undefined;
 	readonly isShut = false;
 	readonly #idle: UpstreamConnection[] = [];
 	#retired = false;
 	readonly #count: ConnectionCount;
 
-	/** @param count of the connections to the address, where they are not all of this pool. */
+	/** @param count of the connections to the address, if not all belong to this pool. */
 	constructor(
 		endpoint: Endpoint,
 		{ deadlines, turnEnd }: { readonly deadlines: PlaneDeadlines; readonly turnEnd: TurnEnd },
@@ -111,7 +111,7 @@ export class UpstreamPool implements ConnectionPool {
 		}
 	}
 
-	/** A connection that has been made and counted by somebody else; it is in use. */
+	/** Takes over a connection that was made and counted elsewhere; it is in use. */
 	adopt(dial: Dial): UpstreamConnection {
 		const connection = new UpstreamConnection(this.#endpoint, this, dial);
 		connection.takenAt = this.ticks;
@@ -123,7 +123,7 @@ export class UpstreamPool implements ConnectionPool {
 		return this.#deadlines.now;
 	}
 
-	/** Of the timer of all time limits. */
+	/** Ticks of the timer of all time limits. */
 	get ticks(): number {
 		return this.#deadlines.ticks;
 	}
@@ -145,7 +145,7 @@ export class UpstreamPool implements ConnectionPool {
 		this.#count.idle();
 	}
 
-	/** A connection has ended, wherever it was. */
+	/** A connection has ended, idle or not. */
 	forget(connection: UpstreamConnection): void {
 		const at = this.#idle.lastIndexOf(connection);
 		if (at !== -1) this.#idle.splice(at, 1);

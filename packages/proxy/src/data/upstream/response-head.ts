@@ -8,7 +8,7 @@ import { ProtocolError } from './protocol-error.ts';
 export interface ResponseHead {
 	readonly status: number;
 	readonly fields: ResponseFields;
-	/** Bytes of the body, or what is to be announced where there is none by rule; `UNDECLARED`: it does not say. */
+	/** Bytes of the body, or the length to announce if there is none by rule; `UNDECLARED`: it does not say. */
 	readonly length: number;
 	readonly chunked: boolean;
 	readonly keepAlive: boolean;
@@ -17,7 +17,7 @@ export interface ResponseHead {
 	readonly named: ReadonlySet<string> | undefined;
 }
 
-/** @throws ProtocolError where the framing can be understood in two ways. */
+/** @throws ProtocolError if the framing is ambiguous. */
 export function responseHead(status: number, isHttp11: boolean, reader: ResponseHeadReader): ResponseHead {
 	const { fields, chunked, malformed, keepAliveTimeoutMs } = reader;
 	if (malformed !== undefined) throw new ProtocolError('ambiguous framing', { cause: malformed });

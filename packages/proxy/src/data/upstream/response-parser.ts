@@ -38,22 +38,22 @@ export class ResponseParser {
 	#headRequest = false;
 	#mayLeaveHttp = false;
 	#interim = 0;
-	/** Bytes of a body of known length still to come. */
+	/** Bytes still to come of a body with a known length. */
 	#left = 0;
 	#chunks: ChunkDecoder | undefined = undefined;
-	/** Trailers that do not go beyond this hop. */
+	/** Names of hop-by-hop trailers. */
 	#named: ReadonlySet<string> | undefined = undefined;
-	/** Bytes of the body as announced. */
+	/** Announced length of the body, bytes. */
 	#length = UNDECLARED;
 	readonly #heads: ResponseHeads;
 	readonly #endIsKnown: boolean;
 	readonly #maxTrailers: number;
-	/** Head, or a line of a chunked body, as far as a read that ended within it brought it. */
+	/** The part of a head, or of a line of a chunked body, that has arrived so far. */
 	#pending: Buffer | undefined = undefined;
 
 	/**
 	 * @param heads of all connections to the upstream.
-	 * @param endIsKnown whether the upstream alone can end the connection, so that its end may be that of a response.
+	 * @param endIsKnown whether only the upstream can end the connection, so that its end may end a response.
 	 * @param maxTrailers longest trailers with their empty line, bytes.
 	 */
 	constructor(heads = new ResponseHeads(), endIsKnown = true, maxTrailers = MAX_HEAD) {
@@ -67,7 +67,7 @@ export class ResponseParser {
 		return this.#state === DONE;
 	}
 
-	/** The upstream has left HTTP: what comes is no response. */
+	/** The upstream has left HTTP: the bytes are not a response. */
 	get isTunnel(): boolean {
 		return this.#state === TUNNEL;
 	}
@@ -88,7 +88,7 @@ export class ResponseParser {
 	/**
 	 * Consumes one read.
 	 *
-	 * @returns the number of bytes that belong to the response; fewer than given means that others follow its end.
+	 * @returns the number of bytes that belong to the response; fewer than given: others follow its end.
 	 * @throws ProtocolError
 	 */
 	push(bytes: Buffer): number {
@@ -104,7 +104,7 @@ export class ResponseParser {
 		while (at < chunk.length && this.#state !== DONE) {
 			const next = this.#step(chunk, at);
 			if (next === -1) {
-				// A copy: the read buffer is used again.
+				// A copy: the read buffer is reused.
 				this.#pending = Buffer.from(chunk.subarray(at));
 				return bytes.length;
 			}
@@ -113,12 +113,12 @@ export class ResponseParser {
 		return at - before;
 	}
 
-	/** Bytes that are still to come of a body of known length; 0: there is none, or something else comes before it. */
+	/** Bytes still to come of a body with a known length; 0: there is none, or something else comes first. */
 	get leftOfBody(): number {
 		return this.#state === FIXED ? this.#left : 0;
 	}
 
-	/** So many bytes of a body of known length, of `leftOfBody` at most, have come without having been pushed. */
+	/** Counts bytes of a body with a known length, at most `leftOfBody`, that were read without `push`. */
 	skip(bytes: number): void {
 		this.#left -= bytes;
 		if (this.#left === 0) this.#end();
@@ -134,7 +134,7 @@ export class ResponseParser {
 		return this.#state === DONE;
 	}
 
-	/** Where in the response it stands, for one that breaks off there: `after 312 of 1,024 bytes`. */
+	/** Position in the response, for one that breaks off: `after 312 of 1,024 bytes`. */
 	get place(): string {
 		if (!this.started) return 'before an answer';
 		if (this.#state === HEAD) return 'within the head';
@@ -164,14 +164,14 @@ export class ResponseParser {
 			this.#begin(known);
 			return at + known.bytes.length;
 		}
-		// Most heads are short, and looking through text costs less than calling into the buffer's native search.
+		// Most heads are short, and searching text costs less than a call into the buffer's native search.
 		const short = chunk.toString('latin1', at, at + SHORT_HEAD);
 		const found = short.indexOf('\r\n\r\n');
 		const isLong = found === -1 && chunk.length - at > SHORT_HEAD;
 		const end = found !== -1 ? at + found : isLong ? chunk.indexOf('\r\n\r\n', at, 'latin1') : -1;
 		if (lengthSoFar(chunk, at, end, 4) > MAX_HEAD) throw new ProtocolError('head too long');
 		if (end === -1) {
-			// Noticing nonsense early spares waiting for an end that will not come.
+			// Detecting nonsense early avoids waiting for an end that will not come.
 			if (!couldBeStatusLine(chunk, at)) throw new ProtocolError('no status line');
 			if (hasBareLf(chunk, at)) throw new ProtocolError('bare LF in a head');
 			return -1;
@@ -179,11 +179,11 @@ export class ResponseParser {
 		const text = isLong ? chunk.toString('latin1', at, end + 2) : short;
 		const status = readStatus(text);
 		const reader = new ResponseHeadReader();
-		// What is remembered of a long head would keep all of it in memory.
+		// Remembered lines of a long head would keep all of it in memory.
 		const lines = isLong ? [] : this.#heads.lines;
 		const isRepeated = readFields(text, endOfStatusLine(text), end + 2 - at, reader, lines);
 		if (status === 101 && this.#mayLeaveHttp) {
-			// RFC 9110 section 7.8: `Upgrade` is of HTTP/1.1.
+			// RFC 9110 section 7.8: `Upgrade` belongs to HTTP/1.1.
 			if (!isHttp11(text)) throw new ProtocolError('switching protocols in HTTP/1.0');
 			this.#leaveHttp(reader);
 			return end + 4;
@@ -198,7 +198,7 @@ export class ResponseParser {
 		return end + 4;
 	}
 
-	/** RFC 9110 section 15.2: 100, 102, 103 are for us to swallow; 101 would leave HTTP, which nobody asked for. */
+	/** RFC 9110 section 15.2: 100, 102 and 103 end at this hop; 101 would leave HTTP, which was not requested. */
 	#interimResponse(status: number, goesOn: boolean): void {
 		if (status === 101) throw new ProtocolError('switching protocols unasked');
 		// It promises another response behind it (HTTP/1.0 has none of this kind), so it cannot end the connection.
@@ -206,7 +206,7 @@ export class ResponseParser {
 		if (++this.#interim > MAX_INTERIM) throw new ProtocolError('too many interim responses');
 	}
 
-	/** RFC 9110 section 15.2.2. What else has to be right about the answer is the handshake's (`gates/web-socket.ts`). */
+	/** RFC 9110 section 15.2.2. The handshake checks the rest of the answer (`gates/web-socket.ts`). */
 	#leaveHttp(reader: ResponseHeadReader): void {
 		if (reader.malformed !== undefined || reader.chunked || reader.length !== UNDECLARED) {
 			throw new ProtocolError('ambiguous framing', { cause: 'a body behind a 101' });
@@ -233,7 +233,7 @@ export class ResponseParser {
 		this.#named = named;
 		this.#state = chunked ? CHUNKED : length === UNDECLARED ? UNTIL_CLOSE : FIXED;
 		if (this.#state === UNTIL_CLOSE) {
-			// RFC 9112 section 9.8: without a close_notify nobody knows whether it is complete, and we are not told of that.
+			// RFC 9112 section 9.8: without a close_notify it may be incomplete, and Node does not report that.
 			if (!this.#endIsKnown) throw new ProtocolError('neither content-length nor chunked over TLS');
 			this.keepAlive = false;
 		}
@@ -277,8 +277,8 @@ const LF = 10;
 const SHORT_HEAD = 1024;
 
 /**
- * How long what ends with a delimiter is at least. As long as the delimiter has not come whole, its first bytes may be
- * among those that are there: a limit must not depend on where a read ended.
+ * The least length of data that ends with a delimiter. Until the delimiter is complete, its first bytes may be among those read,
+ * and a limit must not depend on where a read ended.
  */
 function lengthSoFar(chunk: Buffer, at: number, end: number, delimiter: number): number {
 	return (end === -1 ? chunk.length - (delimiter - 1) : end) - at;

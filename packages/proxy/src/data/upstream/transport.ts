@@ -5,40 +5,40 @@ import type { EndpointSeed, RoutingSeed, UpstreamProtocol, UpstreamTlsSeed } fro
 import { createUpstreamContext, upstreamTlsOptions } from '../../tls/upstream-tls.ts';
 import { KeptSessions, type Session } from './kept-sessions.ts';
 
-/** How connections to one endpoint come about and end: over TCP, or over TLS. */
+/** Opens and closes connections to one endpoint, over TCP or TLS. */
 export interface Transport {
-	/** The event that a connection has come about, and, over TLS, that the endpoint is the one it should be. */
+	/** The event for an established connection; over TLS, the endpoint's identity is verified by then. */
 	readonly connected: 'connect' | 'secureConnect';
 	/**
-	 * Whether the end of a connection can be told from one that was cut off on the way. Otherwise it cannot be the end of a
+	 * Whether the end of a connection can be told from one that was cut off on the way. Otherwise it cannot end a
 	 * response.
 	 */
 	readonly endIsKnown: boolean;
-	/** Whether Node tells only in the next turn of the loop that a write is over, though the kernel has taken all of it. */
+	/** Whether Node reports the end of a write only in the next turn of the loop, although the kernel has taken all of it. */
 	readonly writesEndLater: boolean;
 	/** Nothing that is written to the socket is sent before `connected`, and its end does not end our side. @param onread for all that is read. */
 	open(onread: OnReadOpts): Socket;
-	/** What is spoken on a connection that has come about. */
+	/** The protocol of an established connection. */
 	protocolOf(socket: Socket): 'http/1.1' | 'h2';
-	/** Ends a connection on which nothing is under way that somebody wants. */
+	/** Ends a connection that carries nothing that is still wanted. */
 	close(socket: Socket): void;
-	/** For all addresses with the same settings; `undefined`: no TLS. */
+	/** Shared by all addresses with the same settings; `undefined`: no TLS. */
 	readonly context: SecureContext | undefined;
-	/** Whether connections that it has made are as those that these settings, as JSON, would make. */
+	/** Whether these settings, as JSON, would make the same kind of connections. */
 	isMadeOf(tls: string | undefined): boolean;
 }
 
-/** For a close_notify to go out. */
+/** Time for a close_notify to go out, ms. */
 const CLOSE_LIMIT_MS = 1_000;
 
 type Address = Pick<EndpointSeed, 'host' | 'port' | 'protocol'>;
 
 /**
- * How each endpoint of a table is connected to. Where nothing of that has changed it is the transport that is known, so that
+ * Transports for the endpoints of a routing table. If an endpoint's settings have not changed, its known transport is used, so that its
  * connections stay.
  *
- * @param known of the endpoint with that breaker, until now.
- * @throws the error of OpenSSL where it refuses certificates or keys.
+ * @param known the current transport of the endpoint with that breaker.
+ * @throws OpenSSL's error if it refuses certificates or keys.
  */
 export function transportsOf(
 	{ endpoints, upstreams }: Pick<RoutingSeed, 'endpoints' | 'upstreams'>,
@@ -49,7 +49,7 @@ export function transportsOf(
 	for (const { tls, endpoints: members } of upstreams) {
 		const text = tls && JSON.stringify(tls);
 		const before = members.map((member) => known(endpoints[member]!.breakerId));
-		// Most changes are of addresses, and what reads certificates and keys is expensive.
+		// Most changes concern addresses, and reading certificates and keys is expensive.
 		let context = before.find((one) => one?.isMadeOf(text) && one.context !== undefined)?.context;
 		for (const [i, member] of members.entries()) {
 			const same = before[i];
@@ -133,11 +133,11 @@ class TlsTransport implements Transport {
 			port,
 			noDelay: true,
 			allowHalfOpen: true,
-			// It is handed on to the socket, as `net.connect` would; the types do not know.
+			// Node passes it to the socket, as `net.connect` would; the types omit it.
 			onread,
 		};
 		const socket = connectTls(options);
-		// OpenSSL would send what has been written with the end of its handshake. Node looks at its verdict on the certificate
+		// OpenSSL would send written data with the end of its handshake. Node checks the verdict on the certificate only
 		// after that.
 		socket.cork();
 		let verified: Omit<Session, 'ticket'> | undefined;
@@ -147,7 +147,7 @@ class TlsTransport implements Transport {
 			verified = this.#sessions.verified(session, socket);
 			socket.uncork();
 		});
-		// Not later: OpenSSL tells of sessions from now on, or not at all.
+		// Register now: OpenSSL reports sessions from now on, or not at all.
 		socket.on('session', (ticket: Buffer) => {
 			if (verified !== undefined) this.#sessions.keep({ ticket, ...verified });
 		});
@@ -158,7 +158,7 @@ class TlsTransport implements Transport {
 		return socket.alpnProtocol === 'h2' ? 'h2' : 'http/1.1';
 	}
 
-	/** With a close_notify, without which the endpoint would have to take it for a cut (RFC 8446 section 6.1). */
+	/** Sends a close_notify, without which the endpoint would treat the end as truncation (RFC 8446 section 6.1). */
 	close(socket: Socket): void {
 		if (socket.writableLength > 0) return void socket.destroy();
 		// An endpoint that does not read may keep the kernel from taking it.

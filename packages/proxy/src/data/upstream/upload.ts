@@ -5,24 +5,24 @@ import { guarded } from '../loop/faults.ts';
 import type { Flushed, FlushQueue } from '../loop/turn-end.ts';
 
 /**
- * A request's body on its way to the upstream, piece by piece. A client may cut it into as many pieces as it likes, and
- * each write costs us a system call, and a kilobyte of bookkeeping until it is done: what comes in one turn of the loop goes on
- * in one write, and small pieces of it, or those that come while another write is under way, as one piece.
+ * A request's body on its way to the upstream, piece by piece. A client may cut it into any number of pieces, and
+ * each write costs a system call, and a kilobyte of bookkeeping until it is done. So the pieces of one turn of the loop go out in
+ * one write; small ones, and those that arrive during another write, are joined.
  */
 export class Upload implements Flushed {
 	readonly #socket: Socket;
 	readonly #flushes: FlushQueue;
 	/** Whether the pieces are framed as chunks (RFC 9112 section 7.1). */
 	readonly #chunked: boolean;
-	/** What waits to be sent: one piece as it came, or several in a buffer that has room for more. */
+	/** Bytes that wait to be sent: one original piece, or several in a buffer with room for more. */
 	#waiting: Buffer | undefined;
 	#length = 0;
-	/** Writes under way, and those of them that this turn has begun. */
+	/** Writes under way, and how many of them began in this turn. */
 	#writes = 0;
 	#writesOfTurn = 0;
-	/** Turns of the loop in which the body has come. */
+	/** Turns of the loop in which parts of the body arrived. */
 	turns = 0;
-	/** Some of it has come in this turn, at whose end `flush` follows. */
+	/** Part of the body has arrived in this turn; `flush` follows at its end. */
 	#inTurn = false;
 	/** Several writes of this turn become one. */
 	#isCorked = false;
@@ -61,7 +61,7 @@ export class Upload implements Flushed {
 		this.#length += piece.length;
 	}
 
-	/** Not until the next tick: Node's TLS has one after each record of a read. */
+	/** Lasts beyond the next tick: Node's TLS has one after each record of a read. */
 	#beginTurn(): void {
 		if (this.#inTurn) return;
 		this.#inTurn = true;
@@ -73,7 +73,7 @@ export class Upload implements Flushed {
 	/** The turn is over. */
 	flush(): void {
 		this.#inTurn = false;
-		// Also where much has been waiting on the socket: that may be a head, after whose write nobody would send this.
+		// Also if much waits on the socket: that may be a head, and nothing would send this after its write.
 		if (this.#writes <= this.#writesOfTurn && !this.#socket.destroyed) this.#sendGathered();
 		this.#uncork();
 	}
@@ -123,7 +123,7 @@ export class Upload implements Flushed {
 		if (this.#writes === 0 && !this.#socket.destroyed) this.#sendGathered();
 	});
 
-	/** The connection learns of it as of an error of its socket. */
+	/** The connection sees this as an error of its socket. */
 	onFault(error: unknown): void {
 		this.#socket.destroy(error as Error);
 	}
@@ -132,5 +132,5 @@ export class Upload implements Flushed {
 /** Pieces from this size on are worth a write of their own, bytes. */
 const SMALL = 4096;
 const GATHERED = 16_384;
-/** So much does not wait for the turn's end: more would look like an upstream that does not take it. */
+/** From this size on, bytes do not wait for the turn's end: more would look like an upstream that does not read. */
 const CORKED = 32_768;

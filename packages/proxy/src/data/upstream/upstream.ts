@@ -9,27 +9,27 @@ import type { UpstreamLimits } from '../../shared/messages.ts';
 import type { Endpoint } from './endpoint.ts';
 import type { PendingQueue } from './pending-queue.ts';
 
-/** What is the same for all requests of an upstream. */
+/** Settings shared by all requests of an upstream. */
 export interface UpstreamParts extends BalancingSettings {
-	/** Of its `[[upstreams]]`; `undefined`: a route's URL. */
+	/** Name of its `[[upstreams]]`; `undefined`: a route's URL. */
 	readonly name: string | undefined;
 	/** At least one. */
 	readonly endpoints: readonly Endpoint[];
-	/** Of each of them. */
+	/** One for each endpoint. */
 	readonly weights: readonly number[];
 	readonly random: () => number;
-	/** What each of them may have at once, and where requests wait that are over it; `undefined`: no limit. */
+	/** Limits of each endpoint, and the queue for requests beyond them; `undefined`: no limit. */
 	readonly limits?: UpstreamLimits | undefined;
 	readonly room?: PendingQueue | undefined;
-	/** The upstream of that name in the routing table of before: what it has counted goes on. */
+	/** The upstream of that name in the previous routing table, whose counts continue. */
 	readonly before?: Upstream | undefined;
 }
 
-/** The addresses among which a route's requests are spread, each behind a breaker of its own. */
+/** The addresses that share a route's requests, each with its own breaker. */
 export class Upstream {
 	readonly name: string | undefined;
 	readonly endpoints: readonly Endpoint[];
-	/** Where there is nothing to choose. */
+	/** Set if there is only one endpoint. */
 	readonly only: Endpoint | undefined;
 	/** Whether requests under way are counted for each address (`Endpoint.load`). */
 	readonly counts: boolean;
@@ -39,19 +39,19 @@ export class Upstream {
 	readonly retryBudget: RetryBudget | undefined;
 	/** `undefined`: nobody waits. */
 	readonly room: PendingQueue | undefined;
-	/** Of each address, what a choice looks at: the address itself may be met cold. */
+	/** Per address, the data that a choice reads, which keeps endpoints themselves out of the cache. */
 	readonly #breakers: readonly Endpoint['breaker'][];
 	readonly #loads: readonly Endpoint['load'][];
 	readonly #weights: readonly number[];
 	readonly #slowStartMs: number;
 	readonly #limits: UpstreamLimits | undefined;
-	/** Where there is nothing to choose, and nothing to count. */
+	/** Set if there is nothing to choose and nothing to count. */
 	readonly #simple: Endpoint | undefined;
 	readonly #balancedBy: string;
 	readonly #balancer: Balancer;
 	/** The same for the upstreams of that name in all routing tables. */
 	readonly #lineage: { inForce: Upstream };
-	/** By address: what is chosen while its breaker is closed. */
+	/** By address: the choice while its breaker is closed. */
 	readonly #ordinary: readonly Choice[];
 
 	constructor(parts: UpstreamParts) {
@@ -90,13 +90,13 @@ export class Upstream {
 	}
 
 	/**
-	 * Chooses the endpoint for one request. It may spend the one probe of a half-open breaker. Where the upstream `counts`, the request is
-	 * under way there from now on.
+	 * Chooses the endpoint for one request. It may spend the one probe of a half-open breaker. If the upstream `counts`, the request
+	 * counts as under way there from now on.
 	 *
 	 * @param now monotonic milliseconds.
-	 * @param tenant whose request it is.
+	 * @param tenant of the request.
 	 * @param tried endpoints that did not take it: it gets a connection that no request has used. `undefined`: it is sent for the first time.
-	 * @returns `full`: breakers admit it, but each of their endpoints is at a limit, ours or its own; `none`: no breaker admits it.
+	 * @returns `full`: breakers admit it, but their endpoints are all at a limit, ours or their own; `none`: no breaker admits it.
 	 */
 	choose(now: number, cooldownMs: number, tenant: string, tried?: readonly Endpoint[]): Choice | 'full' | 'none' {
 		const only = this.#simple;
@@ -110,14 +110,14 @@ export class Upstream {
 			const i = this.#balancer.choose(moment, tenant);
 			if (i === -1) return this.#isLimited(moment) && moment.anyBreakerAdmits ? 'full' : 'none';
 			const endpoint = this.endpoints[i]!;
-			// Not asked of all: where nothing is limited a choice need not meet them.
+			// Checked only for the chosen one: without limits, a choice need not read all endpoints.
 			if (endpoint.pool.isShut) {
 				moment.leaveOut(i);
 				continue;
 			}
 			const admission = this.#take(endpoint, moment);
 			if (admission !== REFUSED) return this.#chosen(i, admission);
-			// Another thread has sent the probe, has opened the breaker or has taken the last place since it was looked at.
+			// Meanwhile another thread has sent the probe, opened the breaker or taken the last place.
 		}
 	}
 
@@ -125,12 +125,12 @@ export class Upstream {
 		return this.#limits !== undefined || leavesOut;
 	}
 
-	/** Whether an endpoint takes no requests by its own word. */
+	/** Whether an endpoint has declared that it takes no requests. */
 	get isShut(): boolean {
 		return this.endpoints.some(({ pool }) => pool.isShut);
 	}
 
-	/** What `choose` would find; `free`: an endpoint. Takes nothing. */
+	/** Predicts the result of `choose` without taking anything; `free`: an endpoint. */
 	look(now: number, cooldownMs: number, tried: readonly Endpoint[]): 'free' | 'full' | 'none' {
 		const moment = new Moment(this, now, cooldownMs, tried);
 		if (this.endpoints.some((_, i) => moment.admits(i))) return 'free';
@@ -138,7 +138,7 @@ export class Upstream {
 	}
 
 	/**
-	 * For a request that is sent once more to the endpoint that has not taken it, on another connection.
+	 * For a request that is sent again to the endpoint that has not taken it, on another connection.
 	 *
 	 * @returns `undefined`: there is no room any more.
 	 */
@@ -150,7 +150,7 @@ export class Upstream {
 		return undefined;
 	}
 
-	/** @returns `REFUSED`: it cannot be had after all, and nothing is taken. */
+	/** @returns `REFUSED`: it is not available after all, and nothing is taken. */
 	#take(endpoint: Endpoint, { now, cooldownMs, tried }: Moment): Admission | typeof REFUSED {
 		if (!this.#counted(endpoint)) return REFUSED;
 		const { breaker, pool, load } = endpoint;
@@ -209,23 +209,23 @@ export class Upstream {
 	}
 }
 
-/** An endpoint for one request. All of it has to be given back: `UpstreamAttempt` does. */
+/** An endpoint for one request. `UpstreamAttempt` releases all of it. */
 export interface Choice {
 	readonly endpoint: Endpoint;
-	/** What its breaker was promised a report on; `REFUSED`: that was reported before. */
+	/** The admission that its breaker awaits a report on; `REFUSED`: already reported. */
 	readonly admission: Admission | typeof REFUSED;
-	/** Where the request is counted as under way; `undefined`: the upstream does not count. */
+	/** The counter that includes the request; `undefined`: the upstream does not count. */
 	readonly load: UpstreamLoad | undefined;
 }
 
 /** An attempt whose endpoint may get the request again. */
 interface Repeated {
 	readonly endpoint: Endpoint;
-	/** Its admission is the next attempt's from now on. */
+	/** Passes its admission to the next attempt. */
 	passAdmission(): Admission | typeof REFUSED;
 }
 
-/** The addresses of an upstream as one request finds them. */
+/** The state of an upstream's addresses for one request. */
 class Moment implements Candidates {
 	readonly now: number;
 	readonly cooldownMs: number;
@@ -245,7 +245,7 @@ class Moment implements Candidates {
 		return this.#breakerAdmits(i) && this.#upstream.hasRoom(i, this.now);
 	}
 
-	/** It turns out to have no room. */
+	/** Excludes an endpoint that turns out to have no room. */
 	leaveOut(i: number): void {
 		this.#leftOut ??= new Set();
 		this.#leftOut.add(i);

@@ -11,34 +11,34 @@ import { type ConnectionOwner, Http2UpstreamConnection } from './connection.ts';
 import type { Liveness } from './liveness.ts';
 
 /**
- * The connections of one worker to one address over HTTP/2: few, and warm. Requests go to the first one as long as that is comfortable with
- * them, so that those which are not needed become idle, age and go; and another one is made before the first becomes a bottleneck.
+ * The connections of one worker to one address over HTTP/2: few, and warm. Requests go to the first one until it is busy, so
+ * unneeded connections become idle, age and end. Another one is made before the first becomes a bottleneck.
  */
 export class Http2Pool implements ConnectionPool, ConnectionOwner, DialOwner {
 	readonly #endpoint: Endpoint;
 	readonly #deadlines: PlaneDeadlines;
 	readonly #count: ConnectionCount;
 	readonly #writing: FlushQueue;
-	/** Those that take requests, the oldest first. */
+	/** Connections that take requests, oldest first. */
 	readonly #connections: Http2UpstreamConnection[] = [];
-	/** Those that take none any more, and have some. */
+	/** Connections that take no more requests but still carry some. */
 	readonly #leaving = new Set<Http2UpstreamConnection>();
-	/** Those that are being made. */
+	/** Connections that are being made. */
 	readonly #dials: Dial[] = [];
-	/** That the last connection took at once. RFC 9113 section 6.5.2 asks of servers not to take fewer than a hundred. */
+	/** Concurrent streams that the last connection allowed. RFC 9113 section 6.5.2 asks servers to allow at least a hundred. */
 	#streams = 100;
-	/** The one that was the last to say how many, where it said none. */
+	/** The connection that last set the limit of streams, if it set 0. */
 	#shutBy: Http2UpstreamConnection | undefined;
 	#idleDeadlines!: DeadlineQueue;
 	#isKept = true;
-	/** `undefined`: the request's own time is all there is. */
+	/** `undefined`: only the request's own time limits apply. */
 	#connectDeadlines: DeadlineQueue | undefined;
 
 	readonly #http1: Http1Side | undefined;
 
 	/**
-	 * @param count of the connections to the address, where they are not all of this pool.
-	 * @param http1 where addresses may choose it.
+	 * @param count of the connections to the address, if not all belong to this pool.
+	 * @param http1 if the address may choose HTTP/1.1.
 	 */
 	constructor(
 		endpoint: Endpoint,
@@ -65,7 +65,7 @@ export class Http2Pool implements ConnectionPool, ConnectionOwner, DialOwner {
 		this.#count.limitTo(max, room);
 	}
 
-	/** RFC 9113 section 6.5.2: for a moment. A new connection would be one more on which nothing is taken. */
+	/** RFC 9113 section 6.5.2: a limit of 0 is temporary. A new connection would not be allowed any request either. */
 	get isShut(): boolean {
 		return this.#shutBy !== undefined && !this.hasPlace(false);
 	}
@@ -74,12 +74,12 @@ export class Http2Pool implements ConnectionPool, ConnectionOwner, DialOwner {
 		return (this.#count.hasRoom && this.#shutBy === undefined) || this.hasPlace(false);
 	}
 
-	/** Whether a request has a place on a connection that is there. */
+	/** Whether an existing connection has room for a request. */
 	get hasConnection(): boolean {
 		return this.#connections.some(({ hasRoom }) => hasRoom);
 	}
 
-	/** Whether a request has a place on a connection that is there, or is being made. @param isNew only where that cannot have ended unnoticed. */
+	/** Whether a connection that exists or is being made has room. @param isNew only one that cannot have ended unnoticed. */
 	hasPlace(isNew: boolean): boolean {
 		return this.#find(isNew) !== undefined || this.#dials.some(hasRoom);
 	}
@@ -122,14 +122,14 @@ export class Http2Pool implements ConnectionPool, ConnectionOwner, DialOwner {
 			if (dial !== undefined) return dial.request();
 		}
 		if (connection === undefined) return this.#open().request();
-		// A request waits rather for a new connection than for the body of another one.
+		// Waiting for a new connection is better than waiting for another request's body.
 		if (connection.isStarved && this.#mayOpen()) return this.#open().request();
 		this.#warm();
 		return connection.request();
 	}
 
 	/**
-	 * The first that is not busy, or the one with the fewest requests; one that is starved if there is no other.
+	 * The first that is not busy, or the one with the fewest requests; a starved one only if there is no other.
 	 *
 	 * @param isNew only one that cannot have ended unnoticed.
 	 */
@@ -143,12 +143,12 @@ export class Http2Pool implements ConnectionPool, ConnectionOwner, DialOwner {
 		return least;
 	}
 
-	/** Within the limit of connections. */
+	/** Whether the limit allows another connection. */
 	#mayOpen(): boolean {
 		return this.#shutBy === undefined && (!this.#count.isLimited || this.#count.reserve());
 	}
 
-	/** Makes another connection beside those that are busy, one at a time. */
+	/** Makes another connection in addition to busy ones, one at a time. */
 	#warm(): void {
 		if (this.#dials.length > 0) return;
 		if (this.#mayOpen()) this.#open();
@@ -182,7 +182,7 @@ export class Http2Pool implements ConnectionPool, ConnectionOwner, DialOwner {
 		connection.begun();
 	}
 
-	/** The address has turned to HTTP/2. Each request had a connection made for itself: this one carries all of them, and the others are not needed. */
+	/** The address has changed to HTTP/2. Each waiting request had its own dial; this connection carries all of them, so the others are not needed. */
 	#gather(connection: Http2UpstreamConnection): void {
 		this.#http1!.isLikely = false;
 		for (const dial of [...this.#dials]) {
@@ -219,7 +219,7 @@ export class Http2Pool implements ConnectionPool, ConnectionOwner, DialOwner {
 		for (const dial of [...this.#dials]) if (dial.transport !== transport) dial.leave();
 	}
 
-	// --- What connections tell. ---
+	// --- Events of connections. ---
 
 	get ticks(): number {
 		return this.#deadlines.ticks;
@@ -261,7 +261,7 @@ export class Http2Pool implements ConnectionPool, ConnectionOwner, DialOwner {
 		this.freed();
 	}
 
-	/** It takes no more requests, whatever it has said of them. @returns whether others may be made now. */
+	/** The connection takes no more requests, whatever limit it has set. @returns whether others may be made now. */
 	#opens(connection: Http2UpstreamConnection): boolean {
 		if (this.#shutBy !== connection) return false;
 		this.#shutBy = undefined;
@@ -287,11 +287,11 @@ export class Http2Pool implements ConnectionPool, ConnectionOwner, DialOwner {
 	}
 }
 
-/** Where an address may choose HTTP/1.1 as well as HTTP/2. */
+/** The HTTP/1.1 side of an address that may choose either protocol. */
 export interface Http1Side {
-	/** The last connection has chosen it: most likely the next one takes one request, too. */
+	/** The last connection has chosen HTTP/1.1, so the next one most likely takes one request, too. */
 	isLikely: boolean;
-	/** A connection has been made that speaks it. */
+	/** A connection that speaks HTTP/1.1 has been made. */
 	adopt(dial: Dial): void;
 }
 
@@ -299,12 +299,12 @@ function hasRoom(dial: Dial): boolean {
 	return dial.hasRoom;
 }
 
-/** Requests that wait for `dial` are sent on `connection`. */
+/** Sends the requests that wait for `dial` on `connection`. */
 function moveTo(connection: Http2UpstreamConnection, dial: Dial): void {
 	for (const request of dial.take()) if (request.isWanted) request.sendOn(connection.request());
 }
 
-/** Of two that are busy. */
+/** Compares two busy connections. */
 function isBetter(one: Http2UpstreamConnection, other: Http2UpstreamConnection): boolean {
 	return one.isStarved === other.isStarved ? one.size < other.size : other.isStarved;
 }

@@ -17,17 +17,17 @@ export class Http2UpstreamRequest extends ClientStream implements UpstreamReques
 	/** When it was sent: reads of the connection until then, and ticks of the timer of all time limits. */
 	readsBefore = 0;
 	sentAtTick = 0;
-	/** Times at which more of its body has been given. */
+	/** How many times more of its body has been given. */
 	turns = 0;
 	readonly #connection: Http2UpstreamConnection;
 	#handler: ResponseHandler | undefined;
 	#onWritten: (() => void) | undefined;
-	/** Of an extended CONNECT that waits for the upstream's SETTINGS, coded. */
+	/** Header block of an extended CONNECT that waits for the upstream's SETTINGS. */
 	#block = '';
-	/** What has come while the client takes nothing. */
+	/** Bytes that arrived while the client takes nothing. */
 	#kept: KeptPieces | undefined;
 	#isPaused = false;
-	/** The response is whole, and what is kept of it has to go first. */
+	/** The response is complete, but its kept bytes must go first. */
 	#end: { readonly trailers: Trailers | undefined } | undefined;
 
 	constructor(connection: Http2UpstreamConnection) {
@@ -109,7 +109,7 @@ export class Http2UpstreamRequest extends ClientStream implements UpstreamReques
 	destroy(): void {
 		this.#handler = undefined;
 		this.#kept = undefined;
-		// Both sides of a tunnel have ended, and what the client has sent last may still wait for the upstream.
+		// Both sides of a tunnel have ended, and the client's last bytes may still wait for the upstream.
 		const isLast = this.isTunnel && !this.isRemoteOpen && this.isEnding;
 		const connection = this.#connection;
 		if (!isLast) return connection.cancel(this);
@@ -123,7 +123,7 @@ export class Http2UpstreamRequest extends ClientStream implements UpstreamReques
 
 	override onResponse(facts: ResponseFacts, endStream: boolean): void {
 		const head = headOf(facts);
-		// A CONNECT that was not taken: there is nothing to be sent.
+		// The CONNECT was refused: there is nothing to send.
 		if (this.method === 'CONNECT' && !this.isTunnel) this.finish();
 		const handler = this.#handler;
 		if (handler === undefined) return;
@@ -137,14 +137,14 @@ export class Http2UpstreamRequest extends ClientStream implements UpstreamReques
 	#tellHead(handler: ResponseHandler, { status, fields, length }: ResponseHead, endStream: boolean): void {
 		if (this.isTunnel) handler.onTunnel?.(fields);
 		else if (!endStream || !this.hasBody) handler.onHead(status, fields, length, this.hasBody);
-		// Without a body that could follow: gRPC's servers end a call with a head alone, and its clients tell it from an empty body.
+		// The head ends the stream: gRPC servers end a call so, and clients distinguish it from an empty body.
 		else handler.onHead(status, fields.hasLength ? fields : fields.withLength(0), 0, false);
 	}
 
 	override onBody(bytes: Buffer): void {
 		if (this.#isPaused || (this.#kept !== undefined && this.#kept.length > 0)) {
 			this.#kept ??= new KeptPieces();
-			// The view is valid for the time of the call only.
+			// The view is valid only during the call.
 			this.#kept.add(Buffer.from(bytes));
 			return;
 		}
@@ -169,7 +169,7 @@ export class Http2UpstreamRequest extends ClientStream implements UpstreamReques
 	#tellEnd(trailers: Trailers | undefined): void {
 		const handler = this.#handler;
 		this.#end = undefined;
-		// Of a tunnel our side may go on.
+		// Our side of a tunnel may go on.
 		if (!this.isTunnel) this.#handler = undefined;
 		if (handler === undefined) return;
 		try {
@@ -208,7 +208,7 @@ export class Http2UpstreamRequest extends ClientStream implements UpstreamReques
 		return { kind: this.hasHead ? 'broken' : 'unanswered', cause: this.hasHead ? `${cause} ${this.place}` : cause };
 	}
 
-	/** Where in the response it stands, for one that breaks off there. */
+	/** Position in the response, for one that breaks off. */
 	get place(): string {
 		if (!this.hasHead) return 'before an answer';
 		const inWords = (bytes: number) => bytes.toLocaleString('en-US');
@@ -216,16 +216,16 @@ export class Http2UpstreamRequest extends ClientStream implements UpstreamReques
 		return `after ${inWords(this.received)} of ${inWords(this.declaredLength)} bytes`;
 	}
 
-	/** `failed` follows, once the connection's place is free for any thread, if it has ended. */
+	/** `failed` follows; if the connection has ended, once any thread can take its place. */
 	failing(failure: UpstreamFailure): void {
-		// Of a tunnel all has come that the upstream has sent, and waits for the client.
+		// Everything that the upstream sent through the tunnel has arrived and waits for the client.
 		if (this.#end !== undefined) return;
 		this.#kept = undefined;
 		this.#tell((handler) => handler.onFailing(failure));
 	}
 
 	failed(failure: UpstreamFailure): void {
-		// What the client still sends has nowhere to go, and must not wait.
+		// Bytes that the client still sends have no destination, and must not wait.
 		if (this.#end !== undefined) return this.onRoom();
 		const handler = this.#handler;
 		this.#handler = undefined;
@@ -237,7 +237,7 @@ export class Http2UpstreamRequest extends ClientStream implements UpstreamReques
 		}
 	}
 
-	/** A throw costs this request, and no other one of the connection. */
+	/** A throw ends this request, and no other of the connection. */
 	#tell(what: (handler: ResponseHandler) => void): void {
 		const handler = this.#handler;
 		if (handler === undefined) return;
@@ -253,7 +253,7 @@ export class Http2UpstreamRequest extends ClientStream implements UpstreamReques
 		endOwner(handler, error);
 	}
 
-	/** Something of ours has thrown, and the connection ends. */
+	/** Our code has thrown, and the connection ends. */
 	fault(error: unknown): void {
 		const handler = this.#handler;
 		this.#handler = undefined;
@@ -261,10 +261,10 @@ export class Http2UpstreamRequest extends ClientStream implements UpstreamReques
 	}
 }
 
-/** What is passed on of a head: worked out once for the same bytes. */
+/** The forwarded part of a head: computed once for the same bytes. */
 function headOf(facts: ResponseFacts): ResponseHead {
 	const known = facts.memo as ResponseHead | undefined;
-	// From the second time on it will most likely be asked for again and again.
+	// A head seen twice will most likely be needed again and again.
 	if (known !== undefined && facts.repeated !== 1) return known;
 	const reader = new ResponseHeadReader();
 	for (const field of facts.fields) {
@@ -281,5 +281,5 @@ function headOf(facts: ResponseFacts): ResponseHead {
 }
 
 const NOTHING = Buffer.alloc(0);
-/** For an upstream to take the client's last bytes, ms. */
+/** Time for an upstream to take the client's last bytes, ms. */
 const CLOSE_LIMIT_MS = 1_000;
