@@ -1,14 +1,14 @@
 import { type Rejection, TOKEN_INVALID, TOKEN_MISSING } from './rejection.ts';
 
-/** Longest token that is looked at, in characters. */
+/** Length of the longest token that is read, in characters. */
 export const MAX_TOKEN_LENGTH = 8192;
 
 /**
  * The token of an `Authorization: Bearer <token>` header (RFC 6750 section 2.1): split at the first space, scheme in
  * any case, token not empty.
  *
- * @param authorization the header's value, `undefined` where there is none, `null` where it came more than once: two
- *   credentials leave open which of them a later reader would believe.
+ * @param authorization the header's value; `undefined` if there is none; `null` if there are several, because a later reader
+ *   might believe another one.
  */
 export function bearerToken(authorization: string | null | undefined): string | Rejection {
 	if (authorization === undefined) return TOKEN_MISSING;

@@ -1,6 +1,6 @@
-/** The parts of HTTP's grammar that several readers share (RFC 9110 section 5). Pure. */
+/** The parts of HTTP's grammar that several parsers share (RFC 9110 section 5). Pure. */
 
-/** Sources of regular expressions, for grammars that are made of these. */
+/** Sources of regular expressions, to build larger grammars from. */
 export const TOKEN_SOURCE = "[!#$%&'*+\\-.^_`|~0-9A-Za-z]+";
 /** Section 5.6.4. */
 export const QUOTED_STRING_SOURCE =
@@ -19,7 +19,7 @@ export function isLowerCaseToken(text: string): boolean {
 	return LOWER_CASE_TOKEN.test(text);
 }
 
-/** For readers that go byte by byte: 1 where a token may contain the byte. */
+/** For parsers that read bytes: 1 for each byte that a token may contain. */
 export const IN_TOKEN: Uint8Array = tableOf(isToken);
 /** The same for a field's value (section 5.5): visible characters, blanks and obs-text. */
 export const IN_VALUE: Uint8Array = tableOf((character) => /[\t\x20-\x7e\x80-\xff]/.test(character));

@@ -1,37 +1,37 @@
 import { TOKEN_SOURCE } from './grammar.ts';
 import type { OwnResponse, Rejection } from './rejection.ts';
 
-/** gRPC over HTTP/2 as far as a proxy has to know it: which requests are calls, and how a call is refused. */
+/** The part of gRPC over HTTP/2 that a proxy needs: which requests are calls, and how to refuse a call. */
 
 /**
- * Whether a `content-type` says that a request is a gRPC call, if it is a POST. gRPC-Web (`application/grpc-web`) is another protocol: to everybody but its
- * two ends it is plain HTTP.
+ * Whether a `content-type` makes a POST a gRPC call. gRPC-Web (`application/grpc-web`) is another protocol: everybody except its two
+ * ends sees plain HTTP.
  */
 export function isGrpc(contentType: string): boolean {
-	// Most content types have nothing of it, and an expression costs more than a look at two characters.
+	// The length rules out many content types, and is cheaper than a regular expression.
 	if (contentType.length < GRPC.length) return false;
 	return GRPC_TYPE.test(contentType);
 }
 
-/** Whether a request is a call: only a POST can be one, and a WebSocket is none. @param head `undefined`: it could not be read. */
+/** Whether a request is a call: only a POST can be one; a WebSocket cannot. @param head `undefined`: it could not be read. */
 export function isCall(method: string, head: { readonly isGrpc: boolean } | undefined): boolean {
 	return head?.isGrpc === true && method === 'POST';
 }
 
 const GRPC = 'application/grpc';
-/** With a subtype, such as `+proto`, and parameters (RFC 9110 section 8.3.1); in any case, as all media types. */
+/** With a subtype, such as `+proto`, and parameters (RFC 9110 section 8.3.1). Like all media types it is case-insensitive. */
 const GRPC_TYPE = new RegExp(`^${GRPC}(?:\\+${TOKEN_SOURCE})?(?:[ \\t]*;|$)`, 'i');
 
-/** The highest status code of gRPC; 0 is OK. */
+/** The highest gRPC status code; 0 is OK. */
 export const MAX_GRPC_STATUS = 16;
-/** `grpc-status` values, in their order. */
+/** The values of `grpc-status`, in numeric order. */
 export const GRPC_STATUSES: readonly string[] = Array.from({ length: MAX_GRPC_STATUS + 1 }, (_, code) => String(code));
 
 /**
- * The status of a call, from the trailers of its response, or from the fields of a response that has no body.
+ * The status of a call, from the trailers of its response, or from the header fields of a response without a body.
  *
  * @param fields names in lower case and values in turn.
- * @returns `undefined`: there is none. What is no status of gRPC is UNKNOWN, as it is to gRPC clients.
+ * @returns `undefined` if there is none. An invalid status counts as UNKNOWN, as gRPC clients treat it.
  */
 export function grpcStatusIn(fields: readonly string[]): number | undefined {
 	for (let i = 0; i < fields.length; i += 2) {
@@ -42,7 +42,7 @@ export function grpcStatusIn(fields: readonly string[]): number | undefined {
 	return undefined;
 }
 
-/** The status codes of gRPC by which a proxy answers. */
+/** The gRPC status codes that the proxy sends. */
 const CODE = {
 	unknown: 2,
 	deadlineExceeded: 4,
@@ -54,7 +54,7 @@ const CODE = {
 	unauthenticated: 16,
 } as const;
 
-/** By the HTTP status of a refusal. */
+/** gRPC status codes by the HTTP status of the refusal. */
 const CODES: Readonly<Record<number, number>> = {
 	400: CODE.internal,
 	401: CODE.unauthenticated,
@@ -72,12 +72,12 @@ const CODES: Readonly<Record<number, number>> = {
 	504: CODE.deadlineExceeded,
 };
 
-/** The status of gRPC that a refusal is to a call. */
+/** The gRPC status for a refusal. */
 export function grpcStatusOf({ status }: Pick<Rejection, 'status'>): number {
 	return CODES[status] ?? CODE.unknown;
 }
 
-/** A refusal as gRPC clients read it: its status is among the header fields, and no body follows (`Trailers-Only`). */
+/** A refusal for gRPC clients: a header field has its status, and no body follows (`Trailers-Only`). */
 export function grpcResponse(rejection: Rejection): OwnResponse {
 	const { headers, body } = rejection;
 	const status = String(grpcStatusOf(rejection));
@@ -89,7 +89,7 @@ export function grpcResponse(rejection: Rejection): OwnResponse {
 	};
 }
 
-/** A message as `grpc-message` carries it: UTF-8, of which only visible ASCII and the blank stand for themselves. */
+/** A message for `grpc-message`: UTF-8, percent-encoded except for spaces and visible ASCII other than `%`. */
 export function percentEncoded(message: string): string {
 	return message.replaceAll(/[^\x20-\x24\x26-\x7e]+/gu, (other) =>
 		Buffer.from(other).toString('hex').toUpperCase().replaceAll(/../g, '%$&'),

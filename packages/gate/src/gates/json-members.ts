@@ -1,24 +1,24 @@
 /**
- * `JSON.parse` keeps the last of two members with one name and says nothing; another reader may keep the first. RFC 7519
- * section 4 lets us refuse such a token, and an identity that two readers see differently is worth refusing.
+ * `JSON.parse` silently keeps the last of two members with the same name; another parser may keep the first. RFC 7519
+ * section 4 allows refusing such a token. We do, because two parsers must not see different identities.
  *
- * Nor is a name always what `JSON.parse` says: V8 12.8 to 14.6 (Node 24 and 26) can give one that is spelled with an escape
- * the name of a member that the thread has parsed before, be it of another tenant's token (nodejs/node#63785).
+ * `JSON.parse` can also return a wrong name: in V8 12.8 to 14.6 (Node 24 and 26) a name with an escape can come out as the name
+ * of a member that the thread parsed before, perhaps from another tenant's token (nodejs/node#63785).
  */
 
 type JsonObject = Record<string, unknown>;
 
-/** What matters of a text that is JSON: strings, brackets, and numbers or words. */
+/** The tokens of valid JSON: strings, brackets, and numbers or words. */
 const TOKENS = /"[^"\\]*(?:\\.[^"\\]*)*"|[{}[\]]|[^\s,:{}[\]"]+/g;
 
 /**
  * Parses a JSON object whose member names are unique at every depth.
  *
- * @returns the object; `null` where a name comes twice; `undefined` where it is no JSON, or no object at the top.
+ * @returns the object; `null` if a name occurs twice; `undefined` if the text is not JSON or its top value is not an object.
  */
 export function parseUniqueObject(text: string): JsonObject | null | undefined {
 	try {
-		// For its judgement only.
+		// Only validates: the result is not used.
 		JSON.parse(text);
 	} catch {
 		return undefined;
@@ -28,11 +28,11 @@ export function parseUniqueObject(text: string): JsonObject | null | undefined {
 }
 
 /**
- * What a member of the object at the top says, if it is a text: without the care of `parseUniqueObject`, for strangers can have it read for
- * nothing. Nothing is made of all the rest, whatever it is: 6 KB take 30 µs at most, where `JSON.parse` may take ten times as long.
+ * The value of a top-level member, if it is a string. Skips the checks of `parseUniqueObject`, because unauthenticated clients can
+ * trigger this read. The rest of the text is only scanned: 6 KB take at most 30 µs; `JSON.parse` may take ten times as long.
  *
- * @param text JSON in UTF-8. For other input the result is arbitrary: parse the text before you rely on it.
- * @param name in ASCII.
+ * @param text JSON in UTF-8. Other input gives an arbitrary result: parse the text before you rely on it.
+ * @param name ASCII.
  */
 export function peekText(text: Uint8Array, name: string): string | undefined {
 	let depth = 0;
@@ -71,14 +71,14 @@ const QUOTE = 0x22;
 const BACKSLASH = 0x5c;
 const COLON = 0x3a;
 
-/** @param start of its quote. @returns the position of the closing quote, or the end of the text. */
+/** @param start position of the opening quote. @returns the position of the closing quote, or the end of the text. */
 function endOfString(text: Uint8Array, start: number): number {
 	let i = start + 1;
 	while (i < text.length && text[i] !== QUOTE) i += text[i] === BACKSLASH ? 2 : 1;
 	return i;
 }
 
-/** Character by character, each as it is or as `\u0069`: nothing is made of the names that strangers think of. */
+/** Compares character by character, each literal or escaped as `\u0069`, so that no stranger's name is decoded. */
 function isNamed(text: Uint8Array, start: number, end: number, name: string): boolean {
 	let i = start + 1;
 	for (let j = 0; j < name.length; j++) {
@@ -104,7 +104,7 @@ function escapedAt(text: Uint8Array, i: number): number {
 
 const HEX = '0123456789abcdef';
 
-/** @param from behind a name. */
+/** @param from the position after the name. */
 function textAt(text: Uint8Array, from: number): string | undefined {
 	let hasColon = false;
 	for (let i = from; i < text.length; i++) {
@@ -128,10 +128,10 @@ function stringAt(text: Uint8Array, start: number, end: number): string | undefi
 
 const UTF8 = new TextDecoder();
 
-/** @param tokens of one JSON object. @returns `null` if a name comes twice in it or in an object inside. */
+/** @param tokens of one JSON object. @returns `null` if a name occurs twice in it or in a nested object. */
 function build(tokens: readonly string[]): JsonObject | null {
 	const top: unknown[] = [];
-	// A stack of our own: a token may nest values deeper than calls can be nested.
+	// An explicit stack: a token may nest values deeper than the call stack allows.
 	const open: (JsonObject | unknown[])[] = [top];
 	let name: string | undefined;
 	for (const token of tokens) {
@@ -153,7 +153,7 @@ function build(tokens: readonly string[]): JsonObject | null {
 }
 
 function addMember(object: JsonObject, name: string, value: unknown): void {
-	// An assignment to `__proto__` would make no member.
+	// Assigning to `__proto__` would not create a member.
 	if (name !== '__proto__') object[name] = value;
 	else Object.defineProperty(object, name, { value, writable: true, enumerable: true, configurable: true });
 }

@@ -6,23 +6,23 @@ import { type RequiredClaim, refuseClaims } from './required-claims.ts';
 import { readScopes } from './scopes.ts';
 import { readTenant } from './tenant-claim.ts';
 
-/** Seconds by which `exp` and `nbf` may be missed unless the configuration says otherwise. */
+/** Default leeway for `exp` and `nbf`, in seconds. */
 export const LEEWAY_SECONDS = 60;
 /**
- * Longest header, in characters of base64url. It is parsed before anything is verified: what a stranger can have parsed for
- * nothing is to cost less than the verification. An algorithm, a type and a key's name need a hundred characters.
+ * Longest header, in characters of base64url. It is parsed before anything is verified, so parsing must cost less than
+ * verification. An algorithm, a type and a key's name need a hundred characters.
  */
 export const MAX_HEADER_LENGTH = 1024;
 
-/** What a verified token says. */
+/** The claims of a verified token. */
 export interface Claims {
-	/** The empty string where the token has none: allowed only if the tenant comes from another claim. */
+	/** Empty if the token has none, which is allowed only if the tenant comes from another claim. */
 	readonly sub: string;
-	/** 1 to 256 visible ASCII characters, safe in a header line; without the issuer's prefix. It is `sub` unless the policy says otherwise. */
+	/** `sub` by default. 1 to 256 printable ASCII characters, safe in a header line, without the issuer's prefix. */
 	readonly tenant: string;
-	/** `scope`, or the empty string where the token has none. */
+	/** `scope`; empty if the token has none. */
 	readonly scope: string;
-	/** See `readScopes`; worked out when they are first asked for. */
+	/** See `readScopes`; computed on first use. */
 	readonly scopes: ReadonlySet<string>;
 	/** Expiry, seconds since the epoch. */
 	readonly exp: number;
@@ -30,38 +30,38 @@ export interface Claims {
 	readonly payload: Readonly<Record<string, unknown>>;
 }
 
-/** What the operator demands of a token's claims. */
+/** The operator's requirements for a token's claims. */
 export interface ClaimRules {
 	/** Required `iss`; `undefined`: not checked. */
 	readonly issuer: string | undefined;
-	/** One of them must be an `aud`; `undefined`: tokens that carry any `aud` are refused. */
+	/** `aud` must contain one of them; `undefined`: tokens with any `aud` are refused. */
 	readonly audience: readonly string[] | undefined;
-	/** By so much `exp` and `nbf` may be missed. */
+	/** Leeway for `exp` and `nbf`. */
 	readonly leewaySeconds: number;
-	/** Names of members, from the payload inwards, that lead to the tenant. */
+	/** The path to the tenant: member names, starting at the payload. */
 	readonly tenantClaim: readonly string[];
 	readonly requiredClaims: readonly RequiredClaim[];
 }
 
-/** The key that verifies signatures of some algorithms. */
+/** A key that verifies signatures. */
 export interface TokenKey {
 	readonly key: KeyObject;
 }
 
-/** The keys of an issuer. The key decides the algorithm, never the token: RFC 8725 section 3.1. */
+/** The keys of an issuer. The key determines the algorithm, never the token (RFC 8725 section 3.1). */
 export interface TokenKeys<Key extends TokenKey = TokenKey> {
 	/**
-	 * The keys to try, a few at most; each fits the algorithm.
+	 * The few keys to try; each fits the algorithm.
 	 *
-	 * @param alg as the header has it: of any type.
-	 * @param kid likewise.
+	 * @param alg from the header, of any type.
+	 * @param kid from the header, of any type.
 	 */
 	candidates(alg: unknown, kid: unknown): readonly Key[] | Rejection;
 }
 
 type Payload = Readonly<Record<string, unknown>>;
 
-/** A token in its parts. Nothing of it has been verified. */
+/** The parts of a token, all unverified. */
 export interface ParsedToken {
 	readonly alg: unknown;
 	readonly kid: unknown;
@@ -71,8 +71,8 @@ export interface ParsedToken {
 }
 
 /**
- * Reads a JSON Web Token (RFC 7519, RFC 7515 compact form) and judges its header, but for the algorithm and the key: those are
- * the issuer's matter.
+ * Parses a JSON Web Token (RFC 7519, RFC 7515 compact form) and checks its header. The issuer checks the algorithm and chooses the
+ * key.
  */
 export function parseToken(token: string): ParsedToken | Rejection {
 	const parts = token.split('.', 4);
@@ -83,8 +83,8 @@ export function parseToken(token: string): ParsedToken | Rejection {
 	if (header instanceof Rejection) return header;
 	const signature = decodeBase64url(encodedSignature);
 	if (!signature) return MALFORMED;
-	// `crit` names extensions that must be understood, and we understand none: RFC 7515 section 4.1.11. `b64: false` is
-	// forbidden in JWTs: RFC 7797 section 7.
+	// `crit` lists extensions that must be understood (RFC 7515 section 4.1.11); we understand none. `b64: false` is forbidden
+	// in JWTs (RFC 7797 section 7).
 	if (Object.hasOwn(header, 'crit') || header.b64 === false) return CRITICAL_EXTENSION;
 	if (!isAccessTokenType(header.typ)) return WRONG_TYP;
 	const signed = Buffer.from(`${encodedHeader}.${encodedPayload}`, 'latin1');
@@ -92,19 +92,19 @@ export function parseToken(token: string): ParsedToken | Rejection {
 }
 
 /**
- * What `iss` seems to be, before anything is verified: enough to choose whose keys are tried, and nothing else. It is read without the
- * care of `readPayload`, since strangers can have it read for nothing. `checkClaims` looks at `iss` again, read with care.
+ * The unverified `iss`, only for choosing whose keys to try. It is read without the checks of `readPayload`, because unauthenticated
+ * clients can trigger this read. `checkClaims` checks `iss` again after verification.
  */
 export function peekIssuer({ encodedPayload }: ParsedToken): string | undefined {
 	return peekText(Buffer.from(encodedPayload, 'base64url'), 'iss');
 }
 
-/** The claims. Only for tokens whose signature has been verified. */
+/** Parses the claims. Call it only after the signature has been verified. */
 export function readPayload({ encodedPayload }: ParsedToken): Record<string, unknown> | Rejection {
 	return decodeObject(encodedPayload);
 }
 
-/** @returns the key that the token was signed with. */
+/** @returns the key that verifies the signature. */
 export function verifySignature<Key extends TokenKey>(
 	{ alg, kid, signed, signature }: ParsedToken,
 	keys: TokenKeys<Key>,
@@ -115,7 +115,7 @@ export function verifySignature<Key extends TokenKey>(
 }
 
 /**
- * Parses and verifies a token in one go, the signature before any claim.
+ * Parses and verifies a token, the signature before any claim.
  *
  * @param nowSeconds wall-clock time, seconds since the epoch.
  */
@@ -147,12 +147,12 @@ const NOT_VALID_FOR_LONG = TOKEN_INVALID.because('not valid for over a year');
 export const WRONG_ISS = TOKEN_INVALID.because('iss');
 const WRONG_AUD = TOKEN_INVALID.because('aud');
 
-/** The leeway holds on the first use and on every use of a cached verdict. */
+/** The leeway applies to cached verdicts, too. */
 export function isExpired(exp: number, nowSeconds: number, leewaySeconds: number = LEEWAY_SECONDS): boolean {
 	return nowSeconds >= exp + leewaySeconds;
 }
 
-/** @param payload of a token whose signature has been verified. */
+/** @param payload from a token with a verified signature. */
 export function checkClaims(
 	payload: Payload,
 	{ issuer, audience, leewaySeconds, tenantClaim, requiredClaims }: ClaimRules,
@@ -169,7 +169,7 @@ export function checkClaims(
 	return tenant instanceof Rejection ? tenant : claimsOf(payload, tenant);
 }
 
-// The checks one by one: an explanation of a refusal runs all of them, also behind the first failure.
+// The checks are exported one by one: an explanation of a refusal runs all of them, even after the first failure.
 
 export function refuseExpiry({ exp }: Payload, leewaySeconds: number, nowSeconds: number): Rejection | undefined {
 	if (exp === undefined) return NO_EXP;
@@ -191,7 +191,7 @@ export function refuseAudience({ aud }: Payload, audience: ClaimRules['audience'
 	return isForAudience(aud, audience) ? undefined : WRONG_AUD;
 }
 
-/** @param payload whose `exp` has been judged. */
+/** @param payload its `exp` has been checked. */
 export function claimsOf(payload: Payload, tenant: string): Claims {
 	const { sub, scope, exp } = payload;
 	let scopes: ReadonlySet<string> | undefined;
@@ -208,29 +208,29 @@ export function claimsOf(payload: Payload, tenant: string): Claims {
 	};
 }
 
-/** @param seconds since `exp`; the leeway is over. */
+/** @param seconds since `exp`, more than the leeway. */
 function expired(seconds: number): Rejection {
 	return seconds > YEAR ? EXPIRED_LONG_AGO : TOKEN_INVALID.because(`expired ${Math.floor(seconds)} s ago`);
 }
 
-/** @param seconds until `nbf`; the leeway does not reach so far. */
+/** @param seconds until `nbf`, more than the leeway. */
 function notYetValid(seconds: number): Rejection {
 	return seconds > YEAR ? NOT_VALID_FOR_LONG : TOKEN_INVALID.because(`not valid for another ${Math.ceil(seconds)} s`);
 }
 
-/** Seconds. Beyond it the exact number says nothing, and it may have 300 digits. */
+/** Seconds. Beyond a year the exact number is useless, and may have 300 digits. */
 const YEAR = 365 * 24 * 3600;
 
 /**
- * RFC 8725 section 3.11: a signed JWT that was made for something else (a logout, an ID document, a DPoP proof) names that in
- * `typ`, and is no credential here. RFC 7515 section 4.1.9: a media type, in any case, `application/` left out or not.
+ * RFC 8725 section 3.11: a JWT for another purpose (a logout, an ID document, a DPoP proof) says so in `typ`, and is not a
+ * credential here. RFC 7515 section 4.1.9: `typ` is a case-insensitive media type, with or without `application/`.
  */
 function isAccessTokenType(typ: unknown): boolean {
 	if (typ === undefined || typ === 'JWT') return true;
 	return typeof typ === 'string' && /^(?:application\/)?(?:at\+)?jwt$/i.test(typ);
 }
 
-/** RFC 7519 section 4.1.3: `aud` is one string or an array of strings; any other shape is no audience of ours. */
+/** RFC 7519 section 4.1.3: `aud` is one string or an array of strings; any other type does not match. */
 function isForAudience(aud: unknown, wanted: readonly string[] | undefined): boolean {
 	if (wanted === undefined) return aud === undefined;
 	if (!Array.isArray(aud)) return typeof aud === 'string' && wanted.includes(aud);
@@ -258,8 +258,8 @@ function decodeObject(encoded: string): Record<string, unknown> | Rejection {
 const UTF8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 
 /**
- * Strict base64url (RFC 7515 section 2): alphabet only, no padding, and the unused bits of the last character zero, so
- * that each value has one spelling. Node's decoder skips what it does not know; encoding back shows whether it did.
+ * Strict base64url (RFC 7515 section 2): only the alphabet, no padding, and the unused bits of the last character are zero, so
+ * each value has one spelling. Node's decoder skips invalid characters; encoding the result again reveals that.
  */
 function decodeBase64url(encoded: string): Buffer | undefined {
 	if (encoded === '') return undefined;

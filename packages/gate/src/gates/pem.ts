@@ -1,7 +1,7 @@
 /**
- * PEM as files hold it (RFC 7468): whole blocks, and text between them such as `openssl x509 -text` writes. Libraries skip
- * what they do not recognise, so a file that was cut off while it was written loads without its last block. Here whatever
- * is neither a whole block nor text is a problem.
+ * PEM files (RFC 7468): complete blocks, with text between them such as the output of `openssl x509 -text`. Libraries skip
+ * unrecognised lines, so a file that was truncated during a write loads without its last block. Here anything that is neither
+ * a complete block nor text is an error.
  */
 
 export interface PemBlock {
@@ -9,15 +9,15 @@ export interface PemBlock {
 	readonly label: string;
 	/** From the BEGIN line to the END line. */
 	readonly text: string;
-	/** Line of its BEGIN, from 1. */
+	/** Number of the BEGIN line, from 1. */
 	readonly line: number;
 }
 
 /**
- * Takes a PEM text apart. What a block holds is for its reader to judge.
+ * Splits a PEM text into blocks. The content of a block is not checked.
  *
- * @returns the blocks in their order, none for a text without any; or in words the damage. The words name lines,
- *   never content.
+ * @returns the blocks in order, an empty list if there are none; or a description of the damage, which names lines, never
+ *   content.
  */
 export function readPem(text: string): PemBlock[] | string {
 	const lines = text.split(/\r?\n/);
@@ -42,11 +42,11 @@ export function readPem(text: string): PemBlock[] | string {
 
 const REMEDY = 'write the file anew';
 const DASHES = '-----';
-/** OpenSSL wants them at the beginning of a line and lets white space follow. */
+/** OpenSSL requires them at the beginning of a line and allows trailing white space. */
 const BEGIN = /^-----BEGIN ([A-Z\d][A-Z\d ]*)-----[ \t]*$/;
 const END = /^-----END ([A-Z\d][A-Z\d ]*)-----[ \t]*$/;
 
-/** @param last nothing comes behind it, not even a line break: four dashes there may be the first of a BEGIN line. */
+/** @param last whether the text ends here, without a line break: dashes may then be the beginning of a BEGIN line. */
 function isText(line: string, last: boolean): boolean {
 	return !line.includes(DASHES) && !(last && /^-+$/.test(line));
 }

@@ -1,9 +1,9 @@
 import { createPublicKey, type KeyObject } from 'node:crypto';
 import { type Algorithm, fitsAlgorithm } from './algorithm.ts';
 
-/** The keys that verify tokens' signatures. Messages say what was found and what to give; they never quote the text. */
+/** The keys that verify tokens' signatures. Messages name what was found and what is expected; they never quote the text. */
 
-/** Least public exponent, and least size of the modulus in bits (FIPS 186-5 section 5.1; RFC 7518 section 3.3). */
+/** Minimum public exponent, and minimum modulus size in bits (FIPS 186-5 section 5.1; RFC 7518 section 3.3). */
 const MIN_EXPONENT = 65_537n;
 const MIN_BITS = 2048;
 
@@ -32,8 +32,8 @@ export function readPublicKey(pem: string, algorithms: readonly Algorithm[] = RS
 }
 
 /**
- * Whether a key may verify tokens: of the type of one of the algorithms and, where it is RSA (not RSA-PSS), of at least 2048 bits
- * with an odd public exponent of at least 65537.
+ * Checks that a key may verify tokens: its type must fit one of the algorithms. An RSA key (not RSA-PSS) must have at least 2048 bits
+ * and an odd public exponent of at least 65537.
  *
  * @returns the key.
  * @throws Error whose message names the fault.
@@ -52,14 +52,14 @@ function checkStrength(key: KeyObject): void {
 	if (modulusLength < MIN_BITS) {
 		throw new Error(`holds an RSA key of ${modulusLength} bits; at least 2048 are needed (RFC 7518 section 3.3)`);
 	}
-	// With a small exponent a signature can be forged wherever a verifier reads its padding carelessly.
+	// With a small exponent, a verifier that checks padding carelessly accepts forged signatures.
 	if (publicExponent < MIN_EXPONENT) {
 		throw new Error(`holds an RSA key with the public exponent ${publicExponent}; at least 65537 is needed`);
 	}
 	if (publicExponent % 2n === 0n) throw new Error('holds an RSA key with an even public exponent, which is no RSA key');
 }
 
-/** With its curve where another one might have done. */
+/** Includes the curve if an algorithm requires a particular one. */
 function typeOf({ asymmetricKeyType, asymmetricKeyDetails }: KeyObject, algorithms: readonly Algorithm[]): string {
 	const curve = asymmetricKeyDetails?.namedCurve;
 	return curve === undefined || !algorithms.some((algorithm) => algorithm.startsWith('ES'))
@@ -94,7 +94,7 @@ function otherBlockFound(label: string): string {
 	if (/^(?:NEW )?CERTIFICATE REQUEST$/.test(label)) {
 		return 'holds a certificate request, not a PEM public key; take the key out of it (openssl req -in FILE -noout -pubkey)';
 	}
-	// A label is one of the few words of PEM, and no secret.
+	// A label is one of a few PEM keywords, not a secret.
 	return `holds a PEM block of type ${label.slice(0, 40)}, not a PEM public key ${WANTED}`;
 }
 

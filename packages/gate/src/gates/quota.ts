@@ -1,6 +1,6 @@
 import type { Rate } from './tenant-limit.ts';
 
-/** What holds for the requests of one tenant. */
+/** The limits of one tenant. */
 export interface Quota {
 	/** `undefined`: no limit. */
 	readonly rate: Rate | undefined;
@@ -8,18 +8,18 @@ export interface Quota {
 	readonly slots: RequestSlots | undefined;
 }
 
-/** The requests that a tenant may have under way at once. */
+/** A tenant's limit on requests in flight. */
 export interface RequestSlots {
 	readonly limit: number;
-	/** At the moment, over all threads. */
+	/** The current number, across all threads. */
 	readonly taken: number;
-	/** @returns whether there was one; if so, exactly one has to be given back. */
+	/** @returns whether a slot was free; if so, release it exactly once. */
 	tryClaim(): boolean;
 	release(): void;
 }
 
 export const UNLIMITED: Quota = { rate: undefined, slots: undefined };
 
-/** Which limit a request was over: the label of a metric. */
+/** Which limit a request exceeded; also a metric label. */
 export const RATE_LIMIT_REASONS = ['tenant', 'route', 'concurrency'] as const;
 export type RateLimitReason = (typeof RATE_LIMIT_REASONS)[number];

@@ -1,19 +1,19 @@
 import type { Bucket, Rate } from './tenant-limit.ts';
 
 /**
- * `RateLimit-Policy` and `RateLimit` (draft-ietf-httpapi-ratelimit-headers-11): Lists of structured fields (RFC 9651), an item for each
- * policy that has been asked about a request.
+ * `RateLimit-Policy` and `RateLimit` (draft-ietf-httpapi-ratelimit-headers-11): Lists of structured fields (RFC 9651) with an item for
+ * each policy that was applied to a request.
  */
 export class RateLimitFields {
 	#policies = '';
 	#limits = '';
 
-	/** A bucket, right after it has admitted the request. */
+	/** Adds a bucket, right after it has admitted the request. */
 	admitted(policy: RatePolicy, rate: Rate, bucket: Bucket): void {
 		this.#rate(policy, rate, bucket.remaining(rate), bucket.secondsToFull(rate));
 	}
 
-	/** A bucket, right after it has refused the request. @returns seconds after which to come again (`Retry-After`). */
+	/** Adds a bucket, right after it has refused the request. @returns seconds until a retry can pass (`Retry-After`). */
 	refused(policy: RatePolicy, rate: Rate, bucket: Bucket): number {
 		const wait = bucket.secondsToRoom(rate);
 		// `Retry-After` should not come before the end of the effective window (section 6).
@@ -22,21 +22,21 @@ export class RateLimitFields {
 	}
 
 	/**
-	 * Requests in flight. There is no window: the end of a request is unknown.
+	 * Adds the limit on requests in flight. It has no window: the end of a request is unknown.
 	 *
-	 * @param left how many more may be begun.
+	 * @param left how many more requests may start.
 	 */
 	concurrency(limit: number, left: number): void {
 		this.#add(`"concurrency";q=${limit};qu="concurrent-requests"`, `"concurrency";r=${left}`);
 	}
 
-	/** Names and values in turn; none where nothing has been asked. */
+	/** Names and values in turn; empty if no policy was applied. */
 	get fields(): readonly string[] {
 		return this.#policies === '' ? [] : ['ratelimit-policy', this.#policies, 'ratelimit', this.#limits];
 	}
 
 	#rate({ name, partition }: RatePolicy, rate: Rate, left: number, window: number): void {
-		// Who uses the quota once in each window is never refused: in that time the whole bucket fills up.
+		// The time in which the whole bucket fills: a client that uses the quota once in each window is never refused.
 		const policy = `"${name}";q=${rate.burst};w=${Math.max(1, Math.ceil(rate.burst / rate.rps))}${partition}`;
 		this.#add(policy, `"${name}";r=${left};t=${window}${partition}`);
 	}
@@ -51,18 +51,18 @@ export class RateLimitFields {
 /** A bucket's name for clients. */
 export interface RatePolicy {
 	readonly name: 'tenant' | 'route';
-	/** Parameter `pk` with its semicolon, where a client's requests may be counted in several buckets of this name; or nothing. */
+	/** Parameter `pk` with its semicolon, if a client's requests may count in several buckets of this name; otherwise empty. */
 	readonly partition: string;
 }
 
 export const TENANT_POLICY: RatePolicy = { name: 'tenant', partition: '' };
 
-/** Each route has a bucket of its own for a tenant: the partition key is its prefix. */
+/** A tenant has one bucket for each route: the partition key is the route's prefix. */
 export function routePolicy(prefix: string): RatePolicy {
 	return { name: 'route', partition: `;pk=:${Buffer.from(prefix).toString('base64')}:` };
 }
 
-/** Whether an upstream's field is one of these: a client with two values may believe the wrong one. */
+/** Recognises these fields in an upstream's response: a client with two values may believe the wrong one. */
 export function isRateLimitField(name: string): boolean {
 	return name === 'ratelimit' || name === 'ratelimit-policy';
 }

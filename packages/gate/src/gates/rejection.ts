@@ -1,4 +1,4 @@
-/** A response of the proxy's own. */
+/** A response from the proxy itself. */
 export interface OwnResponse {
 	readonly status: number;
 	/** Flat list of names and values, without `content-type` and `content-length`. */
@@ -8,8 +8,8 @@ export interface OwnResponse {
 }
 
 /**
- * Refusals are data: every answer that the proxy gives by itself is in this one table. A gate returns one of these values or the narrower type it has established;
- * only the data plane turns them into bytes.
+ * Refusals are data: this one table has every answer that the proxy gives by itself. A gate returns one of these values, or the
+ * narrower type that it has established. Only the data plane turns them into bytes.
  */
 export class Rejection {
 	/** Stable identifier, safe to assert in tests and to print in logs. */
@@ -19,13 +19,13 @@ export class Rejection {
 	/** Flat list of header names and values beyond `content-type` and `content-length`. */
 	readonly headers: readonly string[];
 	/**
-	 * The message's end on the wire is in doubt (RFC 9112 section 6.3), or its sender hostile: an HTTP/1.1 connection must
-	 * not be used again.
+	 * Whether an HTTP/1.1 connection must not be reused: the message's end on the wire is uncertain (RFC 9112 section 6.3), or its
+	 * sender is hostile.
 	 */
 	readonly closes: boolean;
 	/**
-	 * For operators only: the failed check, in a few words (`expired 12 s ago`, `two content-lengths`). No answer ever
-	 * holds it, and it never quotes what the client sent.
+	 * For operators only: the failed check, in a few words (`expired 12 s ago`, `two content-lengths`). It is never sent to clients,
+	 * and never quotes what the client sent.
 	 */
 	readonly reason: string | undefined;
 
@@ -46,17 +46,17 @@ export class Rejection {
 		Object.freeze(this);
 	}
 
-	/** The same refusal with its reason. Make it once, where the reason is a fixed one. */
+	/** The same refusal with a reason. If the reason is fixed, create it only once. */
 	because(reason: string): Rejection {
 		return new Rejection(this.code, this.status, this.body, this.headers, this.closes, reason);
 	}
 
-	/** The same refusal with other fields of its own. */
+	/** The same refusal with these headers in place of its own. */
 	withHeaders(headers: readonly string[]): Rejection {
 		return new Rejection(this.code, this.status, this.body, headers, this.closes, this.reason);
 	}
 
-	/** What the client of a plain HTTP request gets. */
+	/** The response to a plain HTTP request. */
 	get answer(): OwnResponse {
 		const { status, headers, body } = this;
 		return { status, headers, contentType: 'text/plain; charset=utf-8', body };
@@ -68,7 +68,7 @@ export class Rejection {
 	}
 }
 
-// RFC 6750 section 3: a refusal for lack of a valid token names the scheme. Which check failed stays our secret.
+// RFC 6750 section 3: a refusal for lack of a valid token names the scheme. Clients do not learn which check failed.
 const CHALLENGE = ['www-authenticate', 'Bearer'] as const;
 const RETRY = ['retry-after', '1'] as const;
 
@@ -79,7 +79,7 @@ export const RATE_LIMITED = new Rejection('rate-limited', 429, 'rate limited', R
 export const BAD_REQUEST = new Rejection('bad-request', 400, 'bad request', [], true);
 export const BAD_PATH = new Rejection('bad-path', 400, 'bad path', [], true);
 export const BODY_ERROR = new Rejection('body-error', 400, 'body error', [], true);
-/** By the route's rules about names in certificates; clients cannot distinguish it from the next one; the metric can. */
+/** The route's rules about names in certificates refuse it. Only the metric distinguishes it from `TENANT_FORBIDDEN`; clients cannot. */
 export const CERTIFICATE_FORBIDDEN = new Rejection('certificate-forbidden', 403, 'forbidden');
 export const TENANT_FORBIDDEN = new Rejection('tenant-forbidden', 403, 'forbidden', [], false, 'tenant');
 /** RFC 6750 section 3.1; `insufficientScope` also names the required scopes. */
@@ -98,14 +98,14 @@ export const PAYLOAD_TOO_LARGE = new Rejection('payload-too-large', 413, 'payloa
 export const HEADERS_TOO_LARGE = new Rejection('headers-too-large', 431, 'headers too large', [], true);
 export const INTERNAL_ERROR = new Rejection('internal-error', 500, 'internal error');
 export const UPGRADE_UNSUPPORTED = new Rejection('upgrade-unsupported', 501, 'protocol upgrades are not supported');
-// RFC 9110 section 9.1. Over HTTP/1.1 the parser has stopped behind such a method.
+// RFC 9110 section 9.1. In HTTP/1.1 the parser stops after such a method.
 export const METHOD_NOT_IMPLEMENTED = new Rejection('method-not-implemented', 501, 'method not implemented', [], true);
 export const BAD_GATEWAY = new Rejection('bad-gateway', 502, 'bad gateway');
 export const UPSTREAM_UNAVAILABLE = new Rejection('upstream-unavailable', 503, 'upstream unavailable');
 export const OVERLOADED = new Rejection('overloaded', 503, 'overloaded', RETRY);
 export const UPSTREAM_TIMEOUT = new Rejection('upstream-timeout', 504, 'upstream timeout');
 
-/** @param scopes all that a route demands, scope-tokens of RFC 6749 section 3.3. Make it once for each route. */
+/** @param scopes all that a route requires, scope-tokens of RFC 6749 section 3.3. Call it once for each route. */
 export function insufficientScope(scopes: readonly string[]): Rejection {
 	const { code, status, body } = INSUFFICIENT_SCOPE;
 	const challenge = `Bearer error="insufficient_scope", scope="${scopes.join(' ')}"`;

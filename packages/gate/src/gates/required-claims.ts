@@ -5,11 +5,11 @@ export type ClaimValue = string | number | boolean;
 /** A claim that the tokens of an issuer must have. */
 export interface RequiredClaim {
 	readonly name: string;
-	/** One of these must be the claim's value, or one of its values where it is a list; `undefined`: any but `null` will do. */
+	/** The claim, or an element of it if it is a list, must equal one of these; `undefined`: any value except `null` passes. */
 	readonly values: readonly ClaimValue[] | undefined;
 }
 
-/** @returns why the token will not do. The reason names the claim as the configuration does, never its value. */
+/** @returns why the token is refused. The reason has the name of the claim as configured, never its value. */
 export function refuseClaims(
 	payload: Readonly<Record<string, unknown>>,
 	required: readonly RequiredClaim[],

@@ -1,6 +1,6 @@
 import { type Rejection, TOKEN_INVALID } from './rejection.ts';
 
-/** Longest tenant as a token gives it, in characters. */
+/** Longest tenant in a token, in characters. */
 export const MAX_TENANT_LENGTH = 256;
 
 const NO_SUB = TOKEN_INVALID.because('no sub');
@@ -8,10 +8,10 @@ const BAD_SUB = TOKEN_INVALID.because('bad sub');
 const NO_TENANT = TOKEN_INVALID.because('no tenant claim');
 const BAD_TENANT = TOKEN_INVALID.because('bad tenant claim');
 
-/** The claim of the tenant unless the configuration names another. */
+/** The default path to the tenant. */
 export const SUB: readonly string[] = ['sub'];
 
-/** @param path names of members, from the payload inwards; at least one. */
+/** @param path member names, starting at the payload; at least one. */
 export function readTenant(payload: Readonly<Record<string, unknown>>, path: readonly string[]): string | Rejection {
 	const isSub = path.length === 1 && path[0] === 'sub';
 	const tenant = memberAt(payload, path);
@@ -25,7 +25,7 @@ function isHeaderValue(tenant: string): boolean {
 	return tenant.length <= MAX_TENANT_LENGTH && /^[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?$/.test(tenant);
 }
 
-/** Own members only: inherited members of an object are no claims of a token. */
+/** Own members only: inherited members of an object are not claims. */
 function memberAt(payload: Readonly<Record<string, unknown>>, path: readonly string[]): unknown {
 	let value: unknown = payload;
 	for (const name of path) {

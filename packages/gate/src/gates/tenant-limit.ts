@@ -1,29 +1,28 @@
 /**
- * The generic cell rate algorithm. A bucket is one moment: the one at which it is full
- * again. A request moves that moment by one period of its rate, 1 s / rps, and is refused if it would then lie more than `burst`
- * periods ahead.
+ * The generic cell rate algorithm. The state of a bucket is one moment: the time at which it is full again. A request moves that
+ * moment by one period of its rate, 1 s / rps, and is refused if it would then lie more than `burst` periods ahead.
  *
- * The moment is kept in units of 2^-32 s, whatever the rate, so a bucket stays what it is when its rate changes: who has spent half
- * a second's worth has still spent half a second's worth. Sums are made in steps of the rate's own grid, of which a period is a whole
- * number. Each step has its own unit, so going from one to the other and back loses nothing, and no rounding error can add up
- * to a request too many or too few. Only a bucket whose rate changes is rounded: by less than a nanosecond, once for each change.
+ * The moment is stored in units of 2^-32 s, independent of the rate, so a bucket keeps its value when its rate changes: a tenant
+ * that has spent half a second's worth has still spent half a second's worth. Arithmetic uses steps of the rate's own grid; a
+ * period is a whole number of steps. Each step maps to a different unit, so converting to units and back is exact, and rounding
+ * errors cannot add up to a request too many or too few. Only a change of rate rounds: by less than a nanosecond, once per change.
  */
 
-/** A limit: so many requests a second, and so many at once after a pause. */
+/** A limit: requests per second, and the burst after a pause. */
 export class Rate {
 	readonly rps: number;
 	readonly burst: number;
 	/** Steps in a second: `rps` times a power of two, more than 2^30 and at most 2^31. A unit of time is never longer than half a step. */
 	readonly stepsPerSecond: number;
-	/** Steps that one request costs: one period, a power of two; so many as there are replicas, of a part. */
+	/** Steps that one request costs: one period, a power of two; times `replicas` if this rate is a part of a shared limit. */
 	readonly stepsPerRequest: number;
-	/** Steps by which the moment may lie ahead: the cost of `burst` requests. */
+	/** How many steps ahead the moment may lie: the cost of `burst` requests. */
 	readonly depth: number;
 
 	/**
 	 * @param rps whole number, 1 to `MAX_RPS`.
-	 * @param burst whole number of at least 1, at most `MAX_BURST_SECONDS` periods of a second: beyond it sums are not exact any more.
-	 * @param replicas of which this one has its part: a request costs as much as one at each of them would, and there is room for one.
+	 * @param burst whole number of at least 1, at most the periods in `MAX_BURST_SECONDS`: beyond that, sums are inexact.
+	 * @param replicas share the limit. A request costs as much as one at each replica, and the bucket has room for at least one.
 	 */
 	constructor(rps: number, burst: number = rps, replicas: number = 1) {
 		this.rps = rps;
@@ -41,26 +40,26 @@ export class Rate {
 	}
 }
 
-/** A period is still 128 steps then. */
+/** At this rate a period still has 128 steps. */
 export const MAX_RPS = 10_000_000;
-/** A bucket is full again after this time at the latest, seconds: twelve days. */
+/** The longest time until a bucket is full again, in seconds: twelve days. */
 export const MAX_BURST_SECONDS = 2 ** 20;
 const MAX_STEPS = 2 ** 31;
 /** Units of time in a second. */
 const UNITS = 2 ** 32;
-/** Uptime after which no request is admitted, milliseconds: a bucket's seconds fit 32 bits. 136 years. */
+/** Uptime in milliseconds after which no request is admitted, because a bucket's seconds have 32 bits: 136 years. */
 export const END_OF_TIME = (2 ** 32 - 2 * MAX_BURST_SECONDS) * 1000;
 
-/** One bucket, taken out of the memory where it is kept. One object serves for all of them, so that a request makes none. */
+/** A working copy of one bucket. One object is reused for all buckets, so that requests allocate nothing. */
 export class Bucket {
-	/** The moment at which it is full again: whole seconds, and units of 2^-32 s on top. The past is a full bucket. */
+	/** The moment at which it is full again: whole seconds, plus units of 2^-32 s. A bucket with a past moment is full. */
 	seconds = 0;
 	units = 0;
-	/** What was lacking of it after the last `admit`, in steps of the rate that was asked for. */
+	/** How much was missing after the last `admit`, in steps of that call's rate. */
 	debt = 0;
 
 	/**
-	 * Counts one request, unless it is over the limit: then the bucket stays as it is.
+	 * Counts one request. A request over the limit leaves the bucket unchanged.
 	 *
 	 * @param nowMs monotonic milliseconds since the process's own epoch, the same in every thread; from 0 to `END_OF_TIME`. Rounded
 	 *   down to a step: a request is never admitted before its time.
@@ -68,7 +67,7 @@ export class Bucket {
 	admit(rate: Rate, nowMs: number): boolean {
 		const { stepsPerSecond } = rate;
 		const second = Math.floor(nowMs / 1000);
-		// Exact: both are multiples of the last place of `nowMs`, and so is the little that they differ by.
+		// Exact: both are multiples of the last place of `nowMs`, and so is their difference.
 		const now = Math.floor(((nowMs - second * 1000) * stepsPerSecond) / 1000);
 		const fullAt = Math.round((this.units * stepsPerSecond) / UNITS);
 		const debt = Math.max(0, (this.seconds - second) * stepsPerSecond + fullAt - now);
@@ -83,13 +82,13 @@ export class Bucket {
 		return true;
 	}
 
-	/** Whether it says nothing that a new one would not. */
+	/** Whether it equals a new bucket. */
 	isFull(nowMs: number): boolean {
 		const second = Math.floor(nowMs / 1000);
 		return (this.seconds - second) * UNITS + this.units <= ((nowMs - second * 1000) * UNITS) / 1000;
 	}
 
-	/** After `admit`: requests that it has room for now. */
+	/** After `admit`: how many requests it has room for now. */
 	remaining(rate: Rate): number {
 		return Math.max(0, Math.floor((rate.depth - this.debt) / rate.stepsPerRequest));
 	}

@@ -1,38 +1,38 @@
 import { type Claims, LEEWAY_SECONDS } from './jwt.ts';
 import type { Quota } from './quota.ts';
 
-/** What the verification of a token has shown. */
+/** The result of verifying a token. */
 export interface VerifiedToken {
 	readonly claims: Claims;
-	/** Who is calling, for the upstream, the limits and the logs: `sub`, unless the configuration says otherwise. */
+	/** The caller's tenant, for the upstream, the limits and the logs: `sub` by default. */
 	readonly tenant: string;
-	/** By so much `exp` may be missed. */
+	/** Leeway for `exp`. */
 	readonly leewaySeconds: number;
-	/** Names the rules, the key and the algorithm by which it was verified: who has the same would verify it, too. */
+	/** Identifies the rules, the key and the algorithm that verified it. With the same three, it would be verified again. */
 	readonly vouchedBy: string;
-	/** SHA-256 of the one client certificate that it may be used with (RFC 8705), 32 bytes; `undefined`: with any. */
+	/** SHA-256 of the only client certificate that it may be used with (RFC 8705), 32 bytes; `undefined`: any. */
 	readonly confirmation: Buffer | undefined;
 	/** Requests per second that it claims for its tenant; `undefined` without such a claim, or without `rate_claim`. */
 	readonly claimedRps?: number | undefined;
 }
 
-/** A verified token with all that is worth working out once for it rather than once for each request. */
+/** A verified token with the values that are computed once per token instead of once per request. */
 export interface Identity extends VerifiedToken {
-	/** The header line that tells the upstream who is calling, ready to write. */
+	/** The header line that names the tenant to the upstream, ready to write. */
 	readonly tenantHeader: string;
-	/** Under which the tenant is counted: its bucket in the limiter, its share of the memory for bodies. */
+	/** Identifies the tenant's bucket in the limiter, and its share of the memory for bodies. */
 	readonly tenantKey: bigint;
-	/** What its tenant may ask for with this token. Exchanged when the quotas are. */
+	/** The limits of its tenant with this token. Replaced when the quotas change. */
 	quota: Quota;
 	/** Seconds since the epoch from which the verdict may no longer be used. */
 	readonly usableUntil: number;
 }
 
-/** Entries kept, and seconds each is kept. */
+/** Maximum number of entries, and their lifetime in seconds. */
 export const CACHE_CAPACITY = 10_000;
 export const CACHE_SECONDS = 300;
 
-/** When a verdict reached now stops being usable: after five minutes, or when the token's own leeway ends before that. */
+/** When a verdict reached now expires: after five minutes, or when the token's own leeway ends before that. */
 export function usableUntil(
 	{ exp }: Pick<Claims, 'exp'>,
 	nowSeconds: number,
@@ -42,11 +42,11 @@ export function usableUntil(
 }
 
 /**
- * Verdicts on tokens, by the exact token (as `Bearer <token>`), successes only: a refusal costs a caller its own request, while a table of
- * refusals could be filled by anybody. When full the oldest entry goes; what it covered is merely verified anew.
+ * Verdicts by the exact token (as `Bearer <token>`). Only successes are kept, because anybody could fill a table of refusals. A full
+ * table drops the oldest entry; its token is then verified again.
  *
- * The table is keyed by 30 bits of a token's last characters. They are of its signature, so hardly two tokens share them, and a lookup
- * makes and hashes no text. The whole text is compared. Tokens that do share them take each other's place.
+ * The key is 30 bits of the token's last characters. They belong to the signature, so tokens rarely share them, and a lookup builds
+ * and hashes no string. The whole token is then compared. Tokens that share a key replace each other.
  */
 export class TokenCache {
 	readonly #entries = new Map<number, Entry>();
@@ -70,14 +70,14 @@ export class TokenCache {
 		return undefined;
 	}
 
-	/** Forgets the verdicts that no longer hold. */
+	/** Removes all verdicts that no longer hold. */
 	keepOnly(holds: (identity: Identity) => boolean): void {
 		for (const [end, { identity }] of this.#entries) if (!holds(identity)) this.#entries.delete(end);
 	}
 
 	add(token: string, identity: Identity): void {
 		const end = endOf(token);
-		// A Map remembers the order of insertion, so its first key is the oldest.
+		// A Map keeps insertion order, so its first key is the oldest.
 		if (!this.#entries.has(end) && this.#entries.size >= this.#capacity) {
 			const oldest = this.#entries.keys().next();
 			if (!oldest.done) this.#entries.delete(oldest.value);
