@@ -12,7 +12,7 @@ import { OutgoingBlock } from './outgoing-block.ts';
 import { OutgoingHead } from './outgoing-head.ts';
 import { forwardedLines } from './responses.ts';
 
-/** What all requests of one connection have in common. Whoever makes one has a socket whose handshake is done. */
+/** Data shared by all requests of one connection. Created after the handshake. */
 export class ClientConnection implements Arrival {
 	/** The client's IP. */
 	readonly ip: string;
@@ -26,7 +26,7 @@ export class ClientConnection implements Arrival {
 	#logMembers: string | undefined;
 	/** Its tunnels; `undefined`: it has had none. */
 	#tunnels: Set<Tunnel> | undefined;
-	/** Why none of them may begin any more. */
+	/** Why no tunnel may begin any more. */
 	#tunnelsEnd: TunnelClose | undefined;
 	#certificate: PeerCertificate | undefined;
 	#caller: Caller | undefined;
@@ -39,7 +39,7 @@ export class ClientConnection implements Arrival {
 		this.protocol = protocol;
 	}
 
-	/** @returns why it has to end at once; `undefined`: it need not. */
+	/** @returns why the tunnel must end at once; `undefined`: it may stay. */
 	addTunnel(tunnel: Tunnel): TunnelClose | undefined {
 		this.#tunnels ??= new Set();
 		this.#tunnels.add(tunnel);
@@ -50,7 +50,7 @@ export class ClientConnection implements Arrival {
 		this.#tunnels?.delete(tunnel);
 	}
 
-	/** The connection is about to end, and nothing that is under way on it is waited for. */
+	/** Ends all tunnels: the connection is about to end without waiting for them. */
 	endTunnels(why: TunnelClose): void {
 		this.#tunnelsEnd ??= why;
 		if (this.#tunnels !== undefined) for (const tunnel of this.#tunnels) tunnel.close(why);
@@ -68,10 +68,10 @@ export class ClientConnection implements Arrival {
 	}
 
 	/**
-	 * What a route makes of the beginning of a request's head, and of the client's lines.
+	 * Applies a route's rules to the beginning of a request's head and to the client's lines.
 	 *
 	 * @param upstream its `versionAndHost`.
-	 * @param authority what the client asked for.
+	 * @param authority the one that the client asked for.
 	 */
 	rewrite(
 		forwarding: Forwarding,
@@ -84,7 +84,7 @@ export class ClientConnection implements Arrival {
 		return this.#rewritten;
 	}
 
-	/** The client's certificate; `undefined` once the socket is closed and nobody has asked before. */
+	/** The client's certificate; `undefined` if it was not read before the socket closed. */
 	get certificate(): PeerCertificate | undefined {
 		if (this.#certificate === undefined) {
 			const x509 = this.#socket.getPeerX509Certificate();
@@ -93,7 +93,7 @@ export class ClientConnection implements Arrival {
 		return this.#certificate;
 	}
 
-	/** What routes ask of the client's certificate; `undefined` like that. */
+	/** The client's certificate for the checks of routes; `undefined` like `certificate`. */
 	get caller(): Caller | undefined {
 		if (this.#caller === undefined && this.certificate !== undefined) {
 			this.#caller = new Caller(this.certificate.x509, () => this.#socket.getX509Certificate());
@@ -101,14 +101,14 @@ export class ClientConnection implements Arrival {
 		return this.#caller;
 	}
 
-	/** The same without keeping it: for a look at many connections of which hardly any needs it again. */
+	/** Reads the certificate without keeping it: for scans of many connections that rarely need it again. */
 	readCertificate(): X509Certificate | undefined {
 		return this.#certificate?.x509 ?? this.#socket.getPeerX509Certificate();
 	}
 
 	/**
-	 * The connection's part of an access line: members of a JSON object, each with a comma before it. Worked out with the
-	 * first request that is logged, since reading a certificate costs as much as several requests.
+	 * The connection's part of an access line: members of a JSON object, each with a comma before it. Built with the
+	 * first logged request, since reading a certificate costs as much as several requests.
 	 */
 	get logMembers(): string {
 		this.#logMembers ??= this.#describe();
@@ -124,7 +124,7 @@ export class ClientConnection implements Arrival {
 		// Not kept: each line has these members as text, and a certificate held for every connection costs memory.
 		const certificate = this.readCertificate();
 		if (certificate !== undefined) {
-			// One attribute a line, as Node has it.
+			// Node puts each attribute on a line.
 			members.push(member('client_subject', certificate.subject?.replaceAll('\n', ', ')));
 			members.push(member('client_sha256', new PeerCertificate(certificate).thumbprint.toString('hex')));
 		}
@@ -132,9 +132,9 @@ export class ClientConnection implements Arrival {
 	}
 }
 
-/** As much of a socket as is needed. It tells nothing any more once it is closed. */
+/** The part of a socket that is needed. A closed socket no longer answers. */
 export type TlsFacts = Pick<TLSSocket, 'getProtocol' | 'getPeerX509Certificate' | 'getX509Certificate'> & {
-	/** A text stands for one that is not known. */
+	/** A text if the port is unknown. */
 	readonly localPort?: number | string | undefined;
 };
 

@@ -6,8 +6,8 @@ import type { ResponseFields } from './response-fields.ts';
 import type { RefusalResponse } from './responses.ts';
 
 /**
- * The client's side of one exchange, the same for HTTP/1.1 and HTTP/2. `http1.ts` and `http2.ts` implement it; neither
- * the pipeline nor the body modes know which of them they talk to.
+ * The client's side of one exchange, the same for HTTP/1.1 and HTTP/2. `http1/request.ts` and `http2/request.ts` implement it;
+ * neither the pipeline nor the body modes know which one they use.
  */
 export interface ClientRequest {
 	readonly method: string;
@@ -17,22 +17,22 @@ export interface ClientRequest {
 	readonly targetAuthority: string | null | undefined;
 	/** Facts and forwardable lines, or why the request cannot be understood. */
 	readonly head: RequestHead | Rejection;
-	/** Its content type is that of gRPC, as far as that is known where the head is refused. */
+	/** Its content type is that of gRPC, if a refused head was read that far. */
 	readonly isGrpc: boolean;
 	/** Shared by all requests of the connection. */
 	readonly connection: ClientConnection;
 
 	/**
-	 * Whether trailers of an answer with a body reach the client: always over HTTP/2; over HTTP/1.1 where it has asked for them
-	 * (RFC 9110 section 10.1.4), and the body's length is not announced.
+	 * Whether trailers of an answer with a body reach the client: always over HTTP/2; over HTTP/1.1 if it has asked for them
+	 * (RFC 9110 section 10.1.4) and the body's length is not announced.
 	 */
 	takesTrailers(fields: ResponseFields): boolean;
 
-	/** Its tenant pays for the request: its connection gets back what it has spent on the head (`ConnectionShare`). */
+	/** The tenant has been charged for the request: its connection gets back the tokens of the head (`ConnectionShare`). */
 	onPaid(): void;
 
 	/**
-	 * Gives the whole answer, a body of bytes, or of latin1 text if it is short, or none by rule. `Exchange.onAnswered`
+	 * Gives the whole answer: a body of bytes, a short body as latin1 text, or none by rule. `Exchange.onAnswered`
 	 * follows when the client has it, or `onClientGone`.
 	 *
 	 * @param trailers only with a body, and where `takesTrailers`.
@@ -44,7 +44,7 @@ export interface ClientRequest {
 	/**
 	 * Begins an answer whose body follows by `write` and `end`.
 	 *
-	 * @param hasBody false where there is none by rule.
+	 * @param hasBody `false` if there is none by rule.
 	 * @param announced names of trailers that may follow, with commas between; only where `takesTrailers`.
 	 */
 	begin(status: number, fields: ResponseFields, hasBody: boolean, announced?: string): void;
@@ -52,24 +52,24 @@ export interface ClientRequest {
 	write(chunk: Buffer): boolean;
 	/** @param trailers only with a body, and where `takesTrailers`. */
 	end(trailers?: Trailers): void;
-	/** Breaks off an answer that has begun, so that it cannot be taken for a whole one. */
+	/** Breaks off an answer that has begun, so that it does not look complete. */
 	reset(): void;
 
-	/** Bytes have come behind the head, or their end: of a handshake, what its client should have kept back until it is answered. */
+	/** Bytes, or the client's end, have come after the head. A client must not send them before its handshake is answered. */
 	readonly isAhead: boolean;
-	/** Of a tunnel: the client has ended its side, and some of what it has sent may wait here. */
+	/** For a tunnel: the client has ended its side, and some of its bytes may still wait here. */
 	readonly hasEnded: boolean;
-	/** Of the answer to a handshake that opens a tunnel. */
+	/** Status of the answer that opens a tunnel. */
 	readonly tunnelStatus: number;
 	/**
-	 * Answers a handshake. From here on `write` takes the bytes of a tunnel, `end` ends our side alone, and all that the client sends
-	 * comes by `Exchange.onRequestBody` and `onRequestEnd`. `Exchange.onAnswered` follows `end`.
+	 * Answers a handshake. From here on `write` takes the bytes of a tunnel, `end` ends only our side, and the client's bytes
+	 * come by `Exchange.onRequestBody` and `onRequestEnd`. `Exchange.onAnswered` follows `end`.
 	 */
 	openTunnel(fields: ResponseFields): void;
-	/** Our side of the tunnel has ended; what the client may still send is not waited for. */
+	/** Closes the tunnel after our side has ended, without waiting for the client's bytes. */
 	closeTunnel(): void;
 
-	/** Lets the body come: `Exchange.onRequestBody` and `onRequestEnd`, or `onClientGone`. Sends the 100 if one is due. */
+	/** Starts reading the body: `Exchange.onRequestBody` and `onRequestEnd`, or `onClientGone`. Sends the 100 if one is due. */
 	readBody(): void;
 	/** The body is not read before later turns of the loop: `ExchangeEvents.onBodyHeld` tells how much of it is held until then. */
 	holdBody(): void;
@@ -77,31 +77,31 @@ export interface ClientRequest {
 	resumeBody(): void;
 }
 
-/** A body that is all there, to be taken piece by piece. */
+/** A complete body, taken piece by piece. */
 export interface WholeBody {
-	/** All of it, bytes. */
+	/** Total length, bytes. */
 	readonly length: number;
-	/** What has not been taken yet, bytes. */
+	/** Bytes that have not been taken yet. */
 	readonly left: number;
-	/** The next 64 KiB, or what is left; `undefined` when there is nothing, or the body has been given up. */
+	/** The next 64 KiB, or the rest; `undefined` if nothing is left or the body has been given up. */
 	shift(): Buffer | undefined;
-	/** Nobody reads the oldest piece any more that has been taken: its memory is used again. */
+	/** The oldest taken piece is no longer read, so its memory is reused. */
 	free(): void;
 }
 
-/** What a connection tells the exchange that it carries. Of the last two exactly one comes, once. */
+/** Events of a connection for the exchange that it carries. Exactly one of the last two comes, once. */
 export interface ExchangeEvents {
 	onRequestBody(chunk: Buffer): void;
 	/** @param trailers as the client has sent them. */
 	onRequestEnd(trailers?: Trailers): void;
-	/** The connection holds so many bytes of the body, because they are not wanted yet (HTTP/2 only). */
+	/** The connection holds `bytes` of the body that are not wanted yet (HTTP/2 only). */
 	onBodyHeld(bytes: number): void;
 	/** The body's framing is broken (HTTP/1.1 only; over HTTP/2 the stream is reset). */
 	onBodyError(refusal: Rejection): void;
-	/** The client has taken what it was given. @param left bytes of a whole answer that have not been given yet. */
+	/** The client has taken everything given so far. @param left bytes of a whole answer not given yet. */
 	onClientDrained(left: number): void;
 	/** The answer has gone out whole. */
 	onAnswered(): void;
-	/** @param why where an error of the client's has ended its stream. */
+	/** @param why set if an error of the client has ended its stream. */
 	onClientGone(why?: Rejection): void;
 }

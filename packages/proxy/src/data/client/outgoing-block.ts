@@ -4,15 +4,15 @@ import { TextMemo } from './text-memo.ts';
 
 /**
  * The header block of a request on its way to an HTTP/2 upstream, all but `:scheme` (RFC 9113 section 8.3.1). It is coded without a dynamic
- * table: so it is the same on every connection, nothing that one tenant sends makes another one's shorter, and what repeats itself is coded
- * once. The requests of a client's connection mostly differ in their targets alone.
+ * table. So it is the same on every connection, one tenant's fields cannot shorten another's, and repeated fields are coded once. Requests
+ * of one client connection mostly differ only in their targets.
  */
 export class OutgoingBlock implements HeadWriter {
 	/** Coded. */
 	readonly #forwarded: string;
 	#tenant = '';
 	#certificate = '';
-	/** `undefined`: there was no request yet. */
+	/** `undefined`: no request so far. */
 	#lines: string | undefined;
 	#framing = '';
 	#block = '';
@@ -23,7 +23,7 @@ export class OutgoingBlock implements HeadWriter {
 		this.#forwarded = codedLines(forwarded);
 	}
 
-	/** Takes what `OutgoingHead.write` takes. */
+	/** Takes the arguments of `OutgoingHead.write`. */
 	write(
 		method: string,
 		target: string,
@@ -60,22 +60,22 @@ export class OutgoingBlock implements HeadWriter {
 const HTTP = codedField(':scheme', 'http');
 const HTTPS = codedField(':scheme', 'https');
 
-/** What the connection puts in front of the block. */
+/** The `:scheme` that the connection puts before the block. */
 export function schemeField(isTls: boolean): string {
 	return isTls ? HTTPS : HTTP;
 }
 
-/** What an extended CONNECT has in front of that (RFC 8441 section 4). */
+/** The field that an extended CONNECT has before that (RFC 8441 section 4). */
 export const WEBSOCKET_FIELD = codedField(':protocol', 'websocket');
 
-/** RFC 9110 section 10.1.4: the proxy takes them, whatever its client does. Servers of gRPC insist on it. */
+/** RFC 9110 section 10.1.4: the proxy accepts trailers, whatever its client does. gRPC servers require it. */
 const TAKES_TRAILERS = codedField('te', 'trailers');
 /** Literal without indexing, name of the static table (RFC 7541 section 6.2.2). */
 const PATH = '\x04';
-/** Of the connection to an HTTP/1.1 server (RFC 9113 section 8.2.2). */
+/** Fields that apply only to an HTTP/1.1 connection (RFC 9113 section 8.2.2). */
 const DROPPED = new Set(['transfer-encoding', 'connection', 'keep-alive', 'proxy-connection', 'upgrade', 'host']);
 
-/** Of lines, each ended by CRLF, with names in any letter case. */
+/** Codes lines, each ended by CRLF, with names in any letter case. */
 export function codedLines(lines: string): string {
 	let block = '';
 	for (let at = 0; at < lines.length; ) {
@@ -91,7 +91,7 @@ export function codedLines(lines: string): string {
 /** By the name as it is spelled; `null`: dropped. */
 let names = new Map<string, CodedName | null>();
 const MAX_NAMES = 1024;
-/** Longer ones are not remembered, characters. */
+/** Longer names are not remembered, characters. */
 const MAX_NAME = 64;
 
 function nameOf(spelled: string): CodedName | null {
@@ -101,13 +101,13 @@ function nameOf(spelled: string): CodedName | null {
 	const name = DROPPED.has(lower) ? null : new CodedName(lower);
 	if (spelled.length <= MAX_NAME) {
 		if (names.size === MAX_NAMES) names = new Map();
-		// A copy: a part of the lines would keep all of them.
+		// A copy: a substring would keep all lines in memory.
 		names.set(Buffer.from(spelled, 'latin1').toString('latin1'), name);
 	}
 	return name;
 }
 
-/** Without the blanks around it (RFC 9110 section 5.5). Others than SP and HTAB belong to it: 0xA0 ends many a letter in UTF-8. */
+/** The value without surrounding blanks (RFC 9110 section 5.5). Only SP and HTAB are blanks: 0xA0 ends many UTF-8 letters. */
 function valueIn(lines: string, from: number, to: number): string {
 	while (from < to && isBlank(lines.charCodeAt(from))) from++;
 	while (from < to && isBlank(lines.charCodeAt(to - 1))) to--;

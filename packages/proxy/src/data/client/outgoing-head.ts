@@ -6,8 +6,8 @@ export interface HeadWriter {
 	 * @param versionAndHost the upstream's.
 	 * @param tenant line.
 	 * @param certificate lines about the client's certificate, or nothing.
-	 * @param own lines that no other request has, such as its identifiers, or nothing.
-	 * @param lines of the client's that are forwarded.
+	 * @param own lines specific to this request, such as its identifiers, or nothing.
+	 * @param lines of the client that are forwarded.
 	 * @param framing line, or nothing.
 	 */
 	write(

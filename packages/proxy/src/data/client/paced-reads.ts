@@ -6,28 +6,28 @@ import { endOwner, type FaultOwner } from '../loop/faults.ts';
 import { STEP, type TurnEnd } from '../loop/turn-end.ts';
 import type { ConnectionShare } from './read-share.ts';
 
-/** Takes what a socket reads. What it throws it gets back by `onFault`, and the bytes at hand are gone. */
+/** Receives the bytes that a socket reads. If it throws, `onFault` gets the error, and the current bytes are lost. */
 export interface ReadSink extends FaultOwner {
-	/** @returns how many of the bytes were taken, at least one; the others are given again, as soon as there are tokens for them. */
+	/** @returns how many of the bytes were taken, at least one; the rest is given again as soon as there are tokens for it. */
 	onData(bytes: Buffer): number;
-	/** The socket has nothing more to give. Called before its `end` event: with that Node ends our side as well. */
+	/** The socket has no more bytes. Called before its `end` event, with which Node ends our side as well. */
 	onLast?(): void;
-	/** There are tokens again for what it has not gone on with (`mayGoOn`). */
+	/** There are tokens again for work that `mayGoOn` has deferred. */
 	onTokens?(): void;
 	/** The connection has used up its share of the worker, and waits for more than this turn. */
 	onDelayed(): void;
 }
 
 /**
- * Reads of one connection, as fast as its share of the worker allows (`ConnectionShare`). Whatever has been read and cannot be taken
- * yet is held here, and the socket is stopped: Node has decrypted at most 64 KiB ahead.
+ * Reads one connection as fast as its share of the worker allows (`ConnectionShare`). Bytes that have been read but cannot be taken yet
+ * are held here, and the socket is stopped: Node has decrypted at most 64 KiB ahead.
  *
- * What a socket reads is handed on at once. Between `push`, by which a socket gives its stream what it has read, and the `data` event
- * lie a queue that is empty and a tick in which the stream asks for more, which a socket does not need to be told: a
- * twentieth of what an HTTP/1.1 request costs. Bytes that do not come by `push`, or while the stream is paused, come as an event.
+ * Bytes are handed on at once. Between `push`, by which a socket gives its stream the bytes, and the `data` event, Node has an empty
+ * queue and a tick in which the stream asks for more, which a socket does not need: a twentieth of the cost of
+ * an HTTP/1.1 request. Bytes that do not come by `push`, or while the stream is paused, come as an event.
  */
 export class PacedReads {
-	/** The connection does not want to be given anything. */
+	/** The connection wants no bytes at the moment. */
 	isPaused = false;
 	readonly #socket: Duplex;
 	readonly #share: ConnectionShare;
@@ -35,7 +35,7 @@ export class PacedReads {
 	readonly #sink: ReadSink;
 	/** Read and not taken, oldest first. */
 	#held: Buffer[] = [];
-	/** Behind what is held the socket has ended. */
+	/** The socket has ended after the held bytes. */
 	#endHeld = false;
 	#isQueued = false;
 	#isDelayed = false;
@@ -48,7 +48,7 @@ export class PacedReads {
 		this.#queue = queue;
 		this.#sink = sink;
 		socket.on('data', (bytes: Buffer) => void this.#onRead(bytes));
-		// Any other stream waits to be asked.
+		// Any other stream waits for a read request.
 		if (socket instanceof Socket) this.#takeFrom(socket);
 	}
 
@@ -62,7 +62,7 @@ export class PacedReads {
 		};
 	}
 
-	/** What the socket has read enters here. @returns whether it may read on. */
+	/** Receives the socket's bytes. @returns whether it may read on. */
 	#onRead(bytes: Buffer): boolean {
 		try {
 			return this.#take(bytes);
@@ -101,12 +101,12 @@ export class PacedReads {
 		this.#enqueue();
 	}
 
-	/** Waits for tokens. */
+	/** Whether the connection waits for tokens. */
 	get isWaiting(): boolean {
 		return this.#isQueued && !this.isPaused;
 	}
 
-	/** Whether there are tokens for what the sink has taken and not looked at; otherwise `onTokens` follows. */
+	/** Whether there are tokens for bytes that the sink has taken but not processed; otherwise `onTokens` follows. */
 	mayGoOn(): boolean {
 		const share = this.#share;
 		if (!share.isOverdrawn || share.settle(this.#queue.now)) return true;
@@ -123,7 +123,7 @@ export class PacedReads {
 		return this.#give(bytes);
 	}
 
-	/** Hands on as much as there are tokens for. @returns whether there may be more. */
+	/** Hands on as many bytes as there are tokens for. @returns whether more may follow. */
 	#give(bytes: Buffer): boolean {
 		let rest = bytes;
 		while (rest.length > 0) {
@@ -146,7 +146,7 @@ export class PacedReads {
 		this.#queue.add(this);
 	}
 
-	/** For `ReadQueue`. @returns false where there are no tokens for it yet. */
+	/** For `ReadQueue`. @returns `false` if there are no tokens for it yet. */
 	goOn(now: number): boolean {
 		try {
 			return this.#goOn(now);
@@ -177,7 +177,7 @@ export class PacedReads {
 		return true;
 	}
 
-	/** A socket that is read again may bring `NODE_READ` bytes before it can be stopped: the tokens for them are there first. */
+	/** Tokens needed before a socket is read again: it may bring `NODE_READ` bytes before it can be stopped. */
 	get #nextRead(): number {
 		const records = NODE_READ / (this.#recordBytes + RECORD_OVERHEAD);
 		return Math.min(MAX_NEXT_READ, NODE_READ / BYTES_PER_TOKEN + records * READ);
@@ -195,7 +195,7 @@ export class PacedReads {
 	}
 }
 
-/** Connections of a worker that are read later. Each certificate's take turns. */
+/** Connections of a worker whose reads are deferred. Those of one certificate take turns. */
 export class ReadQueue {
 	readonly #turnEnd: TurnEnd;
 	readonly #clock: Clock;
@@ -231,7 +231,7 @@ export class ReadQueue {
 		this.#turnEnd.add(STEP.read, this.#endTurn);
 	}
 
-	/** Requests of this turn have begun by now, and those that are admitted have given back what they cost. */
+	/** Requests of this turn have begun by now, and admitted ones have given back their tokens. */
 	readonly #endTurn = (): void => {
 		this.#isScheduled = false;
 		const lenders = this.#lenders;
@@ -244,9 +244,9 @@ export class ReadQueue {
 		const { now } = this;
 		const asked = this.#waiting;
 		this.#waiting = [];
-		// Connections that have tokens at the same moment would otherwise make one long turn, however few tokens each of them has.
+		// Connections that have tokens at the same moment would otherwise make one long turn, however few tokens each has.
 		const unserved = asked.filter((reads) => this.now - now >= TURN_MS || !reads.goOn(now));
-		// Behind them are those that have had their turn and have to wait again.
+		// After them come those that have had their turn and must wait again.
 		this.#waiting = unserved.concat(this.#waiting);
 		if (this.#waiting.length === 0 || this.#timer !== undefined) return;
 		this.#timer = setTimeout(() => {
@@ -256,17 +256,17 @@ export class ReadQueue {
 	};
 }
 
-/** Tokens for a read, however little it brings: a record is decrypted, and a buffer is made of it. */
+/** Tokens for a read, however little it brings: a record is decrypted into a new buffer. */
 const READ = 2;
-/** What is read costs its turn a token for so many bytes, from so many on. */
+/** From `BULK` bytes on, a read costs a token for each `BYTES_PER_TOKEN`. */
 const BYTES_PER_TOKEN = 1024;
 const BULK = 4096;
-/** What Node takes from the kernel at once; what a TLS record has in addition to its content. Bytes. */
+/** Bytes that Node reads from the kernel at once; bytes of a TLS record in addition to its content. */
 const NODE_READ = 65_536;
 const RECORD_OVERHEAD = 22;
-/** Few connections of a certificate that send tiny records are read in one turn. */
+/** Limits how many connections of a certificate that send tiny records are read in one turn. */
 const MAX_NEXT_READ = 600;
-/** What those that have waited may take of a turn, all together, ms. */
+/** Time in a turn for all connections that have waited, ms. */
 const TURN_MS = 1;
-/** Between two looks at those that wait, ms. */
+/** Interval between two checks of those that wait, ms. */
 const WAIT_MS = 2;

@@ -1,15 +1,15 @@
 /**
- * How much of a worker a client may have without being owed it. The unit is a token: about a microsecond of the worker's time.
+ * Limits the part of a worker that a client may use before its requests are charged. The unit is a token: about a microsecond of the worker.
  *
- * Every read, frame and head costs its connection tokens. A request that its tenant pays for gives back the tokens of its head, so
- * honest traffic costs next to nothing. A connection spends its own allowance first, then the share of its certificate. Where
+ * Every read, frame and head costs its connection tokens. A request that is charged to its tenant gives back the tokens of its head, so
+ * honest traffic costs next to nothing. A connection spends its own allowance first, then the share of its certificate. If
  * both are empty, the connection is read later (`PacedReads`).
  *
- * So the work that a certificate causes is bounded, however many connections it has open: `SHARE` and one `ALLOWANCE` a
+ * So the work that a certificate causes is bounded, however many connections it has open: `SHARE` and one `ALLOWANCE` per
  * connection. A connection that stays within its allowance is not delayed by others of its certificate.
  */
 
-/** A connection's own tokens: at most so many, and so many come back in a millisecond. Four hundred frames, or forty heads. */
+/** A connection's own tokens: the maximum, and how many return per millisecond. Enough for four hundred frames or forty heads. */
 export const ALLOWANCE = { burst: 500, perMs: 1 } as const;
 /**
  * Tokens of a certificate in each worker. The burst bounds its part of a turn of the event loop to a millisecond, the rate bounds
@@ -24,7 +24,7 @@ export class CertificateShare {
 	#tokens: number = SHARE.burst;
 	#at = Number.NEGATIVE_INFINITY;
 
-	/** @param now monotonic milliseconds. @returns how many of the `wanted` tokens there are; they are taken. */
+	/** @param now monotonic milliseconds. @returns how many of the `wanted` tokens were taken. */
 	take(wanted: number, now: number): number {
 		this.#tokens = refilled(this.#tokens, now - this.#at, SHARE);
 		if (now > this.#at) this.#at = now;
@@ -38,20 +38,20 @@ export class CertificateShare {
 	}
 }
 
-/** What one connection may cost: its allowance, and behind it the share of its certificate. */
+/** The tokens of one connection: its allowance, then the share of its certificate. */
 export class ConnectionShare {
 	readonly #certificate: CertificateShare;
 	/** Negative: a debt, which is paid before the connection is read again. */
 	#tokens: number = ALLOWANCE.burst;
 	#at = Number.NEGATIVE_INFINITY;
-	/** Comes back at the end of the turn. */
+	/** Returns at the end of the turn. */
 	#lent = 0;
 
 	constructor(certificate: CertificateShare) {
 		this.#certificate = certificate;
 	}
 
-	/** More has been spent than the connection has of its own; `settle` says whether its certificate pays. */
+	/** Whether the connection has spent more than its own tokens; `settle` says whether its certificate pays. */
 	get isOverdrawn(): boolean {
 		return this.#tokens < 0;
 	}
@@ -60,7 +60,7 @@ export class ConnectionShare {
 		this.#tokens -= tokens;
 	}
 
-	/** What was spent turned out to be owed to the client. */
+	/** Gives back tokens for work that the client was entitled to. */
 	release(tokens: number): void {
 		this.#tokens += tokens;
 		if (this.#tokens <= ALLOWANCE.burst) return;
@@ -68,7 +68,7 @@ export class ConnectionShare {
 		this.#tokens = ALLOWANCE.burst;
 	}
 
-	/** Spends for this turn only. @returns whether it is the first time in the turn: then `endTurn` is to be called. */
+	/** Spends for this turn only. @returns whether this is the first time in the turn; the caller must then arrange for `endTurn`. */
 	lend(tokens: number): boolean {
 		const isFirst = this.#lent === 0;
 		this.#tokens -= tokens;
@@ -83,11 +83,11 @@ export class ConnectionShare {
 	}
 
 	/**
-	 * Pays a debt, by what has come back since the last time and by the certificate's share.
+	 * Pays a debt from the tokens returned since the last call and from the certificate's share.
 	 *
 	 * @param now monotonic milliseconds.
-	 * @param needed tokens that the connection has to have afterwards.
-	 * @returns whether it has them; otherwise it is to be read later.
+	 * @param needed tokens that the connection must have afterwards.
+	 * @returns whether it has them; otherwise it must be read later.
 	 */
 	settle(now: number, needed = 0): boolean {
 		this.#tokens = refilled(this.#tokens, now - this.#at, ALLOWANCE);
@@ -105,7 +105,7 @@ export class CertificateShares {
 		return this.#shares.size;
 	}
 
-	/** A connection with this certificate begins; `leave` is to be called at its end. */
+	/** A connection with this certificate begins; call `leave` at its end. */
 	enter(thumbprint: string): CertificateShare {
 		let share = this.#shares.get(thumbprint);
 		if (share === undefined) {
@@ -116,7 +116,7 @@ export class CertificateShares {
 		return share;
 	}
 
-	/** Behind the last connection a share is forgotten: within milliseconds it would be full again. */
+	/** A share is forgotten with its last connection: it would be full again within milliseconds. */
 	leave(thumbprint: string): void {
 		const share = this.#shares.get(thumbprint);
 		if (share !== undefined && --share.connections === 0) this.#shares.delete(thumbprint);
@@ -124,7 +124,7 @@ export class CertificateShares {
 }
 
 function refilled(tokens: number, ms: number, { burst, perMs }: { burst: number; perMs: number }): number {
-	// The first call, at which no time has passed, finds what a new one has.
+	// At the first call no time has passed, and the tokens are those of a new bucket.
 	if (!(ms > 0 && ms < Number.POSITIVE_INFINITY)) return tokens;
 	return Math.min(burst, tokens + ms * perMs);
 }

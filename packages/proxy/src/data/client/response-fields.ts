@@ -1,12 +1,12 @@
 /**
- * The fields of an answer: names (lower case) and values in turn, without hop-by-hop fields. Upstreams give the same ones again and
- * again, and then it is the same object: what the fronts have made of the fields stays with them.
+ * The fields of an answer: names (lower case) and values in turn, without hop-by-hop fields. Repeated fields of an upstream
+ * share one object, so the forms that the fronts have made of them are kept.
  */
 export class ResponseFields {
 	readonly list: readonly string[];
 	readonly hasLength: boolean;
 	readonly hasDate: boolean;
-	/** As HTTP/1.1 lines, and coded for HTTP/2; worked out with the first answer that needs them. */
+	/** As HTTP/1.1 lines, and coded for HTTP/2; built with the first answer that needs them. */
 	lines: string | undefined = undefined;
 	coded: string | undefined = undefined;
 
@@ -29,17 +29,17 @@ export class ResponseFields {
 		this.hasDate = hasDate;
 	}
 
-	/** @returns the text, in one piece where it will be written again and again: V8 puts pieces together each time. */
+	/** @returns the text, flattened if it will be written repeatedly: V8 would join its pieces each time. */
 	form(text: string): string {
 		return this.#isRepeated ? Buffer.from(text, 'latin1').toString('latin1') : text;
 	}
 
-	/** For whoever gives the same object again. */
+	/** Marks fields that will be given again. */
 	asRepeated(): ResponseFields {
 		return new ResponseFields(this.list, true, this.announcedTrailers);
 	}
 
-	/** With a length that only the end of the body has told. */
+	/** Adds a length that became known only at the end of the body. */
 	withLength(bytes: number): ResponseFields {
 		return new ResponseFields([...this.list, 'content-length', String(bytes)]);
 	}

@@ -4,17 +4,17 @@ import { ResponseFields } from './response-fields.ts';
 
 /** A refusal as the client gets it. */
 export interface RefusalResponse {
-	/** Of HTTP. */
+	/** HTTP status. */
 	readonly status: number;
 	readonly fields: ResponseFields;
 	/** ASCII; empty: none. */
 	readonly body: string;
 }
 
-/** Refusals of one form. Each is built once for a code whose headers are always the same. */
+/** Refusals of one form. Each is built once if the headers of its code never change. */
 class RefusalResponses {
 	readonly #form: (refusal: Rejection) => OwnResponse;
-	/** By code, and only with the headers that the refusal had when it was first given. */
+	/** By code; valid only for the headers of the refusal that was given first. */
 	readonly #known = new Map<string, { readonly headers: readonly string[]; readonly answer: RefusalResponse }>();
 
 	constructor(form: (refusal: Rejection) => OwnResponse) {
@@ -35,12 +35,12 @@ class RefusalResponses {
 const HTTP = new RefusalResponses(({ answer }) => answer);
 const GRPC = new RefusalResponses(grpcResponse);
 
-/** @param isGrpc what is refused is a gRPC call (`RequestHead.isGrpc`). */
+/** @param isGrpc whether a gRPC call is refused (`RequestHead.isGrpc`). */
 export function refusalResponse(refusal: Rejection, isGrpc: boolean): RefusalResponse {
 	return (isGrpc ? GRPC : HTTP).of(refusal);
 }
 
-/** The lines that tell upstreams where the request came from; the same for a whole connection. */
+/** The lines that tell upstreams the request's origin; the same for a whole connection. */
 export function forwardedLines(peer: string): string {
 	return `x-forwarded-for: ${peer}\r\nx-forwarded-proto: https\r\n`;
 }

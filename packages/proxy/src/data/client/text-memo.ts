@@ -1,6 +1,6 @@
 /**
- * What texts become, worked out once for those that come again. Strangers choose some of them, and any number of different ones: so what
- * is remembered has a bound in characters, and beyond it begins anew.
+ * Remembers the results of a function of texts. Clients may choose any number of different texts, so the memory is bounded in characters
+ * and starts anew beyond that.
  */
 export class TextMemo {
 	readonly #workOut: (text: string) => string;
@@ -8,13 +8,13 @@ export class TextMemo {
 	#known = new Map<string, string>();
 	#characters = 0;
 
-	/** @param maxCharacters of all texts, and of what they have become. */
+	/** @param maxCharacters of all texts and their results. */
 	constructor(workOut: (text: string) => string, maxCharacters: number) {
 		this.#workOut = workOut;
 		this.#maxCharacters = maxCharacters;
 	}
 
-	/** Of all that is remembered. */
+	/** Total of remembered characters. */
 	get characters(): number {
 		return this.#characters;
 	}

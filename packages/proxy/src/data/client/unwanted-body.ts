@@ -1,13 +1,13 @@
 /**
- * The rest of a request's body whose answer has been given. Clients that send their whole body before they read never see the answer
- * if their upload is cut, so the rest is read and dropped, within a bound in bytes and in time.
+ * The rest of a request's body after its answer was given. Clients that send their whole body before they read never see the answer
+ * if their upload is cut, so the rest is read and dropped, with limits on bytes and time.
  */
 export class UnwantedBody {
 	#dropped = 0;
 	#seen: number;
 	#looks = 0;
 
-	/** @param seen bytes at the last look; below zero: there was none, so that the next one may come at any time. */
+	/** @param seen bytes at the last look; below zero: there was none, so the next look may come at any time. */
 	constructor(seen = 0) {
 		this.#seen = seen;
 	}
@@ -24,7 +24,7 @@ export class UnwantedBody {
 	}
 
 	/**
-	 * To be asked at intervals of `plane.deadlines.linger`.
+	 * Call at intervals of `plane.deadlines.linger`.
 	 *
 	 * @param isEnding the connection takes no new requests.
 	 * @returns whether the client has sent nothing since, or for too long.
@@ -36,9 +36,9 @@ export class UnwantedBody {
 	}
 }
 
-/** Bytes of one body that are read and dropped. */
+/** The most bytes of one body that are read and dropped. */
 export const MAX_DROPPED = 67_108_864;
-/** Intervals of 2 s for which a client may go on sending: half a minute. */
+/** Intervals of 2 s during which a client may go on sending: half a minute. */
 const LOOKS = 15;
-/** The same in a drain, which does not wait for what nobody wants: 2 to 4 s behind the answer. */
+/** The same in a drain, which does not wait for unwanted bytes: 2 to 4 s after the answer. */
 const LAST_LOOKS = 2;

@@ -1,6 +1,6 @@
 import type { FrameFollower } from './frame-follower.ts';
 
-/** Where the bytes of a direction go. */
+/** Takes the bytes of a direction. */
 export interface Outlet {
 	/** @returns whether more may follow at once. */
 	write(bytes: Buffer): boolean;
@@ -9,8 +9,8 @@ export interface Outlet {
 }
 
 /**
- * One direction of a tunnel. `passing`: bytes go out as they come. `closing`: a frame of ours stands behind the one that is under way, and is
- * the last. `ended`: nothing goes out any more, and what still comes is dropped.
+ * One direction of a tunnel. `passing`: bytes go out as they come. `closing`: the proxy's last frame follows the
+ * current one. `ended`: nothing more goes out, and further bytes are dropped.
  */
 export class Direction {
 	readonly follower: FrameFollower;
@@ -27,7 +27,7 @@ export class Direction {
 		return this.#phase === 'ended';
 	}
 
-	/** Sends what has been followed already. @returns whether more may follow at once. */
+	/** Sends bytes that the follower has already seen. @returns whether more may follow at once. */
 	write(bytes: Buffer): boolean {
 		return bytes.length === 0 || this.#outlet.write(bytes);
 	}
@@ -44,14 +44,14 @@ export class Direction {
 		return this.#outlet.write(bytes);
 	}
 
-	/** Whoever sends in this direction has ended. */
+	/** The sender of this direction has ended. */
 	end(): void {
 		if (this.#phase === 'ended') return;
 		this.#phase = 'ended';
 		this.#outlet.end();
 	}
 
-	/** Ends it behind a frame of ours, as soon as one may stand there; behind a Close that has passed, without. */
+	/** Ends the direction after a frame of ours, at the next frame boundary; without one if a Close has passed. */
 	close(lastFrame: Buffer): void {
 		if (this.#phase !== 'passing') return;
 		this.#phase = 'closing';

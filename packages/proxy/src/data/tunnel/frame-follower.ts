@@ -1,40 +1,40 @@
 /**
- * Follows the frames of one direction of a WebSocket (RFC 6455 section 5.2) by their heads alone: payload is counted and never looked at.
- * So it is known where a frame of ours may stand between two others. Pure; reads may be cut anywhere.
+ * Follows the frames of one direction of a WebSocket (RFC 6455 section 5.2) by their heads only: payload is counted, never read.
+ * This shows where a frame of ours may be inserted. Pure; reads may be cut anywhere.
  *
- * A head that the RFC has its reader refuse changes nothing of what is passed on. But where the next frame begins is not known any more:
- * from there on as many messages are counted as there could be at most. Otherwise one malformed frame would end the pace of a client.
+ * A head that the RFC forbids is still passed on, but the start of the next frame is then unknown. From there on, the largest possible
+ * number of messages is counted. Otherwise one malformed frame would free a client from its pace.
  */
 export class FrameFollower {
-	/** A Close has passed, or its head: no frame may follow it (section 5.5.1). */
+	/** A Close, or its head, has passed: no frame may follow it (section 5.5.1). */
 	hasClosed = false;
-	/** Frames that have begun, apart from those that go on with a message. */
+	/** Frames that have begun, without continuations of a message. */
 	messages = 0;
 	#isLost = false;
-	/** Of the last message that was counted since, bytes that may still come. */
+	/** Bytes that may still come of the last message counted since then. */
 	#lostRest = 0;
 	readonly #isMasked: boolean;
 	readonly #reserved: number;
-	/** Bytes of the head at hand that have come. */
+	/** Bytes of the current head that have arrived. */
 	#headBytes = 0;
-	/** Bytes of the head at hand in all, as far as that is known. */
+	/** Total bytes of the current head, as far as known. */
 	#headLength = 2;
-	/** Bytes of payload that are still to come; while a head comes, as far as its length has come. */
+	/** Payload bytes still to come; within a head, the part of the length read so far. */
 	#payload = 0;
 	#isControl = false;
-	/** Behind a fragment that is not the last one of its message. */
+	/** Set after a fragment that does not end its message. */
 	#isInMessage = false;
 
 	/**
-	 * @param isMasked as frames of clients are (section 5.3).
-	 * @param hasExtensions they may give the reserved bits a meaning.
+	 * @param isMasked frames are masked, as those of clients are (section 5.3).
+	 * @param hasExtensions extensions may use the reserved bits.
 	 */
 	constructor(isMasked: boolean, hasExtensions: boolean) {
 		this.#isMasked = isMasked;
 		this.#reserved = hasExtensions ? 0 : RESERVED;
 	}
 
-	/** All frames that have begun have passed whole. */
+	/** Whether all frames that have begun have passed completely. */
 	get isBetweenFrames(): boolean {
 		return !this.#isLost && this.#isAtHead;
 	}
@@ -43,15 +43,15 @@ export class FrameFollower {
 		return this.#headBytes === 0 && this.#payload === 0;
 	}
 
-	/** Where frames begin is not known any more. */
+	/** Frame boundaries are no longer known. */
 	get isLost(): boolean {
 		return this.#isLost;
 	}
 
 	/**
-	 * @param maxMessages after so many more it stops in front of the next one.
-	 * @param toBoundary it stops at the first boundary behind `from`, too.
-	 * @returns how far it has come; all of the bytes, mostly.
+	 * @param maxMessages stop before the next message after so many more.
+	 * @param toBoundary also stop at the first boundary after `from`.
+	 * @returns the offset reached, mostly the end of the bytes.
 	 */
 	follow(bytes: Buffer, from = 0, maxMessages = Number.POSITIVE_INFINITY, toBoundary = false): number {
 		const last = this.messages + maxMessages;
@@ -86,11 +86,11 @@ export class FrameFollower {
 		if (place === 0) this.#begin(byte);
 		else if (place === 1) this.#length(byte);
 		else if (place < this.#headLength - (this.#isMasked ? MASK_BYTES : 0)) {
-			// 2^53 and more cannot be counted; 2^63 and more are no length.
+			// 2^53 and more cannot be counted; 2^63 and more are invalid.
 			this.#payload = this.#payload * 256 + byte;
 			if (this.#payload > Number.MAX_SAFE_INTEGER) this.#lose();
 		}
-		// The payload comes behind the key of its mask.
+		// The payload follows the masking key.
 		if (this.#headBytes === this.#headLength) this.#headBytes = 0;
 	}
 
@@ -103,7 +103,7 @@ export class FrameFollower {
 			if (opcode > PONG || !isFinal) return this.#lose();
 			this.hasClosed = opcode === CLOSE;
 		} else {
-			// A message begins where none is under way, and goes on where one is (section 5.4).
+			// A message may begin only between messages, and continue only within one (section 5.4).
 			if (opcode > BINARY || (opcode === CONTINUATION) !== this.#isInMessage) return this.#lose();
 			this.#isInMessage = !isFinal;
 		}
@@ -125,7 +125,7 @@ export class FrameFollower {
 	}
 }
 
-/** Whether the frame with this first byte is more than the rest of a message. */
+/** Whether the frame with this first byte is not a continuation. */
 function isMessage(byte: number): boolean {
 	return (byte & OPCODE) !== CONTINUATION;
 }
@@ -136,7 +136,7 @@ const OPCODE = 0x0f;
 const MASK = 0x80;
 const LENGTH = 0x7f;
 const MASK_BYTES = 4;
-/** Of a frame, bytes: without payload, and without the mask, which some servers may not insist on. */
+/** The shortest frame, bytes: no payload, and no mask, since some servers may not require one. */
 const SHORTEST = 2;
 /** Longest payload of a control frame, bytes (section 5.5). */
 const MAX_CONTROL = 125;

@@ -1,5 +1,5 @@
 /**
- * How many messages a client may send: a bucket of one second's messages, which refills evenly. Whoever has used it up waits. Pure: time
+ * Limits a client's messages: a bucket of one second's messages, which refills evenly. A client that has used it up waits. Pure: time
  * arrives as an argument.
  */
 export class MessagePace {
@@ -25,7 +25,7 @@ export class MessagePace {
 		return Math.floor(this.#tokens);
 	}
 
-	/** So many of those that were left have begun. */
+	/** Counts messages that have begun. */
 	spend(messages: number): void {
 		this.#tokens -= messages;
 	}

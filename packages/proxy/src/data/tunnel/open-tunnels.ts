@@ -6,7 +6,7 @@ import { guarded } from '../loop/faults.ts';
 import type { Tunnel } from './tunnel.ts';
 
 /**
- * The tunnels of one worker. Each is ended when its token expires or is revoked; all of them are looked at, but not before the first one is
+ * The tunnels of one worker. Each is ended when its token expires or is revoked; they are checked when the earliest one is
  * due.
  */
 export class OpenTunnels extends Timed {
@@ -14,13 +14,13 @@ export class OpenTunnels extends Timed {
 	readonly #clock: Clock;
 	readonly #stats: Pick<WorkerStats, 'count' | 'tunnels'>;
 	readonly #patrol: DeadlineQueue;
-	/** No token expires before; that of a tunnel which has ended may be the reason. Wall-clock seconds. */
+	/** Wall-clock seconds before which no token expires. May stem from a tunnel that has ended. */
 	#earliest = Number.POSITIVE_INFINITY;
 	#isWatching = false;
-	/** The sweep that is under way; another one takes its place. */
+	/** The current sweep; a new one replaces it. */
 	#sweep = 0;
 
-	/** @param patrol lasts as long as lies between two looks. */
+	/** @param patrol its length is the interval between two looks. */
 	constructor(clock: Clock, stats: Pick<WorkerStats, 'count' | 'tunnels'>, patrol: DeadlineQueue) {
 		super();
 		this.#clock = clock;
@@ -37,14 +37,14 @@ export class OpenTunnels extends Timed {
 		this.#patrol.add(this);
 	}
 
-	/** It is over. */
+	/** Removes a tunnel that is over. */
 	delete(tunnel: Tunnel): void {
 		if (!this.#open.delete(tunnel)) return;
 		this.#stats.tunnels(tunnel.request.context.client.connection.protocol, -1);
 		this.#stats.count('tunnelEnds', tunnel.why);
 	}
 
-	/** It is time to look. */
+	/** Time for the next look. */
 	override onDeadline(): void {
 		this.#isWatching = this.#open.size > 0;
 		if (!this.#isWatching) {
@@ -61,7 +61,7 @@ export class OpenTunnels extends Timed {
 		}
 	}
 
-	/** Ends those whose token is revoked now, a few in a turn of the loop. */
+	/** Ends tunnels whose token has been revoked, a few per turn of the loop. */
 	endRevoked(revoked: RevokedTokens): void {
 		const sweep = ++this.#sweep;
 		const waiting = [...this.#open];

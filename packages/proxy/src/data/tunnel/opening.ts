@@ -4,7 +4,7 @@ import { ResponseFields } from '../client/response-fields.ts';
 import type { TunnelRequest } from '../request/contract.ts';
 import { Tunnel } from './tunnel.ts';
 
-/** Becomes a tunnel. */
+/** A request that can become a tunnel. */
 interface Opening extends TunnelRequest {
 	becomes(tunnel: Tunnel, fields: ResponseFields): void;
 }
@@ -12,9 +12,9 @@ interface Opening extends TunnelRequest {
 export const EARLY = BAD_REQUEST.because('bytes before the answer to the WebSocket handshake');
 
 /**
- * The upstream has taken a handshake.
+ * Opens a tunnel after the upstream has taken the handshake.
  *
- * @param accept that it has to have sent; `undefined`: its protocol has none.
+ * @param accept the value that it must have sent; `undefined`: its protocol has none.
  * @returns why there is no tunnel.
  */
 export function openTunnel(
@@ -30,14 +30,14 @@ export function openTunnel(
 	const tunnel = new Tunnel(request, webSocket!, hasExtensions(fields.list));
 	request.becomes(tunnel, new ResponseFields(passedOn(fields.list)));
 	plane.tunnels.add(tunnel);
-	// Since the gates its token may have been revoked, and its connection may have begun to end.
+	// Since the gates, the token may have been revoked, and the connection may have begun to end.
 	const end = client.connection.addTunnel(tunnel);
 	if (plane.authenticator.isRevoked(identity!)) tunnel.close('revoked');
 	else if (end !== undefined) tunnel.close(end);
 	return undefined;
 }
 
-/** Its request is over. */
+/** Cleans up after the tunnel's request is over. */
 export function leaveTunnel(tunnel: Tunnel): void {
 	const { client, plane, record } = tunnel.request.context;
 	tunnel.release();
@@ -50,5 +50,5 @@ function passedOn(fields: readonly string[]): string[] {
 	return fields.filter((_, i) => !NOT_PASSED_ON.has(fields[i - (i % 2)]!));
 }
 
-/** The accept is between the upstream and us, and a length means nothing (RFC 9110 section 9.3.6). */
+/** The accept concerns only the upstream and us, and a length means nothing (RFC 9110 section 9.3.6). */
 const NOT_PASSED_ON = new Set(['sec-websocket-accept', 'content-length']);

@@ -3,26 +3,26 @@ import { type DeadlineQueue, Timed } from '../loop/deadlines.ts';
 import type { FrameFollower } from './frame-follower.ts';
 import { MessagePace } from './message-pace.ts';
 
-/** Takes messages that have their time. */
+/** Takes messages whose time has come. */
 export interface MessageSink {
-	/** @param bytes whole frames, and a part of the last one. */
+	/** @param bytes frames; the last one may be incomplete. */
 	passMessages(bytes: Buffer): void;
 	/** Nothing waits any more. */
 	onCaughtUp(): void;
 	onFault(error: unknown): void;
 }
 
-/** Holds back what a client sends beyond its rate of messages. The messages are those of its frames' heads: their payload does not matter. */
+/** Holds back messages beyond a client's rate. Messages are counted by frame heads; payload does not matter. */
 export class PacedMessages extends Timed {
 	readonly #pace: MessagePace;
 	readonly #follower: FrameFollower;
 	readonly #sink: MessageSink;
 	readonly #clock: Clock;
 	readonly #looks: DeadlineQueue;
-	/** Begins with a message that has to wait. */
+	/** Bytes that begin with a message that must wait. */
 	#early: Buffer | undefined = undefined;
 
-	/** @param looks lasts as long as lies between two looks at what waits. */
+	/** @param looks its length is the interval between two checks of waiting messages. */
 	constructor(perSec: number, follower: FrameFollower, sink: MessageSink, clock: Clock, looks: DeadlineQueue) {
 		super();
 		this.#pace = new MessagePace(perSec, clock.now());
@@ -37,7 +37,7 @@ export class PacedMessages extends Timed {
 		return this.#early !== undefined;
 	}
 
-	/** @param chunk not changed by anybody. */
+	/** @param chunk must not be changed later. */
 	pass(chunk: Buffer): void {
 		const bytes = this.#early === undefined ? chunk : Buffer.concat([this.#early, chunk]);
 		const follower = this.#follower;
@@ -49,7 +49,7 @@ export class PacedMessages extends Timed {
 		if (end > 0) this.#sink.passMessages(bytes.subarray(0, end));
 	}
 
-	/** Some of what waits may have its time now. */
+	/** The time of some waiting messages may have come. */
 	override onDeadline(): void {
 		if (this.#early === undefined) return;
 		this.pass(NOTHING);
@@ -60,7 +60,7 @@ export class PacedMessages extends Timed {
 		this.#sink.onFault(error);
 	}
 
-	/** What waits is not wanted any more. */
+	/** Drops the waiting messages. */
 	drop(): void {
 		this.#early = undefined;
 		this.cancelDeadline();

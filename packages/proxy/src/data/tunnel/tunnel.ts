@@ -10,33 +10,33 @@ import { FrameFollower } from './frame-follower.ts';
 import { type MessageSink, PacedMessages } from './paced-messages.ts';
 
 /**
- * A WebSocket between a client and an upstream, from the answer to its handshake to its end. Bytes pass as they come, each side read only
- * as fast as the other one takes them. Its request is under way until then.
+ * A WebSocket between a client and an upstream, from the answer to its handshake to its end. Bytes pass as they come; each side is read only
+ * as fast as the other takes them. The request stays in flight until the end.
  *
- * `open`: bytes pass. `closing`: the proxy has ended it, and each side has a moment to end in good order. `over`: it is no more.
+ * `open`: bytes pass. `closing`: the proxy has ended it, and each side has a moment to end cleanly. `over`: both sides are done.
  */
 export class Tunnel implements Carrier, MessageSink {
-	/** Wall-clock seconds at which its token is worth nothing any more; infinite where that does not matter. */
+	/** Wall-clock seconds at which its token expires; infinite if that does not matter. */
 	readonly endsAt: number;
 	readonly request: TunnelRequest;
 	readonly #route: WebSocketRoute;
 	readonly #toClient: Direction;
 	readonly #toUpstream: Direction;
 	#state: 'open' | 'closing' | 'over' = 'open';
-	/** `undefined`: nobody has begun to end it. */
+	/** `undefined`: no end has begun. */
 	#why: TunnelEnd | undefined = undefined;
 	#clientEnded = false;
 	#upstreamEnded = false;
 	/** The client has all that it was given, its end included. */
 	#clientHasAll = false;
-	/** The upstream does not take more at the moment. */
+	/** The upstream takes no more at the moment. */
 	#isUpstreamFull = false;
-	/** `undefined`: the route does not say how many messages a client may send. */
+	/** `undefined`: the route does not limit messages. */
 	readonly #paced: PacedMessages | undefined;
-	/** Memory that the client's connection holds while the upstream does not take it. */
+	/** Memory for bytes that the client's connection holds until the upstream takes them. */
 	#held: Reservation | undefined = undefined;
 
-	/** @param hasExtensions that the two ends have agreed on. */
+	/** @param hasExtensions whether the two ends have agreed on extensions. */
 	constructor(request: TunnelRequest, route: WebSocketRoute, hasExtensions: boolean) {
 		const { client, plane, identity } = request.context;
 		const { leewaySeconds, claims } = identity!;
@@ -55,7 +55,7 @@ export class Tunnel implements Carrier, MessageSink {
 		route.idle.add(request);
 	}
 
-	/** What has ended it. */
+	/** The cause of its end. */
 	get why(): TunnelEnd {
 		return this.#why ?? 'client_lost';
 	}
@@ -112,7 +112,7 @@ export class Tunnel implements Carrier, MessageSink {
 		this.#endIfOver();
 	}
 
-	/** Memory of the connection's, but the tenant's doing: it pays for it as for a body. */
+	/** The connection holds the memory, but it is charged to the tenant, like a body. */
 	onBodyHeld(bytes: number): void {
 		if (this.request.context.client.hasEnded) {
 			this.#why ??= 'client';
@@ -140,11 +140,11 @@ export class Tunnel implements Carrier, MessageSink {
 		this.request.attempt!.connection?.resume();
 	}
 
-	/** The upstream sends nothing more. Without a Close the client would take that for a broken connection, so it is told. */
+	/** The upstream sends nothing more. Without a Close the client would see a broken connection, so it gets one. */
 	onEnd(): void {
 		this.#upstreamEnded = true;
 		this.#moves();
-		// Behind the client's own end it is the answer to that.
+		// After the client's own end, this is the answer to it.
 		const isAnswer = this.#clientEnded || this.#toUpstream.follower.hasClosed;
 		if (isAnswer || this.#toClient.follower.hasClosed || !this.#toClient.follower.isBetweenFrames) {
 			this.#why ??= 'upstream';
@@ -170,7 +170,7 @@ export class Tunnel implements Carrier, MessageSink {
 
 	// --- How it ends. ---
 
-	/** Ends it, with a Close to each side where one may stand (RFC 6455 section 5.5.1). Where it is ending already, nothing happens. */
+	/** Ends the tunnel, with a Close to each side that may still get one (RFC 6455 section 5.5.1). No effect if it is already ending. */
 	close(why: TunnelClose): void {
 		if (this.#state !== 'open') return;
 		this.#state = 'closing';
@@ -180,13 +180,13 @@ export class Tunnel implements Carrier, MessageSink {
 		this.#paced?.drop();
 		this.#toUpstream.close(closeFrame(CODE.goingAway, randomBytes(4)));
 		this.#toClient.close(closeFrame(CODES[why], undefined));
-		// What a side that has ended still gets is read and dropped. A frame that is under way ends as fast as it is taken.
+		// Bytes for a side that has ended are read and dropped. A frame under way ends as fast as it is taken.
 		if (this.#toClient.hasEnded) attempt!.connection?.resume();
 		if (this.#toUpstream.hasEnded || !this.#isUpstreamFull) context.client.resumeBody();
 		if (this.#toClient.follower.isLost) this.#cut();
 	}
 
-	/** Its connection to the upstream is broken. The client is told now, or cut off. */
+	/** The connection to the upstream is broken. The client gets a Close now, or is cut off. */
 	onUpstreamLost(): void {
 		this.#upstreamEnded = true;
 		this.close('upstream_lost');
@@ -194,7 +194,7 @@ export class Tunnel implements Carrier, MessageSink {
 		else this.#cut();
 	}
 
-	/** Something of ours has thrown; the client is cut off. */
+	/** Our code has thrown; the client is cut off. */
 	onFault(error: unknown): void {
 		this.#why = 'internal_error';
 		this.request.onFault(error);
@@ -211,15 +211,15 @@ export class Tunnel implements Carrier, MessageSink {
 		return this.#clientEnded || this.#upstreamEnded || this.request.context.client.hasEnded;
 	}
 
-	/** Of the request: nothing has moved for too long, or the moment is over in which its ends could end in good order. */
+	/** Deadline of the request: nothing has moved for too long, or the time for a clean end is over. */
 	onDeadline(): void {
 		if (this.#state === 'closing') this.#cut();
-		// The client's messages wait here, for their time. Whoever has sent more of them than it may, and has left, keeps no tunnel by that.
+		// The client's paced messages wait here. A client that has left does not keep its tunnel by messages beyond its rate.
 		else if (this.#isHolding && !this.#hasHalfEnded) this.#moves();
 		else this.close('idle');
 	}
 
-	/** Whoever has not been told of the end is cut off. */
+	/** Cuts off each side that has not got the end. */
 	#cut(): void {
 		if (this.#state === 'over') return;
 		this.#state = 'over';
@@ -234,10 +234,10 @@ export class Tunnel implements Carrier, MessageSink {
 	}
 }
 
-/** Status codes (RFC 6455 section 7.4.1, and the registry that it has made). */
+/** Status codes (RFC 6455 section 7.4.1 and its registry). */
 const CODE = { goingAway: 1001, policy: 1008, internalError: 1011, tryAgainLater: 1013 } as const;
 
-/** What the client is told where the proxy ends its tunnel. */
+/** The status code for the client when the proxy ends its tunnel. */
 const CODES = {
 	drain: CODE.goingAway,
 	age: CODE.goingAway,

@@ -65,8 +65,8 @@ export class Place extends Timed {
 }
 
 /**
- * Holds this worker's requests while all addresses of an upstream are at a limit. It outlives reloads, as the requests do. The limits apply to
- * the process: capacity that one thread frees may be wanted by requests of another, so it wakes that thread.
+ * Holds this worker's requests while all addresses of an upstream are at a limit. It outlives reloads, as the requests do. The limits apply
+ * to the process: capacity that one thread frees may be wanted by requests of another, so it wakes that thread.
  */
 export class PendingQueue {
 	readonly stats: QueueStats;
@@ -156,7 +156,7 @@ export class PendingQueue {
 		return threads > 1 && connections.own * threads > connections.total;
 	}
 
-	/** A connection of this thread is about to end for another thread's requests. This thread's requests would be faster, so they let those go first. */
+	/** A connection of this thread is about to end for another thread's requests. This thread's faster requests let those go first. */
 	cede(): void {
 		if (this.#cedes || this.#queue.size === 0) return;
 		this.#cedes = true;

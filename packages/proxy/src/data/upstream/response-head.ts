@@ -22,7 +22,7 @@ export function responseHead(status: number, isHttp11: boolean, reader: Response
 	const { fields, chunked, malformed, keepAliveTimeoutMs } = reader;
 	if (malformed !== undefined) throw new ProtocolError('ambiguous framing', { cause: malformed });
 	if (chunked && !isHttp11) throw new ProtocolError('ambiguous framing', { cause: 'chunked body in HTTP/1.0' });
-	// RFC 9110 section 15.3.6: 205 has no content, and says so by a length of 0. What follows it all the same is a byte too
+	// RFC 9110 section 15.3.6: 205 has no content, and says so by a length of 0. Anything that follows is a byte too
 	// many, even an empty chunked body.
 	const length = status === 204 ? UNDECLARED : status === 205 ? 0 : reader.length;
 	if (length !== UNDECLARED) fields.push('content-length', String(length));

@@ -39,7 +39,7 @@ export class Upstream {
 	readonly retryBudget: RetryBudget | undefined;
 	/** `undefined`: nobody waits. */
 	readonly room: PendingQueue | undefined;
-	/** Per address, the data that a choice reads, which keeps endpoints themselves out of the cache. */
+	/** Per address, the data that a choice reads; reading the endpoint itself may miss the cache. */
 	readonly #breakers: readonly Endpoint['breaker'][];
 	readonly #loads: readonly Endpoint['load'][];
 	readonly #weights: readonly number[];

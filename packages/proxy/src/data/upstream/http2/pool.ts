@@ -182,7 +182,7 @@ export class Http2Pool implements ConnectionPool, ConnectionOwner, DialOwner {
 		connection.begun();
 	}
 
-	/** The address has changed to HTTP/2. Each waiting request had its own dial; this connection carries all of them, so the others are not needed. */
+	/** The address has changed to HTTP/2. This connection carries all waiting requests, so their own dials are not needed. */
 	#gather(connection: Http2UpstreamConnection): void {
 		this.#http1!.isLikely = false;
 		for (const dial of [...this.#dials]) {
