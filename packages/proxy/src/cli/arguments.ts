@@ -11,10 +11,10 @@ import {
 	type ValueOption,
 } from './command.ts';
 
-/** What the command line asks for. */
+/** The parsed command line. */
 export type CommandLine =
 	| { readonly kind: 'run'; readonly command: Command; readonly values: Readonly<Record<string, unknown>> }
-	/** Of all commands, where none is named; of several, where they have their first word in common. */
+	/** `undefined`: help on all commands. Several: commands that share their first word. */
 	| { readonly kind: 'help'; readonly of: readonly Command[] | undefined }
 	| { readonly kind: 'version' };
 
@@ -32,8 +32,8 @@ export class UsageError extends Error {
 
 /**
  * Reads the command line. A flag beats its environment variable, and an environment variable that is
- * empty counts as not set. A flag that is given twice is an error, unless it is repeatable: the intended one is
- * anybody's guess.
+ * empty counts as not set. A flag that is given twice is an error, unless it is repeatable, because the
+ * intended value is unclear.
  *
  * @param argv without the runtime and the script: `process.argv.slice(2)`.
  * @throws UsageError naming every flag and variable that cannot be used.
@@ -50,9 +50,9 @@ export function parseCommandLine(argv: readonly string[], env: Environment, comm
 }
 
 /**
- * What `proxy help` is asked about: the command of these words, or all that begin with them.
+ * Finds the commands for `proxy help WORDS`: the command with this name, or all that begin with it.
  *
- * @throws UsageError where there is none.
+ * @throws UsageError if there is none.
  */
 export function findCommands(words: readonly string[], commands: readonly Command[]): readonly Command[] {
 	const name = words.join(' ');
@@ -66,7 +66,7 @@ function leadingWords(argv: readonly string[]): string[] {
 	return argv.slice(0, end === -1 ? MAX_WORDS : Math.min(end, MAX_WORDS));
 }
 
-/** In a command's name. */
+/** Most words in the name of a command. */
 const MAX_WORDS = 2;
 
 function longestMatch(words: readonly string[], commands: readonly Command[]): Command | undefined {
@@ -117,11 +117,11 @@ function helpOrVersion(
 	return undefined;
 }
 
-/** The command line by flags, before any value is looked at. */
+/** The command line by flags, before values are parsed. */
 interface Given {
 	readonly command: Command;
 	readonly values: ReadonlyMap<string, readonly string[]>;
-	/** By flag. */
+	/** The flags that were given. */
 	readonly switches: ReadonlySet<string>;
 	readonly words: readonly string[];
 	readonly problems: readonly string[];
@@ -135,14 +135,14 @@ function scan(argv: readonly string[], command: Command, commands: readonly Comm
 	const words: string[] = [];
 	const problems: string[] = [];
 	let unknownAt = Number.NaN;
-	// Strict, but by hand: the errors of parseArgs's own strict mode stop at the first and name neither near miss nor
+	// Strict, but by hand: the strict mode of parseArgs stops at the first error and names neither a near miss nor a
 	// remedy.
 	const { tokens } = parseArgs({ args: [...argv], options: known, strict: false, tokens: true });
 	for (const token of tokens) {
 		if (token.kind === 'option-terminator') continue;
 		if (token.kind === 'positional') {
 			if (words.length < capacity(command)) words.push(token.value);
-			// Behind an unknown option it is most likely its value: one slip, one message.
+			// A word after an unknown option is most likely its value: one mistake, one message.
 			else if (token.index !== unknownAt + 1)
 				problems.push(`unexpected argument ${quote(token.value)}; ${remedyForWord(token.value, command, commands)}`);
 		} else if (!Object.hasOwn(known, token.name)) {
@@ -189,7 +189,7 @@ function remedyForWord(word: string, command: Command, commands: readonly Comman
 	return `every value needs its flag before it, see ${invocation(command)} --help`;
 }
 
-/** More names than that are no hint. */
+/** More names would not help. */
 const MAX_OWNERS = 3;
 
 function remedyForUnknown(
@@ -206,12 +206,12 @@ function remedyForUnknown(
 	return meant === undefined ? `see ${invocation(command)} --help` : `did you mean --${meant}?`;
 }
 
-/** Without the common ones. */
+/** The flags of the command, without the common ones. */
 function flagsOf({ options, switches }: Command): (string | undefined)[] {
 	return [...Object.values(options), ...Object.values(switches)].map(({ flag }) => flag);
 }
 
-/** Every option, switch and operand by its key in the description. */
+/** The value of every option, switch and operand, by its key in the description. */
 function readValues(given: Given, env: Environment): Readonly<Record<string, unknown>> {
 	const { command, words } = given;
 	const problems = [...given.problems];
@@ -247,7 +247,7 @@ function readValues(given: Given, env: Environment): Readonly<Record<string, unk
 	return values;
 }
 
-/** @returns the name that messages use, and the texts: none where nothing is given and there is no fallback. */
+/** @returns the name for messages, and the texts: empty if nothing is given and there is no fallback. */
 function sourceOf(
 	{ flag, env: variable, fallback }: ValueOption,
 	flags: ReadonlyMap<string, readonly string[]>,

@@ -3,8 +3,8 @@ import { type ConfigProblem, problemAt } from '../config/error.ts';
 import type { Address } from './options.ts';
 
 /**
- * Doubts that `proxy check` raises and a start does not: they are about how the proxy is operated, and a start has no reader who could
- * act on them.
+ * Advice that only `proxy check` gives, not a start: it is about the operation of the proxy, and nobody who could act on it reads the
+ * log of a start.
  */
 
 export interface Listeners {
@@ -12,7 +12,7 @@ export interface Listeners {
 	readonly metricsBind: Address;
 }
 
-/** @param keyMode permissions of the file `tls.key_path`, as stat(2) has them; `undefined` where they say nothing. @param bodyMode of this build. */
+/** @param keyMode permissions of the file `tls.key_path`, as stat(2) has them; `undefined` if unknown. @param bodyMode of this build. */
 export function checkAdvice(
 	{ routes, tls, lines }: Config,
 	listeners: Listeners,
@@ -33,7 +33,7 @@ export function checkAdvice(
 	}
 	for (const [i, route] of routes.entries()) {
 		const { prefix, upstream, trailers } = route;
-		// HTTP/2 without TLS has hardly another use; over TLS it is as likely to be plain HTTP.
+		// HTTP/2 without TLS hardly has another use; with TLS, plain HTTP is just as likely.
 		const isGrpc =
 			upstream.health?.grpcService !== undefined || (upstream.protocol === 'h2' && upstream.tls === undefined);
 		if (bodyMode === 'collected' && isGrpc) {
@@ -64,7 +64,7 @@ export function checkAdvice(
 	return advice;
 }
 
-/** Those that the route has. */
+/** The stream keys that the route sets. */
 function keysOfStreams({ requestLimits, webSocket }: RouteConfig): string[] {
 	const { idleTimeoutMs, endsAtExpiry } = requestLimits ?? {};
 	const isIdleOfStreams = idleTimeoutMs !== undefined && webSocket === undefined;

@@ -11,8 +11,8 @@ import { unknownVariables } from './environment.ts';
 import { assertFewWorkers } from './worker-limit.ts';
 
 /**
- * `proxy check`: what the start would refuse or warn of, by the very same reading and judging, without a socket and
- * without a thread of ours.
+ * `proxy check`: reports what the start would refuse or warn of. Uses the same code to read and judge, but opens no socket and starts
+ * no thread.
  */
 
 export interface CheckOptions {
@@ -35,17 +35,17 @@ export interface CheckResult {
 }
 
 export interface Finding {
-	/** The configuration file; `null` for problems outside of it, such as the environment. */
+	/** The configuration file; `null` for other problems, such as the environment. */
 	readonly file: string | null;
-	/** From 1; `null` where no line is to blame. */
+	/** From 1; `null` if no line is at fault. */
 	readonly line: number | null;
-	/** Full key, `routes[2].prefix`, or the name of a variable; `null` where there is none. */
+	/** Full key, `routes[2].prefix`, or the name of a variable; `null` if there is none. */
 	readonly key: string | null;
-	/** Begins with the path of the file that the key names, where that is to blame. */
+	/** Begins with the path of the file that the key names, if that file has the fault. */
 	readonly message: string;
 }
 
-/** @returns the exit code: 0, or 1 where there are errors. */
+/** @returns the exit code: 0, or 1 if there are errors. */
 export async function runCheck(
 	{ config: path, workers, forceWorkers, listeners, rustLog, json }: CheckOptions,
 	{ env, print, cores, commands }: Pick<Context, 'env' | 'print' | 'cores' | 'commands'>,
@@ -68,13 +68,13 @@ export async function runCheck(
 	return errors.length === 0 ? 0 : 1;
 }
 
-/** Windows has no such permissions. */
+/** `undefined` on Windows, which has no such permissions. */
 function modeOf(file: string): number | undefined {
 	return process.platform === 'win32' ? undefined : statSync(file, { throwIfNoEntry: false })?.mode;
 }
 
 interface Found {
-	/** The line in the configuration file; `null` for problems outside of it. */
+	/** The configuration file; `null` for other problems. */
 	readonly path: string | null;
 	readonly problem: ConfigProblem;
 }

@@ -1,21 +1,21 @@
 /**
  * A command as data. Parsing, help, completion, the man page, docs/reference/command.md and the warnings about unknown variables
- * are all made from these descriptions, so none of them can disagree with another one.
+ * are all generated from these descriptions, so they cannot disagree.
  */
 
 export type Environment = Readonly<Record<string, string | undefined>>;
 
-/** The subjects of the help text, in its order. */
+/** The sections of the help text, in order. */
 export const GROUPS = ['Serve', 'Set up', 'Inspect', 'Control a running proxy', 'Try it', 'Shell and help'] as const;
 export type Group = (typeof GROUPS)[number];
 
-/** What a value may be, for completion: a path, the name of a command, or one word of a list. */
+/** Candidates for completion of a value: a path, the name of a command, or one word of a list. */
 export type Candidates = 'file' | 'folder' | 'command' | readonly string[];
 
-/** A value that its option cannot take. The message says what it must be and what to write, and follows `--flag: `. */
+/** A value that its option does not accept. The message follows `--flag: ` and says what the value must be and what to write. */
 export class Malformed extends Error {}
 
-/** A command could not do what was asked, for a reason that its user can do something about; the message is all that is needed. */
+/** A command failed for a reason that its user can fix; the message needs no stack trace. */
 export class CommandError extends Error {
 	override readonly name = 'CommandError';
 	readonly exitCode = 1;
@@ -23,12 +23,12 @@ export class CommandError extends Error {
 
 /** An option that takes a value, from its flag or from its environment variable. The flag beats the variable. */
 export interface ValueOption<T = unknown> {
-	/** Without the dashes; absent for what only the environment can set. */
+	/** Without the dashes; absent if only the environment can set the value. */
 	readonly flag?: string;
 	readonly env?: string;
 	/** Stands for the value in the help text. */
 	readonly placeholder: string;
-	/** Read by `parse` when nothing else is given. Without one, and not required, the value is `undefined`. */
+	/** Passed to `parse` if nothing else is given. Without a fallback, an optional value is `undefined`. */
 	readonly fallback?: string;
 	readonly required?: true;
 	/** May be given several times; the value is an array then, empty without a fallback. */
@@ -40,7 +40,7 @@ export interface ValueOption<T = unknown> {
 	readonly parse: (text: string) => T;
 }
 
-/** An option that is there or not. */
+/** An option without a value. */
 export interface Switch {
 	readonly flag: string;
 	readonly short?: string;
@@ -51,7 +51,7 @@ export interface Switch {
 export interface Operand<T = unknown> {
 	readonly placeholder: string;
 	readonly about: string;
-	/** Its value may be missing: `undefined`, or an empty array where it is repeatable. */
+	/** A missing value is `undefined`, or an empty array if repeatable. */
 	readonly optional?: true;
 	readonly repeatable?: true;
 	readonly candidates?: Candidates;
@@ -63,16 +63,16 @@ export type ValueOptions = Readonly<Record<string, ValueOption>>;
 export type Switches = Readonly<Record<string, Switch>>;
 export type Operands = Readonly<Record<string, Operand>>;
 
-/** For every command. */
+/** Switches of every command. */
 export const COMMON_SWITCHES = {
 	help: { flag: 'help', short: 'h', about: 'print the help text' },
 	version: { flag: 'version', short: 'V', about: 'print the version and the body mode' },
 } as const satisfies Switches;
 
-/** What a command has of its process; tests give their own. */
+/** The process as a command sees it; tests pass their own. */
 export interface Context {
 	readonly env: Environment;
-	/** To standard output. */
+	/** Writes to standard output. */
 	readonly print: (text: string) => void;
 	readonly stdout: NodeJS.WriteStream;
 	readonly stderr: NodeJS.WriteStream;
@@ -80,18 +80,18 @@ export interface Context {
 	readonly cores: number;
 	/** Absolute path of the module of the `proxy` command. */
 	readonly mainPath: string;
-	/** All of them: for help and completion, and for the names of all variables. */
+	/** All commands: for help and completion, and for the names of all variables. */
 	readonly commands: readonly Command[];
 	readonly signals: Signals;
 }
 
-/** Who gets the signals that `main.ts` handles from its first statement on. */
+/** Receivers of the signals that `main.ts` handles from its first statement on. */
 export interface Signals {
-	/** The signal that asked for a reload before there was anybody to do it. */
+	/** The signal that asked for a reload before the supervisor existed. */
 	reloadAsked: string | undefined;
 	onReload: (signal: string) => void;
 	onStop: (signal: string) => void;
-	/** Closes an inspector that SIGUSR1 has opened before there was a handler. */
+	/** Closes an inspector that SIGUSR1 opened before a handler existed. */
 	readonly closeInspector: () => void;
 }
 
@@ -112,16 +112,16 @@ export interface Command {
 	/** What its exit codes mean. 2 is wrong usage for every command. */
 	readonly exitCodes: Readonly<Record<number, string>>;
 	/**
-	 * For it SIGHUP, SIGTERM and SIGINT go to `Context.signals`. Any other command dies of these as programs do, or handles
-	 * them by itself.
+	 * SIGHUP, SIGTERM and SIGINT go to `Context.signals`. In other commands these signals end the process, or the command
+	 * handles them itself.
 	 */
 	readonly takesSignals?: true;
-	/** What is wrong with values that are right by themselves, each beginning with `--flag: `. */
+	/** Conflicts between values that are each valid; every message begins with `--flag: `. */
 	readonly conflicts?: (values: never) => readonly string[];
 	/**
-	 * Imports what it needs when it is called: no other command pays for it.
+	 * Imports its modules when called, so that other commands do not load them.
 	 *
-	 * @returns the exit code, or `undefined` for a process that goes on and ends by itself.
+	 * @returns the exit code, or `undefined` if the process continues and ends by itself.
 	 */
 	readonly run: (values: never, context: Context) => Promise<number | undefined>;
 }
@@ -167,13 +167,13 @@ export function defineCommand<
 	return { operands: {}, options: {}, switches: {}, ...definition };
 }
 
-/** What npm installs the command as: one program for each body mode, with the same commands. */
+/** The programs that npm installs: one for each body mode, with the same commands. */
 export const PROGRAMS = ['proxy', 'proxy-streaming'] as const;
 
-/** The command that runs where none is named. */
+/** The command that runs if none is named. */
 export const DEFAULT_COMMAND = 'run';
 
-/** How a command is called, for messages and examples: `proxy check`, and only `proxy` for the default one. */
+/** The words that call a command, for messages and examples: `proxy check`, and `proxy` for the default command. */
 export function invocation({ name }: Pick<Command, 'name'>): string {
 	return name === DEFAULT_COMMAND ? 'proxy' : `proxy ${name}`;
 }

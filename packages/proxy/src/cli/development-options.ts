@@ -5,12 +5,12 @@ import { quote } from '../config/wording.ts';
 import { Malformed, type ValueOption } from './command.ts';
 import { parseFileName } from './options.ts';
 
-/** What `proxy init`, `proxy pki client` and `proxy token` take. */
+/** Options of `proxy init`, `proxy pki client` and `proxy token`. */
 
-/** What the folder of `proxy init` is called when nothing else is said. */
+/** Default folder of `proxy init`. */
 export const DEVELOPMENT_FOLDER = 'dev';
 
-/** Names of the folder's own files; a client's would be taken for them. */
+/** Names of the folder's own files, which no client may have. */
 const RESERVED_NAMES: readonly string[] = ['ca', 'server', 'issuer'];
 
 export const DEVELOPMENT_DIR = {
@@ -22,14 +22,14 @@ export const DEVELOPMENT_DIR = {
 	parse: parseFileName,
 } as const satisfies ValueOption;
 
-/** @returns the text, once it is known to be an upstream. */
+/** @returns the text unchanged, if it is a valid upstream. */
 export function parseUpstreamUrl(text: string): string {
 	const upstream = parseUpstream(text);
 	if (typeof upstream === 'string') throw new Malformed(upstream);
 	return text;
 }
 
-/** What a server's certificate can name: a host name or an IP literal. */
+/** A name for a server's certificate: a host name or an IP literal. */
 export function parseServerName(text: string): string {
 	if (isIP(text) !== 0) return text;
 	const parsed = parseHostPort(text);
@@ -54,7 +54,7 @@ export function parseClientName(text: string): string {
 export function parseSan(text: string): string {
 	const [, dns] = /^dns:([A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*)$/i.exec(text) ?? [];
 	if (dns !== undefined) return dns;
-	// What OpenSSL writes before a name passes for the scheme of a URI, and no route would ever match such a one.
+	// OpenSSL's prefix of a name looks like the scheme of a URI, and no route would ever match such a name.
 	const isPrefixed = /^(dns|uri|ip|email|rid|dirname|othername):/i.test(text);
 	// Only what an IA5String can hold (RFC 5280 section 4.2.1.6).
 	if (/^[a-z][a-z0-9+.-]*:[\x21-\x7e]+$/i.test(text) && !isPrefixed && URL.canParse(text)) return text;
@@ -67,7 +67,7 @@ export function parseSubject(text: string): string {
 	throw new Malformed('must not be empty; name the tenant');
 }
 
-/** `k=v`: a JSON value where `v` is one, otherwise a text: `admin=true`, `rps=50`, `aud=["a","b"]`, `scope=read write`. */
+/** `k=v`: a JSON value if `v` is one, otherwise a text: `admin=true`, `rps=50`, `aud=["a","b"]`, `scope=read write`. */
 export function parseClaim(text: string): readonly [name: string, value: unknown] {
 	const at = text.indexOf('=');
 	if (at < 1) throw new Malformed(`must be NAME=VALUE (got ${quote(text)}); for example scope=read`);
@@ -80,7 +80,7 @@ export function parseClaim(text: string): readonly [name: string, value: unknown
 }
 
 const UNIT_SECONDS: Readonly<Record<string, number>> = { s: 1, m: 60, h: 3600, d: 86_400 };
-/** A token for development that lives longer is forgotten somewhere. */
+/** A development token that lives longer would be forgotten somewhere. */
 const MAX_TTL_SECONDS = 366 * 86_400;
 
 /** `90s`, `15m`, `1h` or `7d` as seconds. */

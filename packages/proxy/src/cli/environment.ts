@@ -1,15 +1,15 @@
 import { suggest } from '@mtls-edge-proxy/gate/words/suggest.ts';
 import type { Command, Environment } from './command.ts';
 
-/** A variable that seems to be for the proxy, and the remedy. */
+/** A variable that seems meant for the proxy, and the remedy. */
 export interface UnknownVariable {
 	readonly name: string;
 	readonly message: string;
 }
 
 /**
- * Finds `PROXY_*` variables that no command reads: a mistyped one changes nothing, and nothing says so. Their values are
- * not looked at.
+ * Finds `PROXY_*` variables that no command reads: a mistyped one would have no effect and no message. Ignores their
+ * values.
  */
 export function unknownVariables(env: Environment, commands: readonly Command[]): UnknownVariable[] {
 	const known = variablesOf(commands);

@@ -11,7 +11,7 @@ import {
 	type ValueOptions,
 } from './command.ts';
 
-/** Narrower than this, columns would be too thin to read, and lines are allowed to be longer. */
+/** On narrower terminals columns would be unreadable, so lines may exceed the width. */
 const MIN_COLUMNS = 60;
 /** Longer lines are hard to read. */
 const MAX_COLUMNS = 100;
@@ -29,7 +29,7 @@ export const SIGNALS = [
 export const WRONG_USAGE = 'wrong usage';
 
 /**
- * @param of what was asked about; by default the whole command.
+ * @param of the commands to describe; by default all.
  * @param columns width of the terminal in characters.
  */
 export function helpText(commands: readonly Command[], of?: readonly Command[], columns = 80): string {
@@ -45,7 +45,7 @@ export function withBoldTitles(text: string): string {
 	return text.replaceAll(/^[A-Z][a-z ]+:$/gm, '\x1b[1m$&\x1b[22m');
 }
 
-/** What `print` should write to this stream. */
+/** The help text in the form that suits this stream. */
 export function helpFor(stream: HelpStream, commands: readonly Command[], of?: readonly Command[]): string {
 	const text = helpText(commands, of, stream.columns);
 	return stream.isTTY === true && stream.hasColors?.() === true ? withBoldTitles(text) : text;
@@ -177,7 +177,7 @@ function ofOperand(operand: Operand): Entry {
 	return entry(operandForm(operand), operand.about);
 }
 
-/** Where else the value may come from, in brackets; nothing where there is nothing to say. */
+/** Other sources of the value, in brackets; `undefined` if there are none. */
 export function originOf({ flag, env, fallback, required, repeatable }: ValueOption): string | undefined {
 	const parts = [
 		...(flag !== undefined && env !== undefined ? [env] : []),

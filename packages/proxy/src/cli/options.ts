@@ -4,7 +4,7 @@ import { quote } from '../config/wording.ts';
 
 import { Malformed } from './command.ts';
 
-/** Readers of values: what the options of several commands have in common. */
+/** Parsers of values that options of several commands share. */
 
 export interface Address {
 	/** Host name or IP literal as `listen` takes it (IPv6 without brackets). */
@@ -34,7 +34,7 @@ export function parseAddress(text: string): Address {
 }
 
 function malformedAddress(text: string, reason: string, suggestion: string): Malformed {
-	// `8443` and `:8443` are the usual short cuts for "on all interfaces"; that is better said aloud.
+	// `8443` and `:8443` usually mean "on all interfaces", which the operator should write explicitly.
 	const port = /^:?(\d{1,5})$/.exec(text)?.[1];
 	const remedy = port === undefined ? suggestion : `0.0.0.0:${port}`;
 	return new Malformed(`must be HOST:PORT (got ${quote(text)}): ${reason}; write ${remedy}`);

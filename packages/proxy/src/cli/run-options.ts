@@ -2,11 +2,11 @@ import { quote } from '../config/wording.ts';
 import { Malformed, type Switches, type ValueOptions, type Values } from './command.ts';
 import { type Address, parseAddress, parseFileName } from './options.ts';
 
-/** The options of the start, which the check takes, too. */
+/** Options of the start, which `proxy check` accepts too. */
 
 export type LogFormat = 'json' | 'pretty';
 
-/** More threads than cores help little, and each takes some 18 MB: a slip of the keyboard must not take all memory. */
+/** More threads than cores help little, and each takes about 18 MB: a typo must not take all memory. */
 export const WORKERS_PER_CORE = 4;
 
 const LOG_FORMATS = ['json', 'pretty'] as const;
@@ -68,7 +68,7 @@ export const RUN_OPTIONS = {
 		placeholder: 'FILTER',
 		fallback: 'info',
 		about: 'log level: error, warn, info, debug, trace or off; also by target, as in warn,proxy::health=debug',
-		// Never wrong enough to stop a start: the filter reports what it cannot read.
+		// Never stops a start: the filter reports what it cannot parse.
 		parse: (text: string) => text,
 	},
 } as const satisfies ValueOptions;
@@ -85,7 +85,7 @@ export function addressConflicts({ bind, metricsBind }: Pick<RunValues, 'bind' |
 	return [`--metrics-bind: is the address of --bind (port ${bind.port}); give one of them another port`];
 }
 
-/** Whether the second one to listen would be refused; names are not looked up. */
+/** Whether the second `listen` would fail; names are not resolved. */
 function overlap(a: Address, b: Address): boolean {
 	if (a.port !== b.port || a.port === 0) return false;
 	return a.host === b.host || [a.host, b.host].some((host) => host === '0.0.0.0' || host === '::');
@@ -95,7 +95,7 @@ export function threads(workers: RunValues['workers'], cores: number): number {
 	return workers === 'auto' ? cores : workers;
 }
 
-/** More threads than any machine has cores are a slip of the keyboard, and each would cost memory. */
+/** No machine has more cores, so more threads are a typo, and each would cost memory. */
 const MAX_WORKERS = 1024;
 
 function parseWorkers(text: string): number | 'auto' {

@@ -22,7 +22,7 @@ export interface ServeOptions {
 	readonly pidFile: string | undefined;
 	/** Worker threads, at least 1. */
 	readonly workers: number;
-	/** Whatever the number of cores. */
+	/** Skips the limit by the number of cores. */
 	readonly forceWorkers: boolean;
 	readonly logFormat: LogFormat;
 	/** Whether the metrics listener has the status page. */
@@ -32,7 +32,7 @@ export interface ServeOptions {
 }
 
 const STDOUT = 1;
-/** For the reader of the log to take the last lines after the drain. */
+/** Time for the reader of the log to take the last lines after the drain. */
 const LAST_LINES_MS = 1_000;
 
 /** `proxy` itself. Resolves when all workers accept connections and signals go to the supervisor. */
@@ -76,13 +76,13 @@ export async function serve(
 		onAccepting: (stop) => {
 			signals.onStop = stop;
 		},
-		// What requests have left to say may still wait for the reader; a second signal does not.
+		// Log lines of requests may still wait for the reader; a second signal does not wait for them.
 		exit: (code) => (code === 0 ? output.whenWritten(LAST_LINES_MS, () => process.exit(0)) : process.exit(code)),
 	});
 	if (supervisor === undefined) return;
 	pidFile?.publish();
 	signals.onReload = (signal) => void supervisor.reload(signal);
-	// Once more, for a signal that was on its way to Node's own handler when ours took its place.
+	// Once more, for a signal that was on its way to Node's own handler when ours replaced it.
 	signals.closeInspector();
 	if (signals.reloadAsked !== undefined) signals.onReload(signals.reloadAsked);
 }

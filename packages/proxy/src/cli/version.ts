@@ -1,12 +1,12 @@
 import { readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 
-/** In the source and in the bundle alike, package.json lies one folder above the module of the command. */
+/** Both in the source and in the bundle, package.json is one folder above the module of the command. */
 export function readVersion(mainPath: string): string {
 	return JSON.parse(readFileSync(join(dirname(mainPath), '../package.json'), 'utf8')).version;
 }
 
-/** Known only by the body module that a build or `-C boxed_body` has chosen. */
+/** Only the body module that the build or `-C boxed_body` has chosen knows it. */
 export async function readBodyMode(): Promise<string> {
 	return (await import('#body')).bodyMode;
 }

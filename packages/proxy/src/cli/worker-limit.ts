@@ -2,7 +2,7 @@ import { StartError } from '../control/start-error.ts';
 import { WORKERS_PER_CORE } from './run-options.ts';
 
 /**
- * @param cores that this process may use.
+ * @param cores CPUs that this process may use.
  * @param isForced `--force-workers`.
  * @throws StartError
  */

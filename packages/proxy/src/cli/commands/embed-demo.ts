@@ -11,7 +11,7 @@ export const embedDemo = defineCommand({
 	exitCodes: { 0: 'drained after a signal', 1: 'could not start, or got a second signal during the drain' },
 	run: async (_options, { env, stdout, stderr }) => {
 		const { runEmbedDemo } = await import('../embed-demo/service.ts');
-		// At once: after a second signal nothing is waited for, not even the reader of the log.
+		// At once: after a second signal the process waits for nothing, not even the reader of the log.
 		process.exit(await runEmbedDemo(env, { stdout, stderr, signals: process }));
 	},
 });

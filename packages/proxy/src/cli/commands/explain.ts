@@ -30,7 +30,7 @@ export const explain = defineCommand({
 			parse: parseNotEmpty,
 		},
 		url: { flag: 'url', placeholder: 'URL', about: 'in place of --path: https://host/path', parse: parseUrl },
-		// Several, to be able to refuse them without showing one.
+		// Repeatable, so that several can be refused without printing one.
 		token: {
 			flag: 'token',
 			placeholder: 'TOKEN',

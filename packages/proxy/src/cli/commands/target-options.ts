@@ -2,7 +2,7 @@ import { Malformed, type ValueOptions } from '../command.ts';
 import { type Address, parseAddress, parseFileName } from '../options.ts';
 import { RUN_OPTIONS } from '../run-options.ts';
 
-/** How the commands to a running proxy find it. */
+/** Options by which commands find a running proxy. */
 
 export const METRICS_OPTION = {
 	flag: 'metrics',

@@ -64,13 +64,13 @@ function flagCases({ name, options }: CommandModel): string[] {
 	return options.map(({ flag, values }) => `\t\t${quoted(`${name} --${flag}`)}) ${proposal(values)}return ;;`);
 }
 
-/** At each place of an operand; operands are not counted. */
+/** The same proposals at every operand position; operands are not counted. */
 function operandCases({ name, operands }: CommandModel): string[] {
 	const values = operands.find((operand) => operand.values !== undefined)?.values;
 	return values === undefined ? [] : [`\t\t\t${quoted(name)}) ${proposal(values)};;`];
 }
 
-/** A command of one word may have anything after it. */
+/** Anything may follow a command of one word. */
 function calledAs(name: string): string {
 	return name.includes(' ') ? quoted(name) : `${quoted(`${name} `)}*`;
 }

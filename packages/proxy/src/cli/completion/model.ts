@@ -7,7 +7,7 @@ import {
 	type ValueOption,
 } from '../command.ts';
 
-/** What may be completed, the same for all shells. */
+/** Completion data, the same for all shells. */
 export interface CompletionModel {
 	/** The candidates for the first word: commands of one word, and the first words of commands of two. */
 	readonly firstWords: readonly Word[];
@@ -76,7 +76,7 @@ function ofCommand({ name, options, switches, operands }: Command, names: readon
 	};
 }
 
-/** None for what only the environment can set. */
+/** Empty if only the environment can set the value. */
 function ofOption(option: ValueOption, names: readonly string[]): FlagModel[] {
 	const { flag, about, placeholder, repeatable, candidates } = option;
 	return flag === undefined

@@ -77,7 +77,7 @@ function action(values: ValueSource | undefined): string {
 	return `(${values.join(' ')})`;
 }
 
-/** Ends at the bracket that is not escaped. */
+/** Escapes a text that an unescaped bracket ends. */
 function bracketed(text: string): string {
 	return text.replaceAll(/[\\[\]:]/g, '\\$&');
 }

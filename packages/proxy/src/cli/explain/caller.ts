@@ -10,7 +10,7 @@ import { inWords, placeOf, timeOf } from './places.ts';
 import type { Reports } from './report.ts';
 import { type PresentedChain, presentChain } from './tls-client.ts';
 
-/** The client's side of the connection, as far as there is one without a network. */
+/** The client's side of the connection, as far as it can be known without a network. */
 export interface Client {
 	/** With the given certificate, even if the listener would have refused it. */
 	readonly connection: ClientConnection;
@@ -45,7 +45,7 @@ export async function judgeClient(
 	return { connection: connectionOf(presented, peer, protocol), hasCertificate: true };
 }
 
-/** Stands for the port that the client connects to, which only the command line of the running proxy says. */
+/** Placeholder for the port that the client connects to: only the command line of the running proxy has it. */
 const SOME_PORT = '[port]';
 
 function connectionOf(presented: PresentedChain | undefined, peer: string, protocol: 'http/1.1' | 'h2') {
@@ -94,7 +94,7 @@ const REMEDIES: Readonly<Record<string, string>> = {
 	'no fresh CRL': 'tls.crl_required, and one of the CAs above it has no CRL that is fresh',
 };
 
-/** The names that patterns of routes are compared with. */
+/** The names that route patterns are matched against. */
 export function namesInWords(names: CertificateNames | undefined): string {
 	if (names === undefined) return 'its names cannot be read';
 	const all = [

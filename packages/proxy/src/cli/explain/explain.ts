@@ -32,9 +32,9 @@ import { readToken } from './token.ts';
 import { notesOnHead, upstreamHead } from './upstream-head.ts';
 
 /**
- * What a proxy with these files would make of a request, gate by gate. Each verdict is that of the gate itself, on the values that
- * the proxy would give it; here stands their order, which is that of `data/request/admit.ts`, and what to say of them. A gate behind one
- * that refuses is asked all the same, if there is anything to ask it with.
+ * Judges a request gate by gate, as a proxy with these files would. Each verdict comes from the gate itself, on the values that the
+ * proxy would pass. This file has the order of the gates, which is that of `data/request/admit.ts`, and the words. Gates after a
+ * refusal are asked too, if their input is known.
  */
 
 export interface ExplainSettings extends RunningProxy {
@@ -48,7 +48,7 @@ export interface ExplainSettings extends RunningProxy {
 	readonly nowSeconds: number;
 }
 
-/** Stands for what each request has anew. */
+/** Placeholder for digits that are random in each request. */
 const RANDOM_DIGIT = 'x';
 
 export async function explain(
@@ -84,7 +84,7 @@ export async function explain(
 	const streams = { config, isGrpc, bodyMode, token };
 	judgeProtocol(request, route, isExtended, streams, reports);
 	judgeGrpcTimeout(request, reports);
-	// The limits of a body are its route's, also where its length is judged first.
+	// The route's body limits apply, even if the length is judged before the route.
 	if (judgesLengthFirst) judgeLength(request, spec, config, route, reports);
 	judgeRoute(target, files, reports);
 	const forwardedTarget = judgeForwarding(route, target, request, files, reports);
@@ -149,9 +149,9 @@ const FATES: Readonly<Record<ReadRequest['fields'][number]['fate'], string | und
 };
 
 interface TokenVerdict {
-	/** What the token says, also where it is refused. */
+	/** The content of the token, even if it is refused. */
 	readonly token: VerifiedToken | undefined;
-	/** Where it is not. */
+	/** Present if the token is admitted. */
 	readonly identity: Identity | undefined;
 }
 
@@ -194,7 +194,7 @@ function judgeHolder(token: VerifiedToken | undefined, { connection, hasCertific
 	reports.judged('bound token', refuseOtherHolder(token.confirmation, thumbprint), wanted, has);
 }
 
-/** The limits; only the running proxy knows how much of them is left. */
+/** Reports the limits; only the running proxy knows how much of them is left. */
 function tellTenantLimits(
 	token: VerifiedToken | undefined,
 	{ config, identity }: Pick<StartFiles, 'config' | 'identity'>,
@@ -280,7 +280,7 @@ function judgeLength(
 	const most = own ?? config.limits.maxRequestBodyBytes;
 	const key =
 		own === undefined ? 'limits.max_request_body_bytes' : `routes[${config.routes.indexOf(route!)}].max_body_bytes`;
-	// A body whose end the framing tells is cut at the limit, while it comes.
+	// A body without a declared length is cut off at the limit, as it arrives.
 	const length = head.bodyLength === UNDECLARED ? (bodyBytes ?? UNDECLARED) : head.bodyLength;
 	const limit = `at most ${most} bytes, ${placeOf(config, key)}`;
 	const has = length === UNDECLARED ? 'of a length that is not declared: counted as it comes' : `${length} bytes`;
@@ -292,7 +292,7 @@ function identifiersOf({ trace, log }: Config): Identifiers {
 	return trace === undefined ? 'none' : 'trace';
 }
 
-/** What the running proxy makes of identifiers. Of traces that begin there, those are shown that are not sampled. */
+/** Handles identifiers like the running proxy. A trace that begins at the proxy is shown as not sampled. */
 function correlatorOf({ trace, log: { requestId } }: Config): ((head: Identified) => Correlation) | undefined {
 	const hex = (digits: number) => RANDOM_DIGIT.repeat(digits);
 	if (trace !== undefined) return createTracing({ ratio: 0, requestIds: requestId }, hex);

@@ -12,26 +12,26 @@ import { inWords } from './places.ts';
 /** An identity with the keys of the one issuer that the token needs. */
 export interface FetchedIdentity {
 	readonly identity: IdentitySeed;
-	/** Keys are wanted and not there: what the proxy would say is not known. */
+	/** Needed keys are missing, so the proxy's verdict is unknown. */
 	readonly isMissing: boolean;
-	/** What was done. */
+	/** What was fetched or read, for the report. */
 	readonly note: string | undefined;
 }
 
 export interface KeySources {
 	/** Issuers whose keys come over the network. */
 	readonly remotes: readonly RemoteIssuer[];
-	/** They are not asked. */
+	/** Whether fetching is disabled. */
 	readonly offline: boolean;
-	/** Where the proxy keeps the last keys that it has fetched. */
+	/** Folder of the keys that the proxy fetched last. */
 	readonly stateDir: string | undefined;
 	/** Wall-clock time, seconds since the epoch. */
 	readonly nowSeconds: number;
 }
 
 /**
- * The keys of the token's issuer, where they come over the network: fetched once, within the proxy's own bounds, or else those that
- * the proxy has kept for the case that it starts while the issuer is away.
+ * Gets the keys of the token's issuer if they come over the network. Fetches them once, within the proxy's own limits; if that fails,
+ * reads the keys that the proxy has stored for a start without the issuer.
  */
 export async function fetchKeysFor(
 	authorization: string | null | undefined,
@@ -62,7 +62,7 @@ export async function fetchKeysFor(
 	return using(seed, `${failure}; took ${counted(seed)} from state_dir, ${inWords(kept!.ageMs / 1000)} old`);
 }
 
-/** Some issuers are asked with a key in the query. */
+/** The query may contain a secret key. */
 function withoutQuery(url: string): string {
 	const { origin, pathname } = new URL(url);
 	return origin + pathname;

@@ -12,37 +12,37 @@ export interface ExplainResult {
 	readonly body_mode: string;
 	/** The gate that ends the request; `null`: none does. */
 	readonly ended_by: string | null;
-	/** As in the log; `null` where nothing is refused. */
+	/** As in the log; `null` if nothing is refused. */
 	readonly reason: string | null;
-	/** The refusal that the client gets; `null` where the request passes or is undecided. */
+	/** The refusal that the client gets; `null` if the request passes or is undecided. */
 	readonly answer: Answer | null;
-	/** Prefix. */
+	/** Prefix of the route. */
 	readonly route: string | null;
 	/** `host:port`. */
 	readonly upstream: string | null;
-	/** Request line and header lines, over HTTP/2 its fields as lines; `null` where the upstream gets nothing. */
+	/** Request line and header lines, or the fields of HTTP/2 as lines; `null` if the upstream gets nothing. */
 	readonly upstream_head: readonly string[] | null;
 	readonly gates: readonly Gate[];
 	readonly notes: readonly string[];
 }
 
-/** What the client gets. `status` and `body` are `null` where the connection is closed, or the stream reset, without an answer. */
+/** What the client gets. `status` and `body` are `null` if the connection is closed, or the stream reset, without an answer. */
 export interface Answer {
 	readonly ending: 'answer' | 'closed' | 'reset';
 	readonly status: number | null;
 	readonly body: string | null;
-	/** Beside `content-type` and `content-length`. */
+	/** Other than `content-type` and `content-length`. */
 	readonly headers: Readonly<Record<string, string>>;
 	/** Stable name of the refusal. */
 	readonly code: string | null;
-	/** As in logs and metrics: of a refused gRPC call another one than `status`. */
+	/** As in logs and metrics; differs from `status` for a refused gRPC call. */
 	readonly logged_status: number | null;
 }
 
 export interface Gate {
 	readonly gate: string;
 	readonly verdict: 'ok' | 'refused' | 'not asked' | 'unknown';
-	/** Whether the request gets so far. */
+	/** Whether the request reaches this gate. */
 	readonly reached: boolean;
 	readonly reason: string | null;
 	readonly details: readonly string[];
@@ -54,7 +54,7 @@ export interface Gate {
 	}[];
 }
 
-/** @param secrets that must not be in it, such as the token. */
+/** @param secrets texts to redact, such as the token. */
 export function toJson(explanation: Explanation, secrets: readonly string[]): ExplainResult {
 	const { outcome, endsAt, gates, method, upstreamHead } = explanation;
 	const end = gates[endsAt];

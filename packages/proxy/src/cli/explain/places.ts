@@ -1,6 +1,6 @@
 import type { Config } from '../../config/config.ts';
 
-/** `jwt.audience (config.toml:12)`; what the file does not have is the default. */
+/** `jwt.audience (config.toml:12)`; a key that the file does not have is the default. */
 export function placeOf({ path, lines }: Pick<Config, 'path' | 'lines'>, key: string): string {
 	const line = lines[key];
 	return line === undefined ? `${key} (the default)` : `${key} (${path}:${line})`;
@@ -14,7 +14,7 @@ export function inWords(seconds: number): string {
 	return s < 48 * 3600 ? `${Math.floor(s / 3600)} h` : `${Math.floor(s / 86_400)} days`;
 }
 
-/** RFC 3339 to the second; some numbers are no time at all. */
+/** RFC 3339 to the second; some numbers are not a valid time. */
 export function timeOf(seconds: number): string {
 	const date = new Date(seconds * 1000);
 	return Number.isNaN(date.getTime()) ? 'no time' : `${date.toISOString().slice(0, 19)}Z`;

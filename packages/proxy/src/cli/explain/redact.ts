@@ -1,4 +1,4 @@
-/** Takes out of a text what must not get into a ticket or a chat: tokens, and the values of fields that hold credentials. */
+/** Removes tokens and credentials from texts that may be pasted into a ticket or a chat. */
 
 export const REDACTED = '[redacted]';
 
@@ -13,7 +13,7 @@ export function isSecretName(name: string): boolean {
 	return SECRET_NAME.test(name) && !NOT_SECRET.has(name.toLowerCase());
 }
 
-/** A request target: values of query parameters that may be credentials. */
+/** Redacts values of query parameters that may be credentials. */
 export function redactTarget(target: string): string {
 	const query = target.search(/[?#]/);
 	if (query === -1) return target.replaceAll(JWT, REDACTED);
@@ -34,7 +34,7 @@ function decoded(name: string): string {
 }
 
 /**
- * A request head: target, and the values of fields that hold credentials. The scheme of `Authorization` stays.
+ * Redacts the target and the values of credential fields in a request head. The scheme of `Authorization` stays.
  *
  * @param lines of HTTP/1.1, or fields of HTTP/2.
  */
@@ -57,12 +57,12 @@ export function redactLine(line: string): string {
 	return `${name}: ${scheme}${REDACTED}`;
 }
 
-/** @param secrets that were given, such as the token. */
+/** @param secrets given by the user, such as the token. */
 export function redactText(text: string, secrets: readonly string[]): string {
 	let shown = text;
 	for (const secret of secrets) if (secret.length >= MIN_SECRET) shown = shown.replaceAll(secret, REDACTED);
 	return shown.replaceAll(JWT, REDACTED);
 }
 
-/** What is shorter is found in many a word. */
+/** Shorter secrets occur in ordinary words. */
 const MIN_SECRET = 6;

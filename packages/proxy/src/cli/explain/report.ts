@@ -1,21 +1,21 @@
 import type { Rejection } from '@mtls-edge-proxy/gate/gates/rejection.ts';
 import type { ExplainedGate } from '../../gates/pipeline.ts';
 
-/** What an explanation says of one request, before it becomes text or JSON. */
+/** The explanation of one request, before it becomes text or JSON. */
 
 export type Verdict =
 	| 'ok'
 	| 'refused'
-	/** The gate decides by what only a running proxy knows. */
+	/** The verdict depends on state of the running proxy. */
 	| 'not asked'
-	/** Something is missing that the gate decides by. */
+	/** Input of the gate is missing. */
 	| 'unknown';
 
-/** What a refusal looks like to the client. */
+/** A refusal as the client sees it. */
 export interface Refusal {
 	/** `closed`: the connection, without an answer. `reset`: the HTTP/2 stream, likewise. */
 	readonly ending: 'answer' | 'closed' | 'reset';
-	/** With `ending: 'answer'`. */
+	/** Present with `ending: 'answer'`. */
 	readonly rejection?: Rejection;
 	/** As in the log. */
 	readonly reason: string;
@@ -54,7 +54,7 @@ export class Reports {
 		this.list.push({ gate, verdict: 'unknown', details });
 	}
 
-	/** By a gate's own answer. */
+	/** Records a gate's own verdict. */
 	judged(gate: ExplainedGate, rejection: Rejection | undefined, ...details: string[]): void {
 		if (rejection === undefined) return this.ok(gate, ...details);
 		this.list.push({ gate, verdict: 'refused', refusal: answered(rejection), details });
@@ -74,10 +74,10 @@ export type Outcome = 'passes' | 'refused' | 'undecided';
 export interface Explanation {
 	readonly configPath: string;
 	readonly method: string;
-	/** As it was given. */
+	/** As given on the command line. */
 	readonly target: string;
 	readonly protocol: 'http/1.1' | 'h2';
-	/** A refusal has the form for gRPC calls. */
+	/** Refusals take the form for gRPC calls. */
 	readonly isGrpc: boolean;
 	readonly bodyMode: string;
 	readonly gates: readonly GateReport[];
@@ -86,17 +86,17 @@ export interface Explanation {
 	readonly endsAt: number;
 	readonly route: string | undefined;
 	readonly upstream: string | undefined;
-	/** Lines without their ends (`upstream-head.ts`); `undefined` where the request does not get so far. */
+	/** Lines without their ends (`upstream-head.ts`); `undefined` if the request does not get that far. */
 	readonly upstreamHead: readonly string[] | undefined;
-	/** What was done to find this out, and what was left open. */
+	/** How the result was found, and what remains open. */
 	readonly notes: readonly string[];
 }
 
-/** Where a request ends, and what has to be known for it. */
+/** The outcome, and the gate that ends the request or leaves it undecided. */
 export function outcomeOf(gates: readonly GateReport[]): { outcome: Outcome; endsAt: number } {
 	const refusedAt = gates.findIndex(({ verdict }) => verdict === 'refused');
 	const openAt = gates.findIndex(({ verdict }) => verdict === 'unknown');
-	// A gate in doubt that comes first may have another answer.
+	// An earlier gate with an unknown verdict may refuse first.
 	if (openAt !== -1 && (refusedAt === -1 || openAt < refusedAt)) return { outcome: 'undecided', endsAt: openAt };
 	return { outcome: refusedAt === -1 ? 'passes' : 'refused', endsAt: refusedAt };
 }

@@ -7,15 +7,15 @@ import { authorityOf, originForm } from '../../gates/target.ts';
 import { HeaderBlock } from '../../http2/hpack-decoder.ts';
 import { answered, type Refusal } from './report.ts';
 
-/** The request that is asked about, as its client would send it. */
+/** The request to explain, as its client would send it. */
 export interface RequestSpec {
 	readonly method: string;
 	/** Request target, as it goes on the wire. */
 	readonly target: string;
-	/** For `Host`, unless `headers` have one. */
+	/** Value of `Host`, unless `headers` have one. */
 	readonly authority: string;
 	readonly protocol: 'http/1.1' | 'h2';
-	/** Lines as they were given: `name: value`. */
+	/** Lines as given: `name: value`. */
 	readonly headers: readonly string[];
 	/** Becomes an `Authorization` line; with one in `headers` it is the second. */
 	readonly token: string | undefined;
@@ -28,18 +28,18 @@ export interface ReadRequest {
 	readonly method: string;
 	/** Origin form. */
 	readonly target: string;
-	/** Of a target in absolute form; `undefined`: it was in another one; `null`: it is malformed. */
+	/** Authority of a target in absolute form; `undefined`: the target has another form; `null`: malformed. */
 	readonly targetAuthority: string | null | undefined;
-	/** Why the bytes are no request at all. */
+	/** Why the bytes are not a request. */
 	readonly malformed: Refusal | undefined;
 	readonly unknownMethod: Rejection | undefined;
-	/** What there is to say against the fields. */
+	/** The refusal of the fields. */
 	readonly badFields: Rejection | undefined;
-	/** `undefined` where one of the above is against it. */
+	/** `undefined` if one of the above refuses the request. */
 	readonly head: RequestHead | undefined;
 	/** As `ClientRequest` has it. */
 	readonly isGrpc: boolean;
-	/** For the token's gate, also where there is no head. */
+	/** Input of the token's gate, even if there is no head. */
 	readonly authorization: string | null | undefined;
 	readonly fields: readonly FieldReport[];
 }
@@ -49,7 +49,7 @@ export interface FieldReport {
 	readonly fate: FieldFate;
 }
 
-/** @param apart as the running proxy reads heads: with `[trace]` and `[log] request_id`. */
+/** @param apart identifiers that the running proxy reads apart: with `[trace]` and `[log] request_id`. */
 export function readRequest(spec: RequestSpec, maxHeaderBytes: number, apart: Identifiers): ReadRequest {
 	const read = spec.protocol === 'h2' ? readHttp2 : readHttp1;
 	return read(spec, maxHeaderBytes, apart);
@@ -86,7 +86,7 @@ function readHttp2(spec: RequestSpec, maxHeaderBytes: number, apart: Identifiers
 	const said = facts(method);
 	const malformed: Refusal | undefined = typeof said === 'string' ? { ending: 'reset', reason: said } : undefined;
 	const unknownMethod = malformed === undefined ? refuseMethod(method) : undefined;
-	// A refused method hides the problems of the fields.
+	// A refused method would hide problems of the fields.
 	const known = unknownMethod === undefined ? said : facts('GET');
 	const head = typeof known === 'string' ? undefined : known.head;
 	const good = head === undefined || head instanceof Rejection ? undefined : head;
@@ -105,9 +105,9 @@ function readHttp2(spec: RequestSpec, maxHeaderBytes: number, apart: Identifiers
 }
 
 /**
- * As an HTTP/2 client sends it: names in lower case, and the authority in the place of `Host`.
+ * As an HTTP/2 client sends it: names in lower case, and `:authority` instead of `Host`.
  *
- * @param maxBytes of fields that are read.
+ * @param maxBytes limit of the fields that are read.
  */
 function blockOf(spec: RequestSpec, method: string, maxBytes: number): HeaderBlock<RequestField> {
 	const lines = fieldLines(spec);
@@ -133,7 +133,7 @@ function blockOf(spec: RequestSpec, method: string, maxBytes: number): HeaderBlo
 	return block;
 }
 
-/** A character for each byte, as the front reads them. */
+/** One character for each byte, as the front reads them. */
 function octets(text: string): string {
 	return Buffer.from(text).toString('latin1');
 }
@@ -142,7 +142,7 @@ interface FieldLine {
 	readonly name: string;
 	/** Without the blanks around it. */
 	readonly value: string;
-	/** As it goes over HTTP/1.1. */
+	/** As sent over HTTP/1.1. */
 	readonly line: string;
 }
 
@@ -158,14 +158,14 @@ function fieldLines({ headers, token, authority, bodyBytes = 0 }: RequestSpec): 
 	];
 }
 
-/** A line without a colon is all name; the readers say what they think of it. */
+/** A line without a colon becomes a name only; the parsers judge it. */
 function fieldLine(line: string): FieldLine {
 	const colon = line.indexOf(':');
 	const name = colon === -1 ? line : line.slice(0, colon);
 	return { name, value: colon === -1 ? '' : line.slice(colon + 1).trim(), line };
 }
 
-/** What the token's gate would get of a head that is refused for something else. */
+/** The input of the token's gate if the head is refused for another reason. */
 function loneToken(spec: RequestSpec): string | null | undefined {
 	const [first, second] = fieldLines(spec).filter(({ name }) => name.toLowerCase() === 'authorization');
 	return second === undefined ? first?.value : null;

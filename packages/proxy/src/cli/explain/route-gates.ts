@@ -18,22 +18,22 @@ import { readingWords, routeWords } from './routing.ts';
 
 /** The gates from the route on. */
 
-/** What a running proxy has said of itself. */
+/** State that a running proxy has reported. */
 export interface RunningProxy {
-	/** Its answer to `GET /metrics`; `undefined`: none was asked. */
+	/** Its answer to `GET /metrics`; `undefined`: no proxy was asked. */
 	readonly metricsPage?: string | undefined;
 	/** `undefined`: it has no status page, or was not asked. */
 	readonly status?: RunningStatus | undefined;
 }
 
-/** Of its `/status.json`. */
+/** Members of its `/status.json`. */
 export interface RunningStatus {
 	readonly dns: readonly DnsStatus[];
-	/** Those in trouble. */
+	/** Only upstreams with problems. */
 	readonly upstreams: readonly Pick<UpstreamStatus, 'upstream' | 'group' | 'breaker' | 'last_probe'>[];
 }
 
-/** @returns `undefined` where a request has no route, or its path is refused. */
+/** @returns `undefined` if no route matches, or the path is refused. */
 export function routeOf(target: CleanTarget | Rejection, { routes }: Config): RouteConfig | undefined {
 	if (target instanceof Rejection) return undefined;
 	const found = new RouteTable(routes).match(pathOf(target));
@@ -45,7 +45,7 @@ export function judgeRoute(
 	{ config }: { readonly config: Config },
 	reports: Reports,
 ): void {
-	// A path that is refused is no path that could be routed: what an upstream would make of it is the question.
+	// A refused path cannot be routed: upstreams may read it in different ways.
 	if (target instanceof Rejection) {
 		reports.unknown('route', 'there is no telling which route such a path means');
 		return;
@@ -58,9 +58,9 @@ export function judgeRoute(
 }
 
 /**
- * What the route makes of the request before it goes to the upstream.
+ * Applies the route's changes to the request before it goes to the upstream.
  *
- * @returns the target that the upstream gets; `undefined` where there is no route, or the route refuses.
+ * @returns the target that the upstream gets; `undefined` if there is no route, or the route refuses.
  */
 export function judgeForwarding(
 	route: RouteConfig | undefined,
@@ -95,7 +95,7 @@ export function judgeForwarding(
 	return left;
 }
 
-/** Who may use the route: each of its three rules by itself, in the order in which the route asks them. */
+/** Judges each of the route's three access rules separately, in the order of the route. */
 export async function judgeCaller(
 	route: RouteConfig | undefined,
 	{ connection, hasCertificate }: Client,
@@ -145,13 +145,13 @@ export async function judgeCaller(
 	}
 }
 
-/** Where a route asks only for names, the token has no part in it. */
+/** Stands in for the token if a rule depends only on certificate names. */
 const NOBODY = { tenant: '' } as VerifiedToken;
 
 /**
- * By the metrics of a running proxy, where it was asked. One address that its breaker admits is enough.
+ * Judges the upstream by the metrics of a running proxy, if one was asked. One address whose breaker admits is enough.
  *
- * @param ofResponse what the route makes of it.
+ * @param ofResponse words on how the route handles the response.
  */
 export function judgeUpstream(
 	{ upstream: group }: RouteConfig,
@@ -192,7 +192,7 @@ export function judgeUpstream(
 	}
 	const isAdmitted = found.some(({ circuit }) => circuit === '0');
 	const isWell = ({ circuit, alive }: (typeof found)[number]) => circuit === '0' && alive !== '0';
-	// Where not all are shown, those that are not well.
+	// If not all are shown, unhealthy ones come first.
 	const ordered = found.length <= MAX_SHOWN ? found : found.toSorted((a, b) => Number(isWell(a)) - Number(isWell(b)));
 	const circuits = ordered.map(({ authority, circuit = '', trouble }) => {
 		const why = circuit === '0' ? '' : openedBy(trouble);
@@ -208,7 +208,7 @@ export function judgeUpstream(
 	reports.notAsked('upstream', ...few(healths), ...ofResponse);
 }
 
-/** As a route's URL has it. */
+/** The scheme as in a route's URL. */
 function schemeOf({ tls, protocol }: RouteConfig['upstream']): string {
 	if (tls !== undefined) return 'https';
 	return protocol === 'h2' ? 'h2c' : 'http';
@@ -249,7 +249,7 @@ const CIRCUITS: Readonly<Record<string, string>> = {
 	2: 'half-open: another request is the probe',
 };
 
-/** The value of the sample of this upstream that has no other labels. */
+/** The value of this upstream's sample without other labels. */
 function sampleOf(page: string, family: string, upstream: string, group: string | undefined): string | undefined {
 	const lead = `${family}{upstream="${upstream}"${group === undefined ? '' : `,group="${group}"`}} `;
 	return page

@@ -5,7 +5,7 @@ import { fitOf } from '../../gates/prefix-table.ts';
 import type { RouteTable } from '../../gates/routes.ts';
 import { placeOf } from './places.ts';
 
-/** Which routes a path could have had, longest prefix first, and why each has it or not. */
+/** Candidate routes of a path, longest prefix first, each with the reason why it matches or not. */
 export function routeWords(config: Config, path: string, chosen: RouteConfig | undefined): string[] {
 	const routes = config.routes.map((route, i) => ({ prefix: route.prefix, route, place: `routes[${i}]` }));
 	if (routes.length === 0) return ['the file has no [[routes]]'];
@@ -13,7 +13,7 @@ export function routeWords(config: Config, path: string, chosen: RouteConfig | u
 		.map((one) => ({ ...one, fit: fitOf(one.prefix, path), likeness: likenessOf(one.prefix, path) }))
 		.sort((a, b) => b.prefix.length - a.prefix.length);
 	const matching = near.filter(({ fit }) => fit === 'matches');
-	// The nearest prefixes are the likely intended ones. One that shares only the first slash is shown where no route matches.
+	// The most similar prefixes are probably the intended ones. One that shares only the first slash is shown if no route matches.
 	const missed = near
 		.filter(({ fit, likeness }) => fit !== 'matches' && (likeness > 1 || matching.length === 0))
 		.sort((a, b) => b.likeness - a.likeness)
@@ -32,7 +32,7 @@ export function routeWords(config: Config, path: string, chosen: RouteConfig | u
 	return left === 0 ? words : [...words, `and ${left} more that the path does not begin with`];
 }
 
-/** What other paths the path is to some upstreams, and where each leads; first those that lead elsewhere. */
+/** Other readings of the path, with the route of each; readings that lead elsewhere come first. */
 export function readingWords(table: RouteTable<RouteConfig>, path: string): string[] {
 	const chosen = table.asWritten(path);
 	const readings = Array.from(readingsOf(path) ?? [], (reading) => ({ reading, route: table.leadsTo(reading) }));
@@ -61,7 +61,7 @@ function whyItDiffers(prefix: string, path: string): string {
 	return `the path differs from it at character ${common + 1}: ${quote(path[common]!)} for ${quote(prefix[common]!)}`;
 }
 
-/** Characters that the two have in common at their beginning, in any case. */
+/** Length of the common beginning, ignoring case. */
 function likenessOf(prefix: string, path: string): number {
 	return commonLength(prefix.toLowerCase(), path.toLowerCase());
 }

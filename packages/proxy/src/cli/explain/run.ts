@@ -14,14 +14,14 @@ import { toText } from './text.ts';
 
 /** `proxy explain`: why a request is refused, or what its upstream gets. */
 
-/** As the command line has them; `undefined`: not given. */
+/** Values of the command line; `undefined`: not given. */
 export interface ExplainOptions {
 	/** Path of the configuration file. */
 	readonly config: string;
 	readonly method: string;
 	/** Request target: path, and query if any. */
 	readonly path?: string | undefined;
-	/** `https://host/path`, in its place. */
+	/** `https://host/path`, instead of `path`. */
 	readonly url?: string | undefined;
 	readonly token?: string | undefined;
 	/** `-`: standard input. */
@@ -33,7 +33,7 @@ export interface ExplainOptions {
 	readonly bodyBytes?: number | undefined;
 	/** The client's address. */
 	readonly peer?: string | undefined;
-	/** Metrics listener of a running proxy that is asked for the state of the upstream. */
+	/** Metrics listener of a running proxy, which gives the state of the upstream. */
 	readonly metrics?: Address | undefined;
 	readonly http2: boolean;
 	readonly offline: boolean;
@@ -42,11 +42,11 @@ export interface ExplainOptions {
 
 export interface ExplainOutput {
 	readonly print: (text: string) => void;
-	/** What keeps a request from being explained. */
+	/** Gets the reason why a request cannot be explained. */
 	readonly complain: (text: string) => void;
-	/** Whether `print` goes to a terminal that has colors. */
+	/** Whether `print` goes to a terminal with colours. */
 	readonly color: boolean;
-	/** Default: the system's clock. OpenSSL judges certificates by that one in any case. */
+	/** Default: the system's clock, which OpenSSL always uses for certificates. */
 	readonly now?: () => Date;
 }
 
@@ -59,7 +59,7 @@ const FAULTY_FILE = 3;
 const SOME_CLIENT = '[client address]';
 const SOME_HOST = 'proxy.example';
 
-/** @returns the exit code: 0 passes; 1 is refused, or undecided; 2 an option cannot be used; 3 the configuration has mistakes. */
+/** @returns the exit code: 0 passes; 1 refused or undecided; 2 an option cannot be used; 3 the configuration has errors. */
 export async function runExplain(options: ExplainOptions, output: ExplainOutput): Promise<number> {
 	const now = output.now?.() ?? new Date();
 	const { config, method, headers, bodyBytes, http2, offline } = options;
@@ -92,7 +92,7 @@ export async function runExplain(options: ExplainOptions, output: ExplainOutput)
 	return result.outcome === 'passes' ? PASSES : REFUSED;
 }
 
-/** The target stays as it was typed: a URL that were put in order would have lost the dot segments that are asked about. */
+/** The target stays as typed: a normalised URL would lose the dot segments in question. */
 function readTarget({ path, url = '' }: ExplainOptions): Pick<RequestSpec, 'target' | 'authority'> {
 	if (path !== undefined) return { target: path, authority: SOME_HOST };
 	const [, authority = SOME_HOST, rest = ''] = /^https:\/\/([^/?#]+)([^#]*)/i.exec(url) ?? [];
@@ -114,7 +114,7 @@ async function readToken({ token, tokenFile }: ExplainOptions, problems: string[
 /** The gate refuses tokens of more than 8 KiB; reading more here lets the command show that refusal. */
 const MAX_TOKEN_FILE = 64 * 1024;
 
-/** It may be a pipe, which no other file of ours may be. */
+/** Standard input may be a pipe; the proxy's other files may not. */
 async function readStdin(): Promise<Buffer> {
 	const chunks: Buffer[] = [];
 	let bytes = 0;
@@ -148,7 +148,7 @@ async function readMetrics(metrics: Address | undefined, problems: string[]): Pr
 	return undefined;
 }
 
-/** No metric has the reason why a breaker is open or a name has no address. A proxy without a status page does not give it. */
+/** Reads why a breaker is open or a name has no address: no metric says it. `undefined` without a status page. */
 async function readStatus(metrics: Address): Promise<RunningStatus | undefined> {
 	try {
 		const { status, body } = await askMetrics(

@@ -2,7 +2,7 @@ import type { VerifiedToken } from '@mtls-edge-proxy/gate/gates/token-cache.ts';
 import type { Config, RouteConfig } from '../../config/config.ts';
 import { placeOf, timeOf } from './places.ts';
 
-/** What a route says of a response that streams, and of a WebSocket: when it ends, and what of it passes. */
+/** Describes a route's rules for streaming responses and WebSockets: when they end, and what is forwarded. */
 
 export interface StreamContext {
 	readonly config: Config;
@@ -11,7 +11,7 @@ export interface StreamContext {
 	readonly token: VerifiedToken | undefined;
 }
 
-/** Keys that the route has. */
+/** Describes the keys that the route sets. */
 export function responseWords(route: RouteConfig, { config, isGrpc, bodyMode, token }: StreamContext): string[] {
 	const { trailers, requestLimits: { idleTimeoutMs, endsAtExpiry = false } = {} } = route;
 	const place = placesOf(route, config);
@@ -34,7 +34,7 @@ export function responseWords(route: RouteConfig, { config, isGrpc, bodyMode, to
 
 const NEEDS_STREAMING = 'nothing for a response of this build, which reads it whole; streams need proxy-streaming';
 
-/** Of a route that takes WebSockets: what holds, by a key or without. */
+/** Describes the rules of a route that accepts WebSockets, set or default. */
 export function webSocketWords(route: RouteConfig, { config, token }: StreamContext): string[] {
 	const { endsAtExpiry, messagesPerSec, idleMs } = route.webSocket!;
 	const place = placesOf(route, config);

@@ -66,7 +66,7 @@ function verdictWords({ outcome, answer, reason, ended_by: gate, upstream, route
 	return `Refused: the client gets ${status} and ${[body, ...fields].join(', ')}. The log says ${log}.`;
 }
 
-/** What a token or a certificate says must not move the cursor. */
+/** Escapes text from a token or a certificate, which must not move the cursor. */
 function printable(text: string): string {
 	return text.replaceAll(/[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]/g, (char) => {
 		return `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`;

@@ -9,25 +9,25 @@ import type { TlsMaterial } from '../../shared/messages.ts';
 import type { ClientPolicy } from '../../tls/client-policy.ts';
 
 /**
- * What the listener would make of a client's certificates. OpenSSL judges chains in handshakes alone, and only the holder of the
+ * Judges a client's certificates as the listener would. OpenSSL judges chains only in handshakes, and only the holder of the
  * certificate's key can finish one. But in TLS 1.2 the client sends its certificates before it proves that it has the key
- * (RFC 5246 section 7.3), and they are judged when they come. So the listener's own socket gets the first two messages of a
- * client, in memory, and is then told that the client has given up.
+ * (RFC 5246 section 7.3), and OpenSSL judges them on arrival. So the listener's own socket gets the first two messages of a
+ * client, in memory, and then an alert that cancels the handshake.
  */
 export interface PresentedChain {
 	/** The leaf as the listener sees it, with the issuers that came along. */
 	readonly certificate: X509Certificate;
-	/** The proxy's own, as names for `By` are read from it. */
+	/** The proxy's own certificate, from which names for `By` are read. */
 	readonly own: X509Certificate | undefined;
 	readonly refusal: HandshakeRefusal | undefined;
-	/** OpenSSL's code behind it, where there is one. */
+	/** OpenSSL's code for the refusal, if there is one. */
 	readonly code: string | undefined;
 }
 
 /**
  * @param chain leaf first.
  * @param nowSeconds wall-clock time, seconds since the epoch.
- * @throws Error where the handshake does not get so far.
+ * @throws Error if the handshake does not get that far.
  */
 export async function presentChain(
 	chain: readonly X509Certificate[],
@@ -36,7 +36,7 @@ export async function presentChain(
 	nowSeconds: number,
 ): Promise<PresentedChain> {
 	const [near, far] = duplexPair();
-	// The version decides about nothing but when the certificates come.
+	// The version affects only when the certificates arrive.
 	const contexts = createListenerContexts({ ...material, minVersion: '1.2' });
 	const socket = serverSocket(near, contexts);
 	const admission = { bundle: contexts.bundle, seconds: nowSeconds };
@@ -45,7 +45,7 @@ export async function presentChain(
 		socket.on('error', (error: NodeJS.ErrnoException) => {
 			const certificate = socket.getPeerX509Certificate();
 			const own = socket.getX509Certificate();
-			// Of a certificate that OpenSSL cannot even read there is no verdict to ask for.
+			// OpenSSL gives no verdict on a certificate that it cannot read.
 			presented.resolve(
 				certificate === undefined
 					? { certificate: chain[0]!, own, refusal: refusalOfError(error.code, 1), code: error.code }
@@ -87,7 +87,7 @@ const vector16 = (...parts: Buffer[]) => Buffer.concat([uint16(sizeOf(parts)), .
 const vector24 = (...parts: Buffer[]) => Buffer.concat([uint24(sizeOf(parts)), ...parts]);
 const sizeOf = (parts: readonly Buffer[]) => parts.reduce((sum, { length }) => sum + length, 0);
 
-/** In records of at most 2^14 bytes. */
+/** Splits a message into records of at most 2^14 bytes. */
 function records(type: number, body: Buffer): Buffer {
 	const out: Buffer[] = [];
 	for (let at = 0; at < body.length; at += 0x4000) {
@@ -103,7 +103,7 @@ const numbers = (...list: number[]) => vector16(...list.map(uint16));
 
 const SERVER_HELLO_DONE = Buffer.from([14, 0, 0, 0]);
 
-/** All suites of TLS 1.2 that our listeners have, and all groups and signatures that keys of theirs may want. */
+/** All TLS 1.2 suites of the listener, and all groups and signature algorithms that its keys may need. */
 const CLIENT_HELLO = handshake(
 	1,
 	Buffer.from([3, 3]),

@@ -26,7 +26,7 @@ import { show } from '../../config/wording.ts';
 import { inWords, placeOf, timeOf } from './places.ts';
 import type { Check } from './report.ts';
 
-/** By whom and what a token is judged. */
+/** Everything that a token is judged with. */
 export interface TokenJudges {
 	readonly trust: Trust;
 	readonly issuers: readonly IssuerSeed[];
@@ -37,13 +37,13 @@ export interface TokenJudges {
 }
 
 export interface TokenReading {
-	/** In the order in which the authenticator asks; it stops at the first refusal, this does not. */
+	/** In the order of the authenticator, which stops at the first refusal; this list does not. */
 	readonly checks: readonly Check[];
-	/** The identity of the token if it had no fault; `undefined` where that is unknown. */
+	/** The identity of the token if it had no fault; `undefined` if unknown. */
 	readonly token: VerifiedToken | undefined;
 }
 
-/** Asks all checks that a token passes on its way, also those behind the one that refuses it. */
+/** Runs all checks on a token, including those after a refusal. */
 export function readToken(authorization: string | null | undefined, judges: TokenJudges): TokenReading {
 	const checks: Check[] = [];
 	const token = bearerToken(authorization);
@@ -128,7 +128,7 @@ function bearerWords(authorization: string | null | undefined): string {
 	return `a token of ${token.length} characters, at most ${MAX_TOKEN_LENGTH}`;
 }
 
-/** The printable part of the header, which is not verified. */
+/** The header in printable words; it is not verified. */
 function headerWords(token: string): string {
 	const parts = token.split('.');
 	if (parts.length !== 3) return `a JWT has three parts with dots between them; this token has ${parts.length}`;
@@ -149,7 +149,7 @@ function say(value: unknown): string {
 	return typeof value === 'object' && value !== null ? 'an object' : show(value);
 }
 
-/** What an issuer demands, in words, with the places that say so. */
+/** An issuer's rules in words, each with its place in the configuration. */
 class RulesOf {
 	readonly #issuer: Issuer;
 	readonly #judges: TokenJudges;

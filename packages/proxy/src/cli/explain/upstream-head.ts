@@ -16,13 +16,13 @@ import { loadNameReader } from '../../identity/certificate-names.ts';
 import type { Client } from './caller.ts';
 import type { ReadRequest, RequestSpec } from './request.ts';
 
-/** Stands for the bytes of a body that only its end tells. */
+/** Placeholder for the length of a body that is known only at its end. */
 const SOME_LENGTH = '[bytes]';
-/** Stands for a key, of which each attempt has its own. */
+/** Placeholder for a key that is new for each attempt. */
 const SOME_KEY = '(made for each attempt)';
 
 /**
- * The head that the upstream gets, written by what writes it in the running proxy.
+ * The head that the upstream gets, written by the running proxy's own code.
  *
  * @returns the lines of HTTP/1.1, without the empty one; over HTTP/2 the fields of the header block as lines, in their order.
  */
@@ -85,13 +85,13 @@ const READING: FieldReading<TableEntry> = {
 	literals: undefined,
 };
 
-/** Of a header block. */
+/** The fields of a header block, as lines. */
 function fieldsOf(block: string): string[] {
 	const bytes = Buffer.from(block, 'latin1');
 	return new HpackDecoder(READING).decode(bytes, 0, bytes.length).fields.map(({ name, value }) => `${name}: ${value}`);
 }
 
-/** What of the head is decided only when the request is there. */
+/** Notes on parts of the head that depend on the actual request. */
 export function notesOnHead({ upstream, forwarding }: RouteConfig, isWebSocket: boolean): string[] {
 	const { dns, addresses, protocol } = upstream;
 	const notes: string[] = [];

@@ -64,7 +64,7 @@ const address = either((value): z.ZodType<GroupAddress> => (typeof value === 'st
 	],
 });
 
-/** @param remedy for the problem; not used for a URL, which belongs into a route with one address. */
+/** @param remedy for the problem; a URL without user info gets its own remedy. */
 function refusal(written: string, problem: string, remedy: string): string {
 	if (written.includes('@')) {
 		return `must be host:port (got ${JSON.stringify(withoutUserInfo(written))}): user info is not sent to upstreams; ${remedy}`;
