@@ -2,7 +2,7 @@ import { createHash, type KeyObject, type X509Certificate } from 'node:crypto';
 import { DerError, DerReader, oidText, TAG } from './der.ts';
 import { nameKey } from './distinguished-name.ts';
 
-/** What Node does not tell of a certificate, or tells in a form in which two certificates can look alike. */
+/** Certificate fields that Node does not expose, or exposes in a form in which two certificates can look alike. */
 export interface CertificateFacts {
 	/** Content of the DER INTEGER, upper-case hexadecimal: `00FF` is 255, `FF` is -1. */
 	readonly serial: string;
@@ -11,18 +11,18 @@ export interface CertificateFacts {
 	readonly subject: Buffer;
 	readonly keyUsage: Buffer | undefined;
 	readonly basicConstraints: BasicConstraints | undefined;
-	/** DER of the names under which its CRL is found, hexadecimal (RFC 5280 section 4.2.1.13). */
+	/** Names of its CRL distribution points, DER in hexadecimal (RFC 5280 section 4.2.1.13). */
 	readonly crlPoints: readonly string[];
 }
 
 /** RFC 5280 section 4.2.1.9. */
 export interface BasicConstraints {
 	readonly isCa: boolean;
-	/** Intermediates that may follow in a chain; infinite where nothing is said. */
+	/** How many intermediates may follow in a chain; infinite if not limited. */
 	readonly pathLength: number;
 }
 
-/** Read once for each certificate object. An extension that is malformed counts as absent: OpenSSL lets in no chain that has one. */
+/** Cached for each certificate object. A malformed extension counts as absent: OpenSSL refuses every chain that has one. */
 export function factsOf(certificate: X509Certificate): CertificateFacts {
 	let facts = FACTS.get(certificate);
 	if (facts === undefined) {
@@ -34,7 +34,7 @@ export function factsOf(certificate: X509Certificate): CertificateFacts {
 
 const FACTS = new WeakMap<X509Certificate, CertificateFacts>();
 
-/** Tells CAs apart: by key and name, so a renewed CA is the same one, however its name and its key are written. */
+/** Identifies a CA by key and name, in any encoding of the two. A renewed CA keeps its identifier. */
 export function authorityId(ca: X509Certificate): string {
 	let id = IDS.get(ca);
 	if (id === undefined) {
@@ -47,8 +47,8 @@ export function authorityId(ca: X509Certificate): string {
 const IDS = new WeakMap<X509Certificate, string>();
 
 /**
- * The same for every encoding of a key, since a CA can be certified twice. Of the point of an EC key only the first coordinate counts: the
- * second one may be left out (SEC 1 section 2.3.3). The identifier of the algorithm does not count: RSA has one for each padding.
+ * Equal for all encodings of a key, because a CA can be certified twice. Only the first coordinate of an EC key's point is used: the
+ * second one may be omitted (SEC 1 section 2.3.3). The algorithm identifier is ignored: RSA has one for each padding.
  */
 function keyOctets(key: KeyObject): Buffer {
 	const info = new DerReader(key.export({ type: 'spki', format: 'der' })).open(TAG.sequence);
@@ -98,7 +98,7 @@ function readExtensions(tbs: DerReader): Pick<CertificateFacts, 'keyUsage' | 'ba
 	return { keyUsage, basicConstraints, crlPoints };
 }
 
-/** `[3]`, behind the public key and the unique identifiers. */
+/** `[3]`, after the public key and the unique identifiers. */
 const CERTIFICATE_EXTENSIONS = 0xa3;
 
 const KEY_USAGE = '2.5.29.15';
@@ -114,7 +114,7 @@ function readPoints(points: DerReader): string[] {
 	return names;
 }
 
-/** @param point a DistributionPointName; one that is relative to its CRL's issuer has no names. */
+/** @param point a DistributionPointName. A name relative to the CRL's issuer gives an empty list. */
 export function pointNames(point: DerReader): string[] {
 	if (point.next !== TAG.contextConstructed) return [];
 	const names: string[] = [];

@@ -1,10 +1,10 @@
 /**
- * Reading of DER (X.690 section 10) as far as certificates and revocation lists need it. A list may have hundreds of thousands of
- * entries. The usual libraries make a tree of objects of it, and refuse to beyond 10,000 nodes; here every element is looked at
- * once, where it lies.
+ * The part of DER (X.690 section 10) that certificates and revocation lists need. A list may have hundreds of thousands of
+ * entries. The usual libraries build a tree of objects, and fail beyond 10,000 nodes; this reader visits every element once, in
+ * place.
  */
 
-/** Tags of the elements that are read, with class and constructed bit. */
+/** Tags, including class and constructed bit. */
 export const TAG = {
 	boolean: 0x01,
 	integer: 0x02,
@@ -20,12 +20,12 @@ export const TAG = {
 	contextConstructed: 0xa0,
 } as const;
 
-/** The bytes are no DER, or not the structure that was expected. */
+/** The bytes are not DER, or have an unexpected structure. */
 export class DerError extends Error {
 	override readonly name = 'DerError';
 }
 
-/** The elements of one constructed element, read one after the other. */
+/** Reads the elements of one constructed element in order. */
 export class DerReader {
 	readonly #bytes: Buffer;
 	readonly #to: number;
@@ -48,7 +48,7 @@ export class DerReader {
 		return this.#bytes.subarray(from, this.#at);
 	}
 
-	/** The same with its header. @throws DerError */
+	/** The next element with its header. @throws DerError unless its tag is `tag`. */
 	readWhole(tag: number): Buffer {
 		const start = this.#at;
 		this.#enter(tag);
@@ -61,25 +61,25 @@ export class DerReader {
 		return new DerReader(this.#bytes, from, this.#at);
 	}
 
-	/** @throws DerError where anything is left. */
+	/** @throws DerError unless everything has been read. */
 	end(): void {
 		if (this.#at !== this.#to) throw new DerError('unexpected element');
 	}
 
-	/** Goes behind the next element. @returns where its content begins. */
+	/** Skips the next element. @returns where its content begins. */
 	#enter(tag: number): number {
 		if (this.next !== tag) throw new DerError('unexpected element');
 		const bytes = this.#bytes;
 		let at = this.#at + 1;
 		let length = at < this.#to ? bytes[at++]! : -1;
-		// The indefinite form is no DER; and no file of ours has 4 GiB.
+		// The indefinite form is not DER, and none of our files reaches 4 GiB.
 		if (length === 0x80 || length > 0x84) throw new DerError('bad length');
 		if (length > 0x80) {
 			const octets = length & 0x7f;
 			if (at + octets > this.#to) throw new DerError('bad length');
 			length = bytes.readUIntBE(at, octets);
 			at += octets;
-			// DER: the shortest form.
+			// DER requires the shortest form.
 			if (length < 0x80 || (octets > 1 && length < 2 ** (8 * (octets - 1)))) throw new DerError('bad length');
 		}
 		if (length < 0 || at + length > this.#to) throw new DerError('cut off');

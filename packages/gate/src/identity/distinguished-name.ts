@@ -3,26 +3,25 @@ import { DerReader, oidText, TAG } from './der.ts';
 export interface Attribute {
 	/** Dotted identifier. */
 	readonly type: string;
-	/** `folded`; for a value that is no text, `#` and its DER in hexadecimal. */
+	/** The text after `folded`; for a value that is not text, `#` and its DER in hexadecimal. */
 	readonly value: string;
 }
 
-/** Most have one attribute. */
+/** Usually one attribute. */
 export type RelativeName = readonly Attribute[];
 
 /**
- * One text for all encodings of a name that RFC 5280 section 7.1 compares as equal: letter case, white space and the type of string
- * do not matter.
+ * One key for all encodings of a name that RFC 5280 section 7.1 treats as equal: letter case, white space and the string type do
+ * not matter.
  *
- * @param der of the name. @throws DerError
+ * @param der the encoded name. @throws DerError
  */
 export function nameKey(der: Buffer): string {
 	return keyOf(readName(der));
 }
 
 /**
- * The same for a name that somebody has copied. Some tools print names from the end, so the order in which a name is written does not
- * matter.
+ * The same for a name that a person has copied. Some tools print names in reverse, so both orders give the same key.
  */
 export function eitherWayKey(name: readonly RelativeName[]): string {
 	return [keyOf(name), keyOf(name.toReversed())].toSorted()[0]!;
@@ -65,7 +64,7 @@ export function readValue(attribute: DerReader): string {
 
 const latin1 = (bytes: Buffer) => bytes.toString('latin1');
 
-/** By tag; T61 is read as Latin-1, as all software does. */
+/** Decoders by tag. T61 is read as Latin-1, as all software does. */
 const TEXT_OF = new Map<number, (bytes: Buffer) => string>([
 	[0x0c, (bytes) => bytes.toString('utf8')],
 	[0x12, latin1],
@@ -86,12 +85,12 @@ function codePoints(bytes: Buffer, width: 2 | 4): string {
 	return text;
 }
 
-/** What RFC 5280 section 7.1 compares. */
+/** The form that RFC 5280 section 7.1 compares. */
 export function folded(text: string): string {
 	return text.normalize('NFKC').toLowerCase().trim().replace(/\s+/g, ' ');
 }
 
-/** As Node has it, one relative name a line, in one line: for people, and for the list of revoked serials. */
+/** Joins Node's form of a name, which has one relative name per line: for people, and for the list of revoked serials. */
 export function inOneLine(name: string): string {
 	return name.replaceAll('\n', ', ');
 }

@@ -7,27 +7,27 @@ import type { CertificateBound } from './bound-token.ts';
 import { KeySet, type KeySetSeed, type SetKey } from './key-set.ts';
 import type { RateClaim } from './quotas.ts';
 
-/** What an issuer's tokens must say, and who their tenants are. */
+/** The requirements for an issuer's tokens, and the rules for their tenants. */
 export interface IssuerRules extends ClaimRules {
 	/** At least one. */
 	readonly algorithms: readonly Algorithm[];
-	/** Before the tenant of each token: two issuers' equal names are two tenants. May be empty. */
+	/** Prepended to the tenant of each token, so that equal names from two issuers are two tenants. May be empty. */
 	readonly tenantPrefix: string;
-	/** What becomes of tokens that are bound to a client certificate (RFC 8705), and of those that are not. */
+	/** The treatment of tokens that are, or are not, bound to a client certificate (RFC 8705). */
 	readonly certificateBound: CertificateBound;
-	/** Where they say how much their tenant may ask for; `undefined`: nowhere. */
+	/** The claim with the tenant's rate; `undefined`: none. */
 	readonly rateClaim: RateClaim | undefined;
 }
 
 /** An issuer as the control plane hands it to the workers. */
 export interface IssuerSeed extends IssuerRules {
-	/** `undefined`: there are none yet, or they are too old, and all its tokens are refused. */
+	/** `undefined`: there are none yet, or they are too old. All tokens of the issuer are then refused. */
 	readonly keys: KeySetSeed | undefined;
-	/** Whether the keys come over the network, so that it is worth saying when a token names one that is not among them. */
+	/** Whether the keys come over the network. Only then are tokens with an unknown key reported, to fetch keys again. */
 	readonly remote: boolean;
 }
 
-/** What holds unless the configuration says otherwise. */
+/** Defaults of the configuration. */
 export const DEFAULT_RULES = {
 	algorithms: ['RS256'],
 	leewaySeconds: LEEWAY_SECONDS,
@@ -38,7 +38,7 @@ export const DEFAULT_RULES = {
 	rateClaim: undefined,
 } as const satisfies Partial<IssuerRules>;
 
-/** The one issuer of those who have a single RSA key. */
+/** The issuer for a setup with a single RSA key. */
 export function issuerWithKey(
 	key: KeyObject,
 	{ issuer, audience }: { readonly issuer: string | undefined; readonly audience: string | undefined },
@@ -58,7 +58,7 @@ export class Issuer implements TokenKeys<SetKey> {
 	readonly rules: IssuerRules;
 	readonly remote: boolean;
 	readonly #keys: KeySet | undefined;
-	/** By key and algorithm; see `VerifiedToken.vouchedBy`. */
+	/** Vouchers by key and algorithm; see `VerifiedToken.vouchedBy`. */
 	readonly #vouchers = new Map<SetKey, ReadonlyMap<string, string>>();
 
 	/** @throws Error that says which key cannot be used. */
@@ -76,26 +76,26 @@ export class Issuer implements TokenKeys<SetKey> {
 	}
 
 	candidates(alg: unknown, kid: unknown): readonly SetKey[] | Rejection {
-		// Before `kid`: what cannot be verified anyway is no reason to look for new keys.
+		// Checked before `kid`: a token that cannot be verified anyway is not a reason to fetch new keys.
 		if (!this.rules.algorithms.includes(alg as Algorithm)) return WRONG_ALG;
 		return this.#keys === undefined ? NO_KEYS : this.#keys.candidates(alg, kid);
 	}
 
-	/** @param alg that the key has verified. */
+	/** @param alg the algorithm that the key has verified with. */
 	voucherOf(key: SetKey, alg: unknown): string {
 		return this.#vouchers.get(key)!.get(alg as Algorithm)!;
 	}
 
-	/** All that a token can be vouched for with. */
+	/** The vouchers of all keys and algorithms. */
 	*vouchers(): Iterable<string> {
 		for (const byAlgorithm of this.#vouchers.values()) yield* byAlgorithm.values();
 	}
 }
 
-/** None have been fetched, or they were dropped as stale. */
+/** No keys have been fetched, or they were dropped as stale. */
 export const NO_KEYS = TOKEN_INVALID.because('no keys of the issuer yet');
 
-/** Short, since each remembered token has one. */
+/** A hash, to be short: each remembered token has one. */
 function digest(parts: readonly unknown[]): string {
 	return createHash('sha256').update(JSON.stringify(parts)).digest('base64');
 }

@@ -1,32 +1,32 @@
 /**
- * When an issuer is asked for its keys, and how long they are believed without it. Pure: time arrives as an argument, in
- * milliseconds of a monotonic clock; nothing is fetched here.
+ * Decides when to fetch an issuer's keys, and how long to trust them while fetches fail. Pure: time is an argument, in milliseconds
+ * of a monotonic clock; nothing is fetched here.
  */
 
 export interface RefreshRules {
-	/** Between two fetches, unless the answer says otherwise, and at most half of `maxStaleMs`. */
+	/** Time between two fetches, unless the answer says otherwise; at most half of `maxStaleMs`. */
 	readonly refreshMs: number;
-	/** How old the last good set may become. */
+	/** Maximum age of the last good set. */
 	readonly maxStaleMs: number;
 }
 
-/** For all that one fetch takes: names, connections, metadata and set. */
+/** Limit for a whole fetch: name lookups, connections, metadata and set. */
 export const FETCH_LIMIT_MS = 10_000;
-/** Between a fetch and an early one, for a key that is not known: however many strangers ask for such. */
+/** Least time from one fetch to an early one for an unknown key, however many tokens name such keys. */
 export const EARLY_MS = 10_000;
-/** The same without any keys: every token of the issuer is refused then, so a fetch is worth more than an issuer's rest. */
+/** The same without any keys. It is shorter, because every token of the issuer is refused then. */
 export const EARLY_WITHOUT_KEYS_MS = 1_000;
-/** What `Cache-Control` can say counts within these bounds, unless `refreshMs` lies outside them. */
+/** Bounds for the `max-age` of `Cache-Control`; a `refreshMs` outside them extends them. */
 const SHORTEST_MS = 10_000;
 const LONGEST_MS = 3_600_000;
 const FIRST_PAUSE_MS = 1_000;
 const LONGEST_PAUSE_MS = 60_000;
 
 /**
- * A warning about two durations that are allowed: keys would be fetched more often than every `refreshMs`, or one fetch
- * that lasts to its limit would cost all keys.
+ * Warns about two durations that are allowed but doubtful: keys would be fetched more often than every `refreshMs`, or one fetch
+ * that runs into its limit would lose all keys.
  *
- * @returns in words; `undefined` where nothing is.
+ * @returns the warning; `undefined` if there is none.
  */
 export function refreshDoubt({ refreshMs, maxStaleMs }: RefreshRules): string | undefined {
 	const leastMs = refreshMs + Math.max(refreshMs, FETCH_LIMIT_MS);
@@ -44,19 +44,19 @@ export class KeyRefresh {
 	#dueAt: number;
 	#startedAt = Number.NEGATIVE_INFINITY;
 	#fetching = false;
-	/** Somebody has asked while a fetch was under way, whose answer may be from before the key was there. */
+	/** An unknown key was reported during a fetch, whose answer may be older than the key. */
 	#askedMeanwhile = false;
 	#goodAt: number | undefined;
 	#failures = 0;
 
-	/** @param random from 0 to 1, for jitter: a fleet that was started at once is not to ask at once for ever. */
+	/** @param random from 0 to 1, for jitter: replicas that start together must not fetch together for ever. */
 	constructor(rules: RefreshRules, now: number, random: () => number) {
 		this.#rules = rules;
 		this.#random = random;
 		this.#dueAt = now;
 	}
 
-	/** The time of the next action: a fetch, or the drop of stale keys. During a fetch only the latter. */
+	/** The time of the next action: a fetch, or dropping stale keys. During a fetch only the latter. */
 	get nextAt(): number {
 		return Math.min(this.#fetching ? Number.POSITIVE_INFINITY : this.#dueAt, this.#staleAt);
 	}
@@ -65,22 +65,22 @@ export class KeyRefresh {
 		return !this.#fetching && now >= this.#dueAt;
 	}
 
-	/** Whether the last good set is too old to be believed. */
+	/** Whether the last good set is too old to trust. */
 	isStale(now: number): boolean {
 		return now >= this.#staleAt;
 	}
 
-	/** Fetches in a row that have failed. */
+	/** Consecutive failed fetches. */
 	get failures(): number {
 		return this.#failures;
 	}
 
-	/** Of the last good set, in ms; `undefined` where there is none. */
+	/** Age of the last good set, in ms; `undefined` if there is none. */
 	ageAt(now: number): number | undefined {
 		return this.#goodAt === undefined ? undefined : now - this.#goodAt;
 	}
 
-	/** A set was found that was good before the process began. @param ageMs how old it is. */
+	/** A good set from before the start of the process was found. @param ageMs its age. */
 	restored(now: number, ageMs: number): void {
 		this.#goodAt = now - ageMs;
 	}
@@ -91,7 +91,7 @@ export class KeyRefresh {
 		this.#fetching = true;
 	}
 
-	/** @param maxAgeMs what the answer's `Cache-Control` says, if it says anything. */
+	/** @param maxAgeMs `max-age` of the answer's `Cache-Control`, if it has any. */
 	succeeded(now: number, maxAgeMs: number | undefined): void {
 		this.#goodAt = now;
 		this.#failures = 0;
@@ -101,7 +101,7 @@ export class KeyRefresh {
 	failed(now: number): void {
 		this.#failures++;
 		const pause = Math.min(FIRST_PAUSE_MS * 2 ** Math.min(this.#failures - 1, 20), LONGEST_PAUSE_MS);
-		// An issuer that recovers shortly before keys become stale is asked while they are still believed.
+		// Retries come early enough that an issuer which recovers shortly before keys become stale is asked in time.
 		const inTime = Math.max(FIRST_PAUSE_MS, (this.#staleAt - now) / 2);
 		this.#ended(now + spread(Math.min(pause, inTime), 0.5, this.#random));
 	}
@@ -112,13 +112,13 @@ export class KeyRefresh {
 	}
 
 	/**
-	 * A token names a key that is not in the set. The fetch comes early, but never sooner than `EARLY_MS` after the last one began;
-	 * without any keys `EARLY_WITHOUT_KEYS_MS`.
+	 * A token names a key that is not in the set. The next fetch is moved forward, but not before `EARLY_MS` after the start of the
+	 * last one, or `EARLY_WITHOUT_KEYS_MS` without any keys.
 	 */
 	unknownKey(): void {
 		if (this.#fetching) this.#askedMeanwhile = true;
 		else if (this.#goodAt === undefined) this.#dueBy(this.#startedAt + EARLY_WITHOUT_KEYS_MS);
-		// While fetches fail, keys are still believed: the pause between fetches is the limit.
+		// While fetches fail, the old keys stay in use and the pause between retries is kept.
 		else if (this.#failures === 0) this.#dueBy(this.#startedAt + EARLY_MS);
 	}
 
@@ -130,7 +130,7 @@ export class KeyRefresh {
 		return this.#goodAt === undefined ? Number.POSITIVE_INFINITY : this.#goodAt + this.#rules.maxStaleMs;
 	}
 
-	/** Half of the time for which keys are believed is left to the fetch and its repetitions, whatever the answer says. */
+	/** Reserves half of `maxStaleMs` for the fetch and its retries, whatever the answer says. */
 	#interval(maxAgeMs: number | undefined): number {
 		const { refreshMs, maxStaleMs } = this.#rules;
 		const least = Math.min(SHORTEST_MS, refreshMs);
@@ -147,7 +147,7 @@ export class KeyRefresh {
 	}
 }
 
-/** Between `least` and the whole of a duration. */
+/** A random duration from `least * ms` to `ms`. */
 function spread(ms: number, least: number, random: () => number): number {
 	return ms * (least + (1 - least) * random());
 }

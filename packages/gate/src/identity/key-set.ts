@@ -6,14 +6,14 @@ import { readPem } from '../gates/pem.ts';
 import { checkPublicKey, readPublicKey } from '../gates/public-key.ts';
 import { type Rejection, TOKEN_INVALID } from '../gates/rejection.ts';
 
-/** More entries are no key set that anybody rotates. */
+/** A larger set is not a plausible key rotation. */
 export const MAX_KEYS = 64;
-/** So many keys are tried for a token: what a stranger can have verified for nothing has a bound. */
+/** Keys tried for each token: a bound on the work that an unauthenticated client can cause. */
 export const MAX_TRIES = 8;
 
 /** The keys of an issuer in a form that can be cloned, compared and kept. */
 export interface KeySetSeed {
-	/** Whether `kid` chooses among them, as in a JWK Set. A PEM file has no names: its key is tried whatever a token calls it. */
+	/** Whether `kid` selects a key, as in a JWK Set. A PEM file has no names: its key is tried for every `kid`. */
 	readonly named: boolean;
 	/** At least one, at most `MAX_KEYS`. */
 	readonly keys: readonly KeySeed[];
@@ -23,36 +23,36 @@ export interface KeySeed {
 	readonly kid: string | undefined;
 	/** SPKI. */
 	readonly pem: string;
-	/** What it may verify, at least one: what the issuer allows, its type fits and its JWK names. */
+	/** Algorithms that it may verify, at least one: those that the issuer allows, that fit its type and that its JWK permits. */
 	readonly algorithms: readonly Algorithm[];
 }
 
-/** A text with keys in it, read. */
+/** The result of reading a text with keys. */
 export interface KeySetReading {
 	readonly seed: KeySetSeed;
-	/** The entries of the JWK Set that were left out, each with the reason: `keys[2]: use is not "sig"`. */
+	/** Skipped entries of the JWK Set, each with the reason: `keys[2]: use is not "sig"`. */
 	readonly skipped: readonly string[];
 }
 
 /**
- * Reads the keys of an issuer: one public key as PEM, or a JWK Set (RFC 7517); the content decides which.
+ * Reads the keys of an issuer: one public key as PEM, or a JWK Set (RFC 7517), recognised by content.
  *
- * @param algorithms that the issuer may use.
+ * @param algorithms those that the issuer may use.
  * @throws Error that names the fault and the expected form; it never quotes the text.
  */
 export function readKeySet(text: string, algorithms: readonly Algorithm[]): KeySetReading {
 	if (/^\s*[{[]/.test(text)) return readJwks(text, algorithms);
 	const key = readPublicKey(text, algorithms);
-	// A rest that is no whole block may be all that is left of another key.
+	// An incomplete block may be the remains of another key.
 	const blocks = readPem(text);
 	if (typeof blocks === 'string') throw new Error(blocks);
 	return { seed: { named: false, keys: [seedOf(key, undefined, algorithms)] }, skipped: [] };
 }
 
 /**
- * Reads a JWK Set. Entries of a kind or for a use that is none of ours are left out (RFC 7517 section 5).
+ * Reads a JWK Set. Entries with another key type or use are skipped (RFC 7517 section 5).
  *
- * @throws Error as above; also where a set holds a private or symmetric key: that key is compromised.
+ * @throws Error as above, and if the set has a private or symmetric key: that key is compromised.
  */
 export function readJwks(text: string, algorithms: readonly Algorithm[]): KeySetReading {
 	const entries = entriesOf(text);
@@ -82,7 +82,7 @@ function entriesOf(text: string): readonly unknown[] {
 	throw new Error('is JSON, but no JWK Set: it has no list "keys"');
 }
 
-/** @returns why the entry is left out. */
+/** @returns the key, or why the entry is skipped. */
 function readEntry(entry: unknown, algorithms: readonly Algorithm[], place: string): KeySeed | string {
 	if (typeof entry !== 'object' || entry === null || Array.isArray(entry)) return 'no object';
 	const { kty, use, alg, kid, key_ops: operations } = entry as Record<string, unknown>;
@@ -113,7 +113,7 @@ function readEntry(entry: unknown, algorithms: readonly Algorithm[], place: stri
 	}
 }
 
-/** RFC 7518 sections 6.2.2, 6.3.2 and 6.4.1, RFC 8037 section 2. */
+/** Members with secrets: RFC 7518 sections 6.2.2, 6.3.2 and 6.4.1, RFC 8037 section 2. */
 const PRIVATE_MEMBERS = ['d', 'p', 'q', 'dp', 'dq', 'qi', 'oth', 'k'];
 
 function seedOf(key: KeyObject, kid: string | undefined, algorithms: readonly Algorithm[]): KeySeed {
@@ -132,7 +132,7 @@ export class KeySet implements TokenKeys<SetKey> {
 	readonly #keys: readonly SetKey[];
 	readonly #byKid: ReadonlyMap<string | undefined, readonly SetKey[]>;
 
-	/** @throws Error where a key cannot be read, which its seed has ruled out. */
+	/** @throws Error if a key cannot be read, which cannot happen with a seed from `readKeySet`. */
 	constructor({ named, keys }: KeySetSeed) {
 		this.#named = named;
 		this.#keys = keys.map((seed) => ({ seed, key: createPublicKey(seed.pem) }));
@@ -155,6 +155,6 @@ export class KeySet implements TokenKeys<SetKey> {
 }
 
 const BAD_KID = TOKEN_INVALID.because('bad kid');
-/** No key of the set has this name: the issuer may have a new one. */
+/** No key of the set has this name; the issuer may have a new key. */
 export const UNKNOWN_KID = TOKEN_INVALID.because('unknown kid');
 const TOO_MANY_KEYS = TOKEN_INVALID.because('too many keys fit: the token names none');

@@ -3,9 +3,9 @@ import { type Attribute, folded, type RelativeName, readValue } from './distingu
 
 /**
  * Reads a distinguished name as people copy it: from `openssl x509 -issuer` (the default, and with `-nameopt` oneline, RFC2253, compat,
- * multiline, utf8 with one of these, lname, oid or show_type), or from our log and Node. RFC 4514 is among these forms.
+ * multiline, utf8 with one of these, lname, oid or show_type), or from our log and Node. These forms include RFC 4514.
  *
- * @returns `undefined` for a text that is none of them.
+ * @returns `undefined` for any other text.
  */
 export function readNameText(text: string): readonly RelativeName[] | undefined {
 	const name = text.replace(/^\s*(?:issuer|subject)\s*=(?!\s*[^\s=,/]*$)/i, '').trim();
@@ -18,32 +18,32 @@ export function readNameText(text: string): readonly RelativeName[] | undefined 
 interface Form {
 	readonly parts: (name: string) => string[];
 	readonly attributes: (part: string) => string[];
-	/** @returns `undefined` for text that is no value. */
+	/** @returns `undefined` if the text is not a value. */
 	readonly value: (text: string) => string | undefined;
 }
 
-/** `C=DE, O="Foo, Inc."`, `CN=x,O=Foo\, Inc.`: separators within values are escaped, or in quotes. */
+/** `C=DE, O="Foo, Inc."`, `CN=x,O=Foo\, Inc.`: separators within values are escaped or quoted. */
 const ESCAPED: Form = {
 	parts: (name) => split(name, ',;'),
 	attributes: (part) => split(part, '+'),
 	value: quotedValue,
 };
 
-/** A relative name on each line, as openssl's `multiline` and Node have it; nothing marks a plus sign or quotes in a value of the former. */
+/** One relative name per line, as `multiline` of openssl and Node print it; `multiline` does not escape plus signs or quotes in values. */
 const LINES: Form = {
 	parts: (name) => name.split('\n'),
 	attributes: (part) => splitAhead(part, ' + '),
 	value: unescaped,
 };
 
-/** `/C=DE/O=Clients`; old versions do not mark a slash or a plus sign in a value. */
+/** `/C=DE/O=Clients`; old versions do not escape slashes or plus signs in values. */
 const COMPAT: Form = {
 	parts: (name) => splitAhead(name.slice(1), '/'),
 	attributes: (part) => splitAhead(part, '+'),
 	value: (text) => text.replace(/(?:\\x[\dA-F]{2})+|\\[/+]/g, unescaped),
 };
 
-/** At separators that are not escaped and have an attribute's type behind them. */
+/** Splits at separators that are not escaped and that an attribute type follows. */
 function splitAhead(text: string, separator: string): string[] {
 	const parts: string[] = [];
 	for (const part of text.split(separator)) {
@@ -55,7 +55,7 @@ function splitAhead(text: string, separator: string): string[] {
 	return parts;
 }
 
-/** At separators that are neither escaped nor in quotes. */
+/** Splits at separators that are neither escaped nor quoted. */
 function split(text: string, separators: string): string[] {
 	const parts: string[] = [];
 	let from = 0;
@@ -91,7 +91,7 @@ function quotedValue(text: string): string | undefined {
 	return unescaped(isQuoted ? trimmed.slice(1, -1) : value);
 }
 
-/** Of `-nameopt show_type`. */
+/** The prefix that `-nameopt show_type` adds. */
 const STRING_TYPE = /^[A-Z\d]+STRING:/;
 
 /** RFC 4514 section 2.4. */
@@ -107,14 +107,14 @@ function valueOfDer(der: Buffer): string | undefined {
 	}
 }
 
-/** Octets are UTF-8, or Latin-1 where openssl did not convert; `\U` and `\W` are code points. */
+/** Octets are UTF-8, or Latin-1 if openssl did not convert them; `\U` and `\W` are code points. */
 function unescaped(value: string): string {
 	return value.replace(
 		/((?:\\x?[\da-fA-F]{2})+)|\\U([\da-fA-F]{4})|\\W([\da-fA-F]{8})|\\(.?)/gs,
 		(_, octets?: string, short?: string, long?: string, one?: string) => {
 			if (octets !== undefined) return textOf(Buffer.from(octets.replace(/\\x?/g, ''), 'hex'));
 			const point = short ?? long;
-			// A blank that ended the name may have been cut off behind its backslash.
+			// A trailing space may have been trimmed after its backslash.
 			if (point === undefined) return one ?? '';
 			const code = Number.parseInt(point, 16);
 			return code > 0x10ffff ? '\ufffd' : String.fromCodePoint(code);
@@ -127,7 +127,7 @@ function textOf(octets: Buffer): string {
 	return text.includes('\ufffd') ? octets.toString('latin1') : text;
 }
 
-/** Short and long names of OpenSSL, and their dotted identifiers. */
+/** OpenSSL's short and long names, with the dotted identifiers. */
 const TYPES = new Map(
 	`C countryName 2.5.4.6
 	ST stateOrProvinceName S 2.5.4.8

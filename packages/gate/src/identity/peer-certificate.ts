@@ -1,8 +1,8 @@
 import type { X509Certificate } from 'node:crypto';
 
 /**
- * What one connection's client certificate says, each fact worked out when it is first asked for, and once: most connections need none
- * of them. The certificate has been judged before (RFC 5280); nothing here decides whether it is good.
+ * Facts about a connection's client certificate. Each is computed once, on first use, because most connections need none. The
+ * certificate has already been verified (RFC 5280); nothing here decides whether it is valid.
  */
 export class PeerCertificate {
 	readonly x509: X509Certificate;

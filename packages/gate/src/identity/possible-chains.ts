@@ -2,23 +2,23 @@ import type { X509Certificate } from 'node:crypto';
 import { factsOf } from './certificate-facts.ts';
 import { nameKey } from './distinguished-name.ts';
 
-/** The CAs that clients' chains may end at, as one configuration has them. */
+/** The CAs of one configuration at which clients' chains may end. */
 export interface ClientBundle {
 	readonly authorities: readonly X509Certificate[];
 }
 
 /**
  * Every chain that OpenSSL could have accepted for a client, leaf first, the CA of the bundle last. OpenSSL has accepted one of them,
- * and Node does not say which. A chain too many may lock out a client; a chain too few could let in a revoked one. So each link is asked
- * the questions that OpenSSL asks, and a question that cannot be answered here (name constraints, policies) counts as passed.
+ * but Node does not say which. An extra chain may lock out a client; a missing chain could let in a revoked one. So each link gets
+ * the checks of OpenSSL, and a check that is impossible here (name constraints, policies) counts as passed.
  *
- * A client may present several certificates of one CA. OpenSSL looks for an issuer in the bundle first, and at what the client has
- * presented only where the bundle has none of that name (X509_V_FLAG_TRUSTED_FIRST). The chain ends at the first CA of the bundle
+ * A client may present several certificates of one CA. OpenSSL looks for an issuer in the bundle first, and among the client's
+ * certificates only if the bundle has none of that name (X509_V_FLAG_TRUSTED_FIRST). The chain ends at the first CA of the bundle
  * (X509_V_FLAG_PARTIAL_CHAIN).
  *
- * @param leaf with what the client has presented as its `issuerCertificate`s.
- * @param seconds when OpenSSL has judged the client, wall-clock seconds since the epoch.
- * @returns `undefined` where the client has presented so much that it takes too long to tell.
+ * @param leaf linked by `issuerCertificate` to the certificates that the client has presented.
+ * @param seconds when OpenSSL verified the client, wall-clock seconds since the epoch.
+ * @returns `undefined` if the client has presented so many certificates that the search takes too long.
  */
 export function possibleChains(
 	leaf: X509Certificate,
@@ -30,12 +30,12 @@ export function possibleChains(
 }
 
 /**
- * Links to what the client has presented that are tried. Those of a chain number two or three; who presents mazes, or many certificates
- * by the name of one CA, has made them on purpose.
+ * Limit on tried links to certificates from the client. A normal chain has two or three; a maze, or many certificates with the name of
+ * one CA, is deliberate.
  */
 const MAX_ATTEMPTS = 32;
 
-/** OpenSSL has judged the client a moment before, and clocks of whole seconds may be one apart, s. */
+/** Seconds. OpenSSL verified the client a moment before, and clocks of whole seconds may differ by one. */
 const MOMENT = 60;
 
 class Search {
@@ -51,7 +51,7 @@ class Search {
 		for (let next = leaf.issuerCertificate; next; next = next.issuerCertificate) this.#presented.push(next);
 	}
 
-	/** @returns `false` once there were too many attempts. */
+	/** @returns `false` after too many attempts. */
 	follow(path: readonly X509Certificate[]): boolean {
 		const top = path.at(-1)!;
 		const trusted = this.#bundle.authorities.filter((ca) => top.checkIssued(ca));
@@ -84,10 +84,10 @@ function isSame(a: X509Certificate, b: X509Certificate): boolean {
 	return a === b || a.fingerprint256 === b.fingerprint256;
 }
 
-/** A certificate without basic constraints may be a CA's for OpenSSL. Whether the key usage allows it `checkIssued` has asked. */
+/** OpenSSL may accept a CA certificate without basic constraints. `checkIssued` has already checked the key usage. */
 function mayIssue(issuer: X509Certificate): boolean {
 	if (factsOf(issuer).basicConstraints?.isCa === false) return false;
-	// Node calls the extended key usage so.
+	// In Node, `keyUsage` is the extended key usage.
 	const purposes: readonly string[] | undefined = issuer.keyUsage;
 	return purposes === undefined || purposes.includes(CLIENT_AUTH) || purposes.includes(ANY_PURPOSE);
 }
@@ -95,12 +95,12 @@ function mayIssue(issuer: X509Certificate): boolean {
 const CLIENT_AUTH = '1.3.6.1.5.5.7.3.2';
 const ANY_PURPOSE = '2.5.29.37.0';
 
-/** Those that count for a path length: not the leaf, and none that has issued itself (RFC 5280 section 4.2.1.9). */
+/** Certificates that count for the path length: neither the leaf nor self-issued ones (RFC 5280 section 4.2.1.9). */
 function intermediatesIn(path: readonly X509Certificate[]): number {
 	return path.slice(1).filter((one) => nameKey(factsOf(one).subject) !== nameKey(factsOf(one).issuer)).length;
 }
 
-/** Not by a key that OpenSSL cannot read: a client may present what it likes. */
+/** `false` for a key that OpenSSL cannot read: a client may present anything. */
 export function hasSigned(issuer: X509Certificate, certificate: X509Certificate): boolean {
 	try {
 		return certificate.verify(issuer.publicKey);

@@ -2,19 +2,19 @@ import type { Quota, RequestSlots } from '../gates/quota.ts';
 import { type Rejection, TOKEN_INVALID } from '../gates/rejection.ts';
 import { Rate } from '../gates/tenant-limit.ts';
 
-/** How much each tenant may ask for, as the control plane hands it to the workers. */
+/** The limits of tenants, as the control plane hands them to the workers. */
 export interface QuotaSeed {
-	/** `[[tenants]]`, no name twice. */
+	/** `[[tenants]]`; names are unique. */
 	readonly tenants: readonly TenantSeed[];
 }
 
 /** One `[[tenants]]`. */
 export interface TenantSeed {
-	/** As in `x-proxy-tenant`. */
+	/** The value of `x-proxy-tenant`. */
 	readonly name: string;
-	/** `undefined`: what the token claims, or what holds for all. `null`: no limit. */
+	/** `undefined`: the token's claim, or else the default. `null`: no limit. */
 	readonly rate: RateSeed | null | undefined;
-	/** Requests under way at once; `undefined`: as many as there are. */
+	/** Maximum number of requests in flight; `undefined`: no limit. */
 	readonly concurrency: number | undefined;
 }
 
@@ -24,21 +24,21 @@ export interface RateSeed {
 	readonly burst: number;
 }
 
-/** Where the tokens of an issuer say how much their tenant may ask for. */
+/** The claim in which an issuer's tokens carry their tenant's rate. */
 export interface RateClaim {
 	/** Name of the claim. */
 	readonly name: string;
-	/** What says more means this. */
+	/** Higher claims are reduced to this. */
 	readonly maxRps: number;
 }
 
 const BAD_RATE = TOKEN_INVALID.because('bad rate claim');
 
 /**
- * Reads a token's requests per second: a whole number, at least 1. What is anything else was meant to be a limit, and cannot be
- * guessed: zero, a fraction, a text.
+ * Reads a token's requests per second: a whole number, at least 1. Any other value (zero, a fraction, a string) was meant as a limit
+ * that cannot be guessed, and is refused.
  *
- * @returns `undefined` where the token has no such claim.
+ * @returns `undefined` if the token has no such claim.
  */
 export function readRateClaim(
 	payload: Readonly<Record<string, unknown>>,
@@ -50,8 +50,8 @@ export function readRateClaim(
 }
 
 /**
- * The quotas in force: `[[tenants]]` before the token's claim before what holds for all. Never changed; a reload brings another one.
- * What has been spent and taken is not in here, so it stays.
+ * The quotas in force: `[[tenants]]` first, then the token's claim, then the default. Immutable; a reload creates another one.
+ * Usage is counted elsewhere, so it survives a reload.
  */
 export class Quotas {
 	readonly #forAll: Quota;
@@ -60,7 +60,7 @@ export class Quotas {
 	/**
 	 * @param seed `undefined`: no tenant has its own quota.
 	 * @param defaultRps requests per second for each tenant; 0: no limit.
-	 * @param openSlots finds the slots of a tenant; throws where there is no room for them.
+	 * @param openSlots finds the slots of a tenant; throws if there is no room for them.
 	 */
 	constructor(
 		seed: QuotaSeed | undefined,
@@ -77,7 +77,7 @@ export class Quotas {
 		);
 	}
 
-	/** @param claimedRps `readRateClaim`. */
+	/** @param claimedRps from `readRateClaim`. */
 	of(tenant: string, claimedRps: number | undefined): Quota {
 		const { own, slots } = this.#tenants.get(tenant) ?? NOTHING_SAID;
 		if (own !== undefined) return own;
@@ -85,7 +85,7 @@ export class Quotas {
 		return slots === undefined ? this.#forAll : { rate: this.#forAll.rate, slots };
 	}
 
-	/** Who has said how many requests a second `of` gives: in the same order. */
+	/** The source of the rate that `of` gives; the two use the same order. */
 	sourceOf(tenant: string, claimedRps: number | undefined): RateSource {
 		if (this.#tenants.get(tenant)?.own !== undefined) return 'tenants';
 		return claimedRps === undefined ? 'default' : 'claim';
@@ -96,7 +96,7 @@ export class Quotas {
 export type RateSource = 'tenants' | 'claim' | 'default';
 
 interface TenantQuota {
-	/** `undefined`: `[[tenants]]` says nothing of the rate. */
+	/** `undefined`: `[[tenants]]` sets no rate. */
 	readonly own: Quota | undefined;
 	readonly slots: RequestSlots | undefined;
 }

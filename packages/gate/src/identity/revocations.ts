@@ -5,7 +5,7 @@ import { factsOf } from './certificate-facts.ts';
 import { eitherWayKey, readName } from './distinguished-name.ts';
 import { readNameText } from './name-text.ts';
 
-/** What an operator has revoked by hand (`revoked_path`), as values that can be cloned. */
+/** The operator's revocations (`revoked_path`), as values that can be cloned. */
 export interface RevocationList {
 	/** SHA-256 of certificates' DER, upper-case hexadecimal. */
 	readonly certificates: readonly string[];
@@ -21,13 +21,13 @@ export const NOTHING_REVOKED: RevocationList = { certificates: [], serials: [], 
 const REVOKED_JTI = TOKEN_INVALID.because('revoked jti');
 const REVOKED_TENANT = TOKEN_INVALID.because('revoked tenant');
 
-/** The tokens that are refused although they would be good. */
+/** Tokens that are refused although they are otherwise valid. */
 export class RevokedTokens {
 	readonly #tokens: ReadonlySet<unknown>;
 	readonly #tenants: ReadonlySet<string>;
 
 	constructor({ tokens, tenants }: RevocationList) {
-		// A `jti` should be a string (RFC 7519 section 4.1.7), but issuers number their tokens, too.
+		// A `jti` should be a string (RFC 7519 section 4.1.7), but some issuers use numbers.
 		this.#tokens = new Set([...tokens, ...tokens.filter((jti) => NUMBER.test(jti)).map(Number)]);
 		this.#tenants = new Set(tenants);
 	}
@@ -41,7 +41,7 @@ export class RevokedTokens {
 /** RFC 8259 section 6. */
 const NUMBER = /^-?(?:0|[1-9]\d*)(?:\.\d+)?(?:e[+-]?\d+)?$/i;
 
-/** The certificates that are refused whatever a CRL says of them; a CA's among them refuses all that it has issued. */
+/** Certificates that are refused whatever a CRL says. If one belongs to a CA, all certificates that the CA has issued are refused. */
 export class RevokedCertificates {
 	readonly #thumbprints: ReadonlySet<string>;
 	readonly #serials: ReadonlySet<string>;
@@ -65,7 +65,7 @@ export class RevokedCertificates {
 	}
 }
 
-/** SHA-256 of a certificate as people write it: with colons or without, in either case, `sha256:` before it or not. */
+/** SHA-256 of a certificate as people write it: in either case, with or without colons and a prefix of `sha256:`. */
 export const THUMBPRINT = /^(?:sha256:)?(?:[\da-f]{2}:?){31}[\da-f]{2}$/i;
 /** A serial number as people write it. */
 export const SERIAL = /^-?[\da-f]{1,2}(?::?[\da-f]{2})*$|^-?[\da-f]+$/i;
@@ -78,8 +78,8 @@ export function canonicalThumbprint(thumbprint: string): string {
 }
 
 /**
- * A serial number in the spelling of `openssl x509 -serial` and of our log (`FF` for 255, `-01` for -1), or in that of DER (`00FF` and
- * `FF`): in upper case, in whole octets, without colons and needless zeros. `FF` may be either number, and stays so.
+ * Normalises a serial number, written as by `openssl x509 -serial` and our log (`FF` for 255, `-01` for -1) or as in DER (`00FF` and
+ * `FF`): upper case, whole octets, no colons, no redundant zeros. `FF` may mean either number, and remains ambiguous.
  */
 export function canonicalSerial(serial: string): string {
 	const sign = serial.startsWith('-') ? '-' : '';
@@ -89,9 +89,9 @@ export function canonicalSerial(serial: string): string {
 	return `${sign}${isDer ? '00' : ''}${number}`;
 }
 
-/** @param serial as DER has it. @returns every `canonicalSerial` that can mean it. */
+/** @param serial the DER content. @returns every `canonicalSerial` that can mean it. */
 function serialSpellings(serial: string): readonly string[] {
-	// Zero octet ahead of a number whose first bit is set: openssl leaves it out.
+	// OpenSSL omits the zero octet before a number whose first bit is set.
 	if (serial.startsWith('00') && serial.length > 2) return [serial, serial.slice(2)];
 	if (!isHigh(serial)) return [serial];
 	const negated = (1n << BigInt(4 * serial.length)) - BigInt(`0x${serial}`);
@@ -102,15 +102,15 @@ function inOctets(digits: string): string {
 	return digits.length % 2 === 0 ? digits : `0${digits}`;
 }
 
-/** Whether the first bit is set: in DER that makes a number negative. */
+/** Whether the first bit is set, which in DER makes a number negative. */
 function isHigh(octets: string): boolean {
 	return octets >= '8';
 }
 
 /**
- * One text for all spellings of an issuer's name: that of our log, and those of `openssl x509 -issuer`.
+ * One key for all spellings of an issuer's name: that of our log, and those of `openssl x509 -issuer`.
  *
- * @returns `undefined` for a text that is no name.
+ * @returns `undefined` if the text is not a name.
  */
 export function issuerKey(name: string): string | undefined {
 	const read = readNameText(name);

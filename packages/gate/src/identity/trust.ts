@@ -14,23 +14,23 @@ import { Issuer, type IssuerSeed, NO_KEYS } from './issuer.ts';
 import { UNKNOWN_KID } from './key-set.ts';
 import { type QuotaSeed, readRateClaim } from './quotas.ts';
 
-/** Whose tokens are believed, as the control plane hands it to the workers: texts and numbers that can be cloned. */
+/** The trusted issuers, as the control plane hands them to the workers: values that can be cloned. */
 export interface IdentitySeed {
-	/** At least one. Where there are several, each has a name. */
+	/** At least one. If there are several, each has a name. */
 	readonly issuers: readonly IssuerSeed[];
 	/** `undefined`: no tenant has its own quota. */
 	readonly quotas?: QuotaSeed | undefined;
 }
 
-/** Learns of a token whose key is not in its issuer's set, or whose issuer has no keys. Only for keys that come over the network. */
+/** Called for a token with an unknown key, or whose issuer has no keys. Only for issuers whose keys come over the network. */
 export type OnUnknownKey = (issuer: string) => void;
 
 /**
- * Whom we believe at one moment: issuers, their keys, and what each demands of a token. Never changed; a reload or an issuer's new
- * keys bring another one, which all threads take over as one.
+ * The trusted issuers at one moment, with their keys and requirements. Immutable: a reload or new keys create another one, and all
+ * threads switch to it together.
  */
 export class Trust {
-	/** Where there is no other: then nothing is chosen, and it may be believed whatever `iss` says. */
+	/** Set if there is only one issuer. It is used without looking at `iss`. */
 	readonly #only: Issuer | undefined;
 	readonly #byName = new Map<unknown, Issuer>();
 	readonly #vouchers = new Set<string>();
@@ -55,14 +55,14 @@ export class Trust {
 		return issuer === undefined ? WRONG_ISS : this.#verify(issuer, parsed, nowSeconds);
 	}
 
-	/** Whose keys are tried: `iss` chooses before any of them is (RFC 8725 section 3.8). `undefined`: it names none of ours. */
+	/** The issuer whose keys to try; `iss` selects it beforehand (RFC 8725 section 3.8). `undefined`: `iss` names none of ours. */
 	issuerOf(parsed: ParsedToken): Issuer | undefined {
-		// `iss` is trusted once the chosen issuer's key has verified it. A single issuer needs no choice, and its keys
-		// refuse other issuers' tokens sooner.
+		// `iss` is trusted only after a key of that issuer has verified it. With a single issuer, trying its keys at once refuses
+		// other issuers' tokens sooner.
 		return this.#only ?? this.#byName.get(peekIssuer(parsed));
 	}
 
-	/** Whether a token that another `Trust` has verified would be verified here, too. The time is not looked at. */
+	/** Whether a token that another `Trust` has verified would be verified here, too. Ignores the time. */
 	stillVerifies({ vouchedBy }: VerifiedToken): boolean {
 		return this.#vouchers.has(vouchedBy);
 	}
@@ -90,7 +90,7 @@ export class Trust {
 		};
 	}
 
-	/** Another issuer's token is no reason to ask this one. */
+	/** Ignores other issuers' tokens. */
 	#askForKeys(issuer: string | undefined, parsed: ParsedToken): void {
 		if (issuer !== undefined && peekIssuer(parsed) === issuer) this.#onUnknownKey?.(issuer);
 	}
