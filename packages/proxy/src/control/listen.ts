@@ -4,7 +4,7 @@ import { StartError } from './start-error.ts';
 export interface ListenAddress {
 	/** Host name or IP literal, IPv6 without brackets. */
 	readonly host: string;
-	/** 0: the system chooses. */
+	/** With 0 the system chooses. */
 	readonly port: number;
 }
 
@@ -18,7 +18,7 @@ export function formatAddress({ host, port }: ListenAddress): string {
  * would silently share it with another instance as well, and each would get some of the other's connections.
  *
  * @param option the flag that names the address, for the message.
- * @throws StartError when it cannot be had.
+ * @throws StartError if it cannot be bound.
  */
 export async function assertFree(address: ListenAddress, option: string): Promise<void> {
 	if (address.port === 0) return;

@@ -21,7 +21,7 @@ export interface LogOutput {
 	 */
 	writeLines(lines: string, dropped: number, onWritten: () => void): void;
 	readonly losses: Readonly<LogLosses>;
-	/** Calls back once when all has been written, at the latest after that many ms: who has stopped reading holds up nothing. */
+	/** Calls back once when all is written, at the latest after that many ms: a reader that has stopped holds up nothing. */
 	whenWritten(limitMs: number, then: () => void): void;
 }
 
@@ -31,16 +31,16 @@ export interface LogLosses {
 	accessLines: number;
 	/** Lines of any kind. */
 	lines: number;
-	/** Until the next write that succeeds. */
+	/** Set from a failed write until the next one that succeeds. */
 	failing: { readonly sinceSeconds: number; readonly code: string } | undefined;
 }
 
-/** More than this does not wait for a reader that has fallen behind: it would cost the proxy its memory. */
+/** Limit for lines that wait for a slow reader: more would cost the proxy its memory. */
 const MAX_WAITING_BYTES = 4 * 1024 * 1024;
 
 /**
- * Writes records as lines. A reader that has gone (EPIPE) or that does not keep up costs lines, never the proxy; how
- * many it has cost is the first thing that it gets to read afterwards.
+ * Writes records as lines. A reader that has gone (EPIPE) or does not keep up costs lines, never the proxy. The first
+ * line that it reads afterwards says how many were lost.
  *
  * @param env for `NO_COLOR` (https://no-color.org).
  */
@@ -53,7 +53,7 @@ export function createLogOutput(
 	const colour = stream.isTTY === true && !env.NO_COLOR;
 	const line = format === 'json' ? formatJson : (record: LogRecord) => formatPretty(record, colour);
 	const losses: LogLosses = { accessLines: 0, lines: 0, failing: undefined };
-	/** Lines that are missing, and of which the log does not say so yet. */
+	/** Lost lines that the log has not reported yet. */
 	let dropped = 0;
 	/** @param then gets how many lines of the text were lost. */
 	const write = (text: string, then: (lines: number) => void) =>

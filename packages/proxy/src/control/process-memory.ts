@@ -28,26 +28,26 @@ export interface MemorySizes {
 	readonly maxConnections: number;
 	/** Bounds of the histograms' buckets. */
 	readonly histograms: HistogramLayouts;
-	/** Where limits are shared with other replicas: the secret that keys tenants in all of them. */
+	/** The secret that keys tenants in all replicas that share limits. */
 	readonly fleetSecret?: Uint8Array | undefined;
 }
 
 export type HistogramLayouts = Pick<HistogramsSeed, 'upstream' | 'handshake' | 'gate'>;
 
-/** The memory that lives as long as the process, whatever becomes of single workers: one truth for all of them. */
+/** The shared memory of all workers. It lives as long as the process, even if workers die. */
 export class ProcessMemory {
 	/** Keys the tenants in `limiter`, `concurrency` and `tenantShares`. */
 	readonly tenantSecret: Uint8Array;
-	/** Also without any limit: a reload may bring limits. Untouched memory is free. */
+	/** Exists even without limits: a reload may bring some. Untouched memory is free. */
 	readonly limiter: LimiterMemory;
 	readonly concurrency: ConcurrencyMemory;
-	/** `undefined` where limits are this process's own. */
+	/** `undefined` if limits are not shared with other replicas. */
 	readonly fleet: FleetMemory | undefined;
 	readonly bufferedBytes: BudgetMemory;
-	/** `undefined` when one tenant may hold all. */
+	/** `undefined` if one tenant may hold all. */
 	readonly tenantShares: TenantSharesMemory | undefined;
 	readonly connections: BudgetMemory;
-	/** By worker; `stats` are the same regions, to be read. */
+	/** By worker. `stats` reads the same regions. */
 	readonly statsRegions: readonly WorkerSeed['stats'][];
 	readonly stats: readonly WorkerStats[];
 	readonly histograms: HistogramsSeed;
@@ -79,7 +79,7 @@ export class ProcessMemory {
 		};
 	}
 
-	/** Takes back what a worker held that is gone. Only once its thread has ended: it must not touch the memory again. */
+	/** Takes back what a dead worker held. Only after its thread has ended: it must not touch the memory again. */
 	reclaim(worker: number): void {
 		TenantLimiter.reclaim(this.limiter, worker);
 		ConcurrencyCounts.reclaim(this.concurrency, worker);

@@ -14,7 +14,7 @@ import type { InForce } from './state/in-force.ts';
 import { FleetLimits, type FleetSettings } from './store/fleet-limits.ts';
 import { systemTimers } from './timers.ts';
 
-/** All that outlives single workers: what they are started with, what they share, what a reload exchanges. */
+/** Everything that outlives single workers: their initial state, their shared memory, and what a reload exchanges. */
 export interface ProcessState {
 	readonly workers: number;
 	/** Zero of `clock`, for the clocks of the workers. */
@@ -26,7 +26,7 @@ export interface ProcessState {
 	readonly startedSeconds: number;
 	readonly memory: ProcessMemory;
 	readonly upstreams: Upstreams;
-	/** `undefined`: limits are this process's own. */
+	/** `undefined` if limits are not shared with other replicas. */
 	readonly fleet: FleetLimits | undefined;
 	/** What the operator should know. */
 	readonly warnings: readonly string[];
@@ -35,7 +35,7 @@ export interface ProcessState {
 /**
  * Allocates what the workers share.
  *
- * @param wantedWorkers at least 1; where the platform cannot share a port among them there will be one.
+ * @param wantedWorkers at least 1. If the platform cannot share a port among workers, there is only one.
  * @param fleet the replicas that share limits; `undefined`: none.
  */
 export function createState(
@@ -83,7 +83,7 @@ function fleetParts({ limiter, fleet, concurrency }: ProcessMemory, clock: Clock
 	return { limiter, fleet: fleet!, concurrency, timers: systemTimers, clock, log };
 }
 
-/** Requests have a trace to show where they are given identifiers, or are traced. */
+/** Histograms have exemplars if requests get identifiers or are traced. */
 function histogramLayouts({ metrics: { buckets, gateBuckets }, log, trace }: Config): HistogramLayouts {
 	const exemplars = log.requestId || trace !== undefined;
 	return {
@@ -93,7 +93,7 @@ function histogramLayouts({ metrics: { buckets, gateBuckets }, log, trace }: Con
 	};
 }
 
-/** What this process may have, and what its operator should know of that. */
+/** The limits of this process, and warnings about them. */
 export function processLimits(config: Config, wantedWorkers: number) {
 	const workers = sharesPorts(process.platform) ? wantedWorkers : 1;
 	const room = connectionsFor(openFilesLimit(), workers);

@@ -1,14 +1,14 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 
-/** Of one turn of the event loop. */
+/** Longest slice in one turn of the event loop. */
 const SLICE_MS = 4;
 
-/** Called between two steps of long work. @returns what has to be awaited before the next step, if anything. */
+/** Called between two steps of long work. @returns a promise to await before the next step, if any. */
 export type Pause = () => Promise<void> | undefined;
 
 /**
- * Long work on the main thread: once a slice is over the event loop has a turn, so that health probes, signals and the workers'
- * messages wait for a slice at most. The work begins with a turn, so each of several in a row has its own.
+ * Pauses for long work on the main thread: after each slice the event loop gets a turn, so that health probes, signals and the
+ * workers' messages wait for one slice at most. The work begins with a turn, so that each of several in a row has its own.
  */
 export function pauses(): Pause {
 	let sliceEnds = Number.NEGATIVE_INFINITY;

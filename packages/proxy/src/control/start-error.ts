@@ -1,4 +1,4 @@
-/** The proxy cannot start, for a reason that its operator can do something about; the message is all that is needed. */
+/** The proxy cannot start, for a reason that its operator can fix; the message says everything. */
 export class StartError extends Error {
 	override readonly name = 'StartError';
 }

@@ -1,4 +1,4 @@
-/** Oldest Node without the remotely reachable faults in TLS that 26.12.1 and 26.13.1 have fixed; those in `node:http2` are not reached here. */
+/** Oldest Node without the remotely reachable TLS faults that 26.12.1 and 26.13.1 have fixed; the proxy does not use `node:http2`. */
 const SAFE_NODE = '26.13.1';
 
 /** @param version as `process.versions.node` has it. */
@@ -34,7 +34,7 @@ export function runsInContainer(
 }
 
 /**
- * @param configured `limits.max_connections`, `undefined` where it is derived.
+ * @param configured `limits.max_connections`; `undefined` if it is derived.
  * @param derived what the limit of open files leaves room for.
  */
 export function connectionWarnings(configured: number | undefined, derived: number): string[] {

@@ -17,11 +17,11 @@ export interface SupervisorOptions {
 	/** `RUST_LOG`, for the workers. */
 	readonly logFilter: string;
 	readonly log: Logger;
-	/** For what the workers have to say. */
+	/** For the workers' log records. */
 	readonly output: LogOutput;
 	readonly version: string;
 	readonly bodyMode: string;
-	/** From here on there are connections: to end the process is to drain it, by what this gets (SIGTERM or SIGINT). */
+	/** Called when connections are accepted. From then on SIGTERM and SIGINT must end the process by a drain, with the given function. */
 	readonly onAccepting: (stop: (signal: string) => void) => void;
 	/** Ends the process. */
 	readonly exit: (code: number) => void;

@@ -37,7 +37,7 @@ import { WorkerPool } from './workers/worker-pool.ts';
 export interface Supervisor {
 	readonly port: number;
 	readonly metricsPort: number;
-	/** SIGUSR1 or SIGHUP. Resolves when the reload has ended, whatever came of it. */
+	/** SIGUSR1 or SIGHUP. Resolves when the reload has ended, with whatever result. */
 	reload(signal: string): Promise<void>;
 }
 
@@ -50,8 +50,8 @@ const TARGET = 'proxy';
  * listener opens only when each upstream has had its first verdict (or 2 s), so that no request meets a breaker that is
  * open for want of a probe. Metrics are up before that, and `/readyz` says "starting".
  *
- * @returns `undefined` where it was stopped before it was ready.
- * @throws StartError when an address or a worker is not usable.
+ * @returns `undefined` if it was stopped before it was ready.
+ * @throws StartError if an address or a worker is not usable.
  */
 export async function startSupervisor(options: SupervisorOptions): Promise<Supervisor | undefined> {
 	const { files, bind, metricsBind, log } = options;
@@ -142,7 +142,7 @@ function firstSpecs({ config, tls, identity, remotes, upstreamTls }: StartFiles)
 	return { tls, identity: { identity, remotes }, routing: { routes: config.routes, tls: upstreamTls } };
 }
 
-/** More would make the line longer than some collectors of logs accept. */
+/** With more, the line would be too long for some log collectors. */
 const MAX_ROUTES_SHOWN = 20;
 
 function routesShown(routes: Config['routes']) {
@@ -166,7 +166,7 @@ function createAddresses({ log }: SupervisorOptions, { clock }: ProcessState): D
 	return new DnsAddresses({ resolve: resolveName, timers: systemTimers, clock, random: Math.random, log });
 }
 
-/** So long the listener waits for an issuer, as it does for probes; without keys its tokens are refused, and `/readyz` says so. */
+/** The listener waits this long for an issuer, as for probes, ms; without keys its tokens are refused, and `/readyz` says so. */
 const FIRST_KEYS_MS = 2_000;
 
 function createRemoteKeys({ files: { config, remotes }, log }: SupervisorOptions, { clock }: ProcessState): RemoteKeys {
@@ -250,7 +250,7 @@ function createReloader(
 	});
 }
 
-/** For spans of the last requests, ms: a collector that is away does not hold up the end. */
+/** Limit for exporting the last spans, ms: a collector that is away does not hold up the end. */
 const LAST_SPANS_MS = 1_500;
 
 function createDrain(

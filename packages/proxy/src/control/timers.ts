@@ -1,4 +1,4 @@
-/** Where the control plane gets its timers from, so that tests can move time by hand. Durations are milliseconds. */
+/** The source of the control plane's timers, so that tests can move time by hand. Durations are milliseconds. */
 export interface Timers {
 	/** @returns calls it off. */
 	after(ms: number, run: () => void): () => void;

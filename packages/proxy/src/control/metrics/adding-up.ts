@@ -1,4 +1,4 @@
-/** What workers have counted, each by itself, as one number. */
+/** Adds up the counts of all workers. */
 
 export function addUp<Key>(counts: readonly ReadonlyMap<Key, number>[]): Map<Key, number> {
 	const sums = new Map<Key, number>();

@@ -12,7 +12,7 @@ export interface FamilyDescription {
 	readonly help: string;
 	/** What each label holds: the list of its values, or words for it. */
 	readonly labels: Readonly<Record<string, readonly string[] | string>>;
-	/** Base unit, with which the name ends. */
+	/** The base unit; the name ends with it. */
 	readonly unit?: 'seconds' | 'bytes' | 'ratio' | undefined;
 }
 
@@ -31,8 +31,8 @@ export const EXPOSITION_TYPES: Readonly<Record<ExpositionFormat, string>> = {
 export const QUANTILES = [0.5, 0.9, 0.95, 0.99, 0.999];
 
 /**
- * Writes families one after the other, in either format; one without samples still shows its HELP and TYPE. OpenMetrics has beyond
- * the text format: units, the time at which a series began, and exemplars.
+ * Writes families one after the other, in either format; one without samples still shows its HELP and TYPE. OpenMetrics adds units, the
+ * time at which a series began, and exemplars.
  */
 export class Exposition {
 	readonly #format: ExpositionFormat;
@@ -40,7 +40,7 @@ export class Exposition {
 	readonly #done: Buffer[] = [];
 	#text = '';
 
-	/** @param createdSeconds when series began of which nothing else is said, seconds since the epoch. */
+	/** @param createdSeconds when series began that have no time of their own, seconds since the epoch. */
 	constructor(format: ExpositionFormat = 'text', createdSeconds = 0) {
 		this.#format = format;
 		this.#created = createdSeconds;
@@ -49,7 +49,7 @@ export class Exposition {
 	/** Opens a family; its samples must be added before the next one is opened. */
 	family({ name, type, help, unit }: Omit<FamilyDescription, 'labels'>): Family {
 		const isOpen = this.#format === 'openmetrics';
-		// In OpenMetrics the family's name comes without what its samples append to it.
+		// In OpenMetrics the family's name lacks the suffix of its samples.
 		const family = isOpen ? name.replace(/_(total|info)$/, '') : name;
 		const shown = type === 'info' && !isOpen ? 'gauge' : type;
 		this.#write(`# HELP ${family} ${help.replace(isOpen ? /[\\\n"]/g : /[\\\n]/g, escaped)}\n`);
@@ -58,7 +58,7 @@ export class Exposition {
 		return new Family(name, family, isOpen && type === 'counter', isOpen, this.#created, (line) => this.#write(line));
 	}
 
-	/** Nothing follows. @returns the page, in UTF-8. */
+	/** Ends the page. @returns it in UTF-8. */
 	end(): Buffer {
 		if (this.#format === 'openmetrics') this.#text += '# EOF\n';
 		this.#done.push(Buffer.from(this.#text));
@@ -66,7 +66,7 @@ export class Exposition {
 		return Buffer.concat(this.#done);
 	}
 
-	/** In pieces: one text of megabytes would have to be put together, and coded, in one go. */
+	/** Collects the page in pieces: a text of megabytes would have to be joined and encoded in one go. */
 	#write(line: string): void {
 		this.#text += line;
 		if (this.#text.length < PIECE) return;
@@ -136,7 +136,7 @@ export class Family {
 					: ` # {trace_id="${exemplar.traceId}"} ${exemplar.ms / 1000} ${exemplar.wallSeconds.toFixed(3)}`;
 			this.#line(`${this.#name}_bucket`, and(pairs, `le="${le}"`), count, trace);
 		}
-		// The sum of what has just been read, and not a cell of its own, which might have been read a moment later.
+		// The sum of the buckets just read; a separate cell might have been read a moment later.
 		this.#line(`${this.#name}_count`, pairs, count);
 		this.#line(`${this.#name}_sum`, pairs, total.sumMs / 1000);
 		if (this.#isOpen) this.#line(`${this.#name}_created`, pairs, created);
@@ -168,8 +168,8 @@ function escaped(character: string): string {
 }
 
 /**
- * A bound in the form that OpenMetrics asks for ("Canonical Numbers"): `1.0`, `2.5e-05`. The text format does not mind, and so a series
- * is the same one in both.
+ * A bound in the form that OpenMetrics requires ("Canonical Numbers"): `1.0`, `2.5e-05`. The text format accepts it, so a series is the
+ * same in both.
  */
 function decimal(seconds: number): string {
 	if (Number.isInteger(seconds)) return `${seconds}.0`;

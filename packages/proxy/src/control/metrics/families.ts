@@ -22,10 +22,10 @@ import type { Exposition } from './exposition.ts';
 import { FAMILIES, RESULTS } from './family-table.ts';
 import { readBuckets, readUpstreams, writeCircuits, writeResponses, writeTraffic } from './upstream-families.ts';
 
-/** What the proxy's own metrics are read from at each scrape. */
+/** The sources of the proxy's own metrics, read at each scrape. */
 export interface MetricSources {
 	readonly build: { readonly version: string; readonly bodyMode: string; readonly node: string };
-	/** One a worker. */
+	/** One for each worker. */
 	readonly workerStats: readonly WorkerStats[];
 	/** Workers that accept connections. */
 	readonly listening: () => number;
@@ -36,23 +36,23 @@ export interface MetricSources {
 	readonly inForce: Omit<InForce, 'identity'>;
 	/** By prefix, of the table in force. */
 	readonly routes: () => ReadonlyMap<string, Pick<RouteCounters, 'stats' | 'createdSeconds'>>;
-	/** What reloads have done. */
+	/** Results of reloads. */
 	readonly journal: Pick<ReloadJournal, 'last' | 'recent'>;
-	/** What all workers draw from. */
+	/** Budgets that all workers share. */
 	readonly budgets: Pick<ProcessMemory, 'limiter' | 'bufferedBytes' | 'connections'>;
-	/** How histograms lie in memory, and those that are no upstream's. */
+	/** The memory layout of histograms, and the histograms that belong to no upstream. */
 	readonly histograms: HistogramsSeed;
-	/** What could not be written of the log. */
+	/** Log lines that could not be written. */
 	readonly logLosses: () => LogLosses;
 	/** Start of the process, seconds since the epoch. */
 	readonly startedSeconds: number;
-	/** Of the issuers whose keys come over the network. */
+	/** The issuers whose keys come over the network. */
 	readonly remoteKeys: () => Iterable<SelfRefreshing<KeySetSeed> & { readonly issuer: { readonly issuer: string } }>;
-	/** Of the upstreams whose addresses DNS says. */
+	/** The upstreams with addresses from DNS. */
 	readonly addresses: () => Iterable<SelfRefreshing<readonly unknown[]> & { readonly group: string }>;
-	/** Spans by what became of them in the main thread; `undefined`: nothing is traced. */
+	/** Spans by their outcome in the main thread; `undefined`: nothing is traced. */
 	readonly spans?: (() => { readonly exported: number; readonly failed: number; readonly dropped: number }) | undefined;
-	/** Gives `undefined` where limits are this process's own. */
+	/** Returns `undefined` if limits are not shared. */
 	readonly store?: (() => StoreFacts | undefined) | undefined;
 	/** Monotonic milliseconds, the scale of the histograms. */
 	readonly now: () => number;
@@ -61,11 +61,11 @@ export interface MetricSources {
 }
 
 /**
- * Writes the proxy's families, workers added up. Every family is there from
- * the first scrape, with zeros where nothing has happened yet, so that no alert starts from a gap.
+ * Writes the proxy's families, summed across workers. Every family is there from
+ * the first scrape, with zeros if nothing has happened yet, so that no alert starts from a gap.
  *
- * A generator, since a page of a thousand upstreams takes longer than health probes should wait: its caller may do something else
- * at each step.
+ * A generator, because a page of a thousand upstreams takes longer than health probes should wait: its caller may do other work
+ * between two steps.
  */
 export function* writeProxyFamilies(page: Exposition, sources: MetricSources): Generator<void> {
 	const now = sources.now();
@@ -195,7 +195,7 @@ function writeExpiring(page: Exposition, { inForce, wallSeconds }: MetricSources
 		expiry.sample(expiresSeconds, { kind, subject, ...(serial !== '' && { serial }) });
 	}
 	const crls = inForce.tls.clients?.crls ?? [];
-	// A family without samples is one that readers forget.
+	// Readers forget a family without samples.
 	if (crls.length === 0) return;
 	const family = page.family(FAMILIES.crlNextUpdate);
 	for (const [issuer, nextUpdate] of crlsDue(crls)) {
@@ -203,7 +203,10 @@ function writeExpiring(page: Exposition, { inForce, wallSeconds }: MetricSources
 	}
 }
 
-/** When the next CRL of a name is due. Of several of one CA for the same certificates the freshest one counts, as it does at a handshake; of several CAs of one name the one that is due first. */
+/**
+ * When the next CRL of a name is due. Of a CA's CRLs for the same certificates the freshest counts, as at a handshake; of CAs with one
+ * name, the one that is due first.
+ */
 export function crlsDue(crls: readonly CrlSeed[]): ReadonlyMap<string, number> {
 	const freshest = new Map<string, CrlSeed>();
 	for (const crl of crls) {

@@ -5,11 +5,11 @@ import { readMemory } from '../facts/memory.ts';
 import type { Exposition } from './exposition.ts';
 import { FAMILIES } from './family-table.ts';
 
-/** What of the process takes time to find out. */
+/** Facts about the process that take time to read. */
 export interface ProcessReading {
-	/** Seconds that the main thread's event loop took to come round once; the workers have loops of their own. */
+	/** Seconds for one turn of the main thread's event loop; the workers have loops of their own. */
 	readonly eventLoopLag: number;
-	/** `undefined` where the system has no `/proc`. */
+	/** `undefined` if the system has no `/proc`. */
 	readonly openFiles: number | undefined;
 	/** Bytes; likewise. */
 	readonly virtualMemory: number | undefined;
@@ -19,7 +19,7 @@ export async function readProcess(): Promise<ProcessReading> {
 	const start = performance.now();
 	await nextTurn();
 	const eventLoopLag = (performance.now() - start) / 1000;
-	// The folder's own reading is open meanwhile, and counted.
+	// Reading the folder opens a descriptor, which is counted.
 	const openFiles = await readdir('/proc/self/fd').then(
 		(entries) => entries.length - 1,
 		({ code }: NodeJS.ErrnoException) => (code === 'EMFILE' ? maxOpenFiles : undefined),
@@ -34,7 +34,7 @@ async function readVirtualMemory(): Promise<number | undefined> {
 	return kib === undefined ? undefined : Number(kib) * 1024;
 }
 
-/** The basics under the names that every dashboard knows; they are the whole process's, all threads included. */
+/** The basics under the names that every dashboard knows. They cover the whole process, with all its threads. */
 export function writeProcessFamilies(page: Exposition, reading: ProcessReading): void {
 	const { eventLoopLag, openFiles, virtualMemory } = reading;
 	const cpu = process.cpuUsage();

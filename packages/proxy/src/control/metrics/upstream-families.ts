@@ -11,15 +11,15 @@ import { type Exposition, type Labels, QUANTILES } from './exposition.ts';
 import { FAMILIES } from './family-table.ts';
 
 /**
- * The families of which each upstream and each route has series of its own: thousands of lines where there are a thousand of them. So
- * what writes them is a generator: it can be left at each `yield`, and gone on with later.
+ * The families with series for each upstream and each route: a thousand of these make thousands of lines. So they are written by
+ * generators, which can be left at each `yield` and resumed later.
  */
 
 export interface UpstreamReading {
-	/** `upstream`: `host:port`, and `group`, where it has one. */
+	/** `upstream`: `host:port`, and `group`, if it has one. */
 	readonly labels: Labels;
 	readonly circuit: number;
-	/** `undefined` where health is not probed. */
+	/** `undefined` if health is not probed. */
 	readonly alive: boolean | undefined;
 	readonly lastProbe: ProbeOutcome | undefined;
 	/** By `TRANSITIONS`. */
@@ -27,7 +27,7 @@ export interface UpstreamReading {
 	readonly answers: ReadonlyMap<number, number>;
 	readonly idle: number;
 	readonly active: number;
-	/** What is spoken there. */
+	/** The protocol towards it. */
 	readonly protocol: UpstreamProtocol;
 	/** Requests on connections that carry several. */
 	readonly streams: number;
@@ -66,7 +66,7 @@ function readUpstream(endpoint: Endpoint, layout: BucketLayout, summary: Summary
 		alive: health === undefined ? undefined : alive === true,
 		lastProbe: health === undefined ? undefined : lastProbe,
 		transitions: TRANSITIONS.map((_, i) => total([counters, ...regions], ({ transitions }) => transitions.cells[i]!)),
-		// The one status that every upstream is there for, so that each has its series from the start.
+		// Each upstream has a series for the expected status from the start.
 		answers: addUp([new Map([[200, 0]]), ...readings.map(({ answers }) => answers)]),
 		idle: total(readings, ({ idle }) => idle),
 		active: total(readings, ({ active }) => active),
@@ -97,7 +97,7 @@ export function readBuckets(layout: BucketLayout, memory: HistogramsSeed['gates'
 	);
 }
 
-/** @param own answers of requests for which no upstream was chosen, by status. */
+/** @param own answers to requests for which no upstream was chosen, by status. */
 export function* writeResponses(
 	page: Exposition,
 	own: ReadonlyMap<number, number>,
@@ -142,7 +142,7 @@ export function* writeCircuits(page: Exposition, upstreams: readonly UpstreamRea
 	const transitions = page.family(FAMILIES.circuitTransitions);
 	for (const { labels, transitions: counts, createdSeconds } of upstreams) {
 		for (const [i, { to, reason }] of TRANSITIONS.entries()) {
-			// What alerts are made of is there from the start. All of it would be a third of the page of a thousand upstreams.
+			// Series for alerts exist from the start. All series would be a third of the page of a thousand upstreams.
 			if (counts[i] !== 0 || to === 'open') transitions.sample(counts[i]!, { ...labels, to, reason }, createdSeconds);
 		}
 		yield;
@@ -160,7 +160,7 @@ export function* writeCircuits(page: Exposition, upstreams: readonly UpstreamRea
 	const retried = page.family(FAMILIES.upstreamRetries);
 	for (const { labels, protocol, retries, createdSeconds } of upstreams) {
 		for (const [reason, count] of retries) {
-			// The others go elsewhere, and a route's URL has nowhere else.
+			// Other retries go to another address, and a route's URL has only one.
 			if (reason === 'stale' || (reason === 'refused' && protocol !== 'http/1.1') || labels.group !== undefined)
 				retried.sample(count, { ...labels, reason }, createdSeconds);
 		}

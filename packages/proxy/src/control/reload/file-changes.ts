@@ -1,22 +1,22 @@
-/** What tells a state of a file from any other, by path. */
+/** A text that identifies the state of a file, by path. */
 export type Stamps = ReadonlyMap<string, string>;
 
 /**
- * When changed files are to be read again, decided by looks that come at a steady pace. Several files that change one after
- * the other are one change, and none is read that somebody is still writing: so nothing happens before two looks in a row
- * have found all of them the same.
+ * Decides, by looks at a steady pace, when to read changed files again. Several files that change one after the other are
+ * one change, and no file is read while somebody is still writing it: so nothing happens until two looks in a row have found
+ * all of them unchanged.
  */
 export class FileChanges {
 	/** As they were when they were last read; nothing is known of files that are not in it. */
 	#read: Stamps = new Map();
 	#lastLook: Stamps = new Map();
 
-	/** Files are about to be read; of all others nothing is known from here on. */
+	/** These files are about to be read; nothing is known of others from here on. */
 	reading(stamps: Stamps): void {
 		this.#read = stamps;
 	}
 
-	/** Nothing else is watched any more, and these are about to be read, where they were not watched before. */
+	/** Only these are watched from now on, and those that are new are about to be read. */
 	follow(paths: readonly string[], stamps: Stamps): void {
 		const known = [...this.#read].filter(([path]) => paths.includes(path));
 		this.#read = new Map([...stamps, ...known]);

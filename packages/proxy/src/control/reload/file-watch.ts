@@ -3,11 +3,11 @@ import type { Timers } from '../timers.ts';
 import { FileChanges, type Stamps } from './file-changes.ts';
 
 /**
- * How often files are looked at; also how long they have to be still before they are read. Certificate and key are two
- * files, which are usually renewed within a fraction of it.
+ * How often files are looked at, and how long they must stay unchanged before they are read. Certificate and key are two
+ * files, usually renewed within a fraction of this time.
  */
 export const LOOK_INTERVAL_MS = 1_000;
-/** A reload does not wait for longer for a file system that does not answer. */
+/** A reload waits no longer than this for a file system that does not answer. */
 const STAMP_LIMIT_MS = 5_000;
 
 export interface WatchParts {
@@ -17,9 +17,8 @@ export interface WatchParts {
 }
 
 /**
- * Watches files by looking at them, since that works everywhere: notifications (inotify) say nothing of what another
- * machine does on a network file system, end with the folder that they were asked of, and run out. A look costs two system
- * calls a file.
+ * Watches files by polling, which works everywhere: notifications (inotify) do not report what another machine does on a
+ * network file system, end when the watched folder is removed, and run out. A look costs two system calls a file.
  */
 export class FileWatch {
 	readonly #parts: WatchParts;
@@ -35,7 +34,7 @@ export class FileWatch {
 		this.#paths = paths;
 	}
 
-	/** @param onChange gets the files that have changed since they were last read; not before they have come to rest. */
+	/** @param onChange gets the files that have changed since they were last read, once they have stopped changing. */
 	start(onChange: (paths: readonly string[]) => void): void {
 		this.#stop = this.#parts.timers.every(LOOK_INTERVAL_MS, () => void this.#look(onChange));
 	}
@@ -44,12 +43,12 @@ export class FileWatch {
 		this.#stop?.();
 	}
 
-	/** To be awaited before the files are read, so that nothing that changes later is missed. Takes at most 5 s. */
+	/** Await this before reading the files, so that no later change is missed. Takes at most 5 s. */
 	async reading(): Promise<void> {
 		this.#changes.reading(await this.#stampsInTime(this.#paths));
 	}
 
-	/** The same where a new configuration names these: from here on they are watched and no others. */
+	/** The same for a new configuration: from here on only these files are watched. */
 	async follow(paths: readonly string[]): Promise<void> {
 		const fresh = paths.filter((path) => !this.#paths.includes(path));
 		this.#changes.follow(paths, await this.#stampsInTime(fresh));
@@ -62,13 +61,13 @@ export class FileWatch {
 		const paths = this.#paths;
 		const stamps = await this.#stamps(paths);
 		this.#looking = false;
-		// What others are watched meanwhile was read a moment ago.
+		// The watched files have changed meanwhile, and were read a moment ago.
 		if (paths !== this.#paths) return;
 		const changed = this.#changes.look(stamps);
 		if (changed.length > 0) onChange(changed);
 	}
 
-	/** Where there is no answer in time nothing is known of the files, so that they are read again once there is one. */
+	/** Without an answer in time nothing is known of the files, so they are read again once there is one. */
 	#stampsInTime(paths: readonly string[]): Promise<Stamps> {
 		return new Promise((resolve) => {
 			const cancel = this.#parts.timers.after(STAMP_LIMIT_MS, () => resolve(new Map()));

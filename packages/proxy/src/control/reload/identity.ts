@@ -4,9 +4,9 @@ import { type IdentityFiles, judgeJwtKeyFile, readIdentityFiles } from '../files
 import type { ReadSpec } from './reload.ts';
 
 /**
- * Reads what a reload takes over of the identity.
+ * Reads the identity for a reload.
  *
- * @param inForce whose issuers stay where `[jwt]` is read only at the start.
+ * @param inForce keeps its issuers if `[jwt]` is read only at the start.
  * @throws ConfigError
  */
 export async function readReloadedIdentity(config: Config, inForce: IdentitySeed): Promise<ReadSpec<IdentityFiles>> {

@@ -1,6 +1,6 @@
 /** What reloads have done, for metrics and the status page. */
 
-/** What is taken over independently of each other. */
+/** Parts that are reloaded independently of each other. */
 export const RELOADED_PARTS = ['tls', 'identity', 'routes'] as const;
 export type ReloadedPart = (typeof RELOADED_PARTS)[number];
 export type ReloadResult = 'success' | 'failure';
@@ -8,13 +8,13 @@ export type ReloadResult = 'success' | 'failure';
 /** One part of one reload. */
 export interface ReloadEntry {
 	readonly part: ReloadedPart;
-	/** `failure`: what was there before stays in force. */
+	/** After `failure` the old state stays in force. */
 	readonly result: ReloadResult;
 	/** Seconds since the epoch. */
 	readonly atSeconds: number;
 	/** Who asked: a signal's name, or `files changed`. */
 	readonly asked: string;
-	/** Why it has failed, in words for operators; it names files and keys, and never quotes a secret. */
+	/** Why it failed, in words for operators. Names files and keys, and never quotes a secret. */
 	readonly cause: string | undefined;
 	/** Number of the configuration that was in force afterwards. */
 	readonly generation: number;
@@ -26,7 +26,7 @@ export class ReloadJournal {
 	readonly #last: Record<ReloadResult, Map<ReloadedPart, number>>;
 	readonly #recent: ReloadEntry[] = [];
 
-	/** What the process has started with counts as taken over at its start. */
+	/** The configuration of the start counts as taken over then. */
 	constructor(wallSeconds: () => number) {
 		this.#wallSeconds = wallSeconds;
 		const start = wallSeconds();

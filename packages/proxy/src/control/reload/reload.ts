@@ -6,7 +6,7 @@ import type { InForce } from '../state/in-force.ts';
 import type { Slots, Specs } from '../state/slots.ts';
 import type { ReloadedPart, ReloadJournal } from './journal.ts';
 
-/** What files say of one slot. */
+/** The specification of one slot, read from files. */
 export interface ReadSpec<Spec> {
 	readonly spec: Spec;
 	readonly warnings: readonly ConfigProblem[];
@@ -20,7 +20,7 @@ export interface ReloadParts {
 	/** Reads and judges the files of each slot; rejects with the reason. */
 	readonly read: { readonly [Name in keyof Specs]: (config: Config) => Promise<ReadSpec<Specs[Name]>> };
 	readonly slots: Slots;
-	/** Whether the keys of `[jwt]`, where they are read at the start only, have changed in their file. */
+	/** Whether the keys of `[jwt]` have changed in their file although they are read only at the start. */
 	readonly keysChangedInVain: (config: Config) => Promise<boolean>;
 	/** What is allowed but hardly ever meant. */
 	readonly configWarnings: (config: Config) => readonly ConfigProblem[];
@@ -35,7 +35,7 @@ const TARGET = 'proxy::reload';
 
 /**
  * Reload by SIGUSR1, by SIGHUP, or because files have changed: reads the files and sets the slots, each independently of the others.
- * A request during a reload makes it run once more, however many there are: the files may have changed after they were read.
+ * Requests during a reload make it run once more, however many they are: the files may have changed after they were read.
  */
 export class Reloader {
 	readonly #parts: ReloadParts;
@@ -50,7 +50,7 @@ export class Reloader {
 	}
 
 	/**
-	 * Resolves when a reload that began no earlier than now has ended, whatever came of it. Never rejects.
+	 * Resolves when a reload that began no earlier than now has ended, with whatever result. Never rejects.
 	 *
 	 * @param cause who asks, for the log.
 	 */
@@ -63,7 +63,7 @@ export class Reloader {
 		return this.#running;
 	}
 
-	/** The process is on its way out: nothing new is begun. */
+	/** The process is ending: starts no further reload. */
 	stop(): void {
 		this.#stopped = true;
 	}
@@ -78,7 +78,7 @@ export class Reloader {
 	}
 
 	async #reload(): Promise<void> {
-		// A file that is wrong anywhere fails all slots: a part of a configuration is not what its author meant.
+		// An error anywhere in the file fails all slots: its author did not mean half a configuration.
 		const config = this.#loadConfig();
 		const { inForce } = this.#parts;
 		const generation = inForce.generation + 1;
@@ -92,7 +92,7 @@ export class Reloader {
 		inForce.reloads[causes.size === 0 ? 'success' : 'failure'] += 1;
 	}
 
-	/** Otherwise the identity stays what it was at the start, and nothing is logged of it. */
+	/** If not, the identity stays as it was at the start, and the log does not mention it. */
 	async #reloadsIdentity(loading: Promise<Config>): Promise<boolean> {
 		const { booted, inForce } = this.#parts;
 		// The last `[[tenants]]` may have been taken out of the file.

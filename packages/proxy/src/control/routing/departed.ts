@@ -1,7 +1,7 @@
-/** Of what has left the table; what left first is forgotten first. */
+/** Names kept after they have left the table; the first to leave is the first to be forgotten. */
 const MAX_DEPARTED = 256;
 
-/** What is counted of each name: of those in the table, and of those that have left it, so that counts go on should they come back. */
+/** Counters by name, for names in the table and those that have left it, so that counts go on if they come back. */
 export class Departed<Kept> {
 	#inForce: ReadonlyMap<string, Kept> = new Map();
 	readonly #departed = new Map<string, Kept>();

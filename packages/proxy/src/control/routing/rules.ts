@@ -7,8 +7,8 @@ import type { UpstreamTlsMaterial } from '../files/upstream-tls-files.ts';
 import type { Upstream } from './table.ts';
 
 /**
- * All of a route that its breaker has to do with. A breaker that was closed by another health check is unproven, and so is one that was
- * closed for another `Host`: a server of several sites answers for the one that is named.
+ * Everything in a route that concerns its breaker. A breaker that was closed by another health check, or for another `Host`, is unproven:
+ * a server of several sites answers for the one that is named.
  */
 export function ruleOf({ prefix, upstream, cooldownMs, opening, forwarding }: RouteConfig): string {
 	const { failures, tenants, grpcStatuses } = opening;
@@ -46,7 +46,7 @@ function nameOf(forwarding: RouteConfig['forwarding']): string | undefined {
 	return typeof forwarding?.host === 'object' ? forwarding.host.name : undefined;
 }
 
-/** @throws Error where the material of an upstream that is to be spoken to over TLS is missing: it must never be plain then. */
+/** @throws Error if the material of an upstream with TLS is missing: it must never be reached in plain text. */
 export function connectionOf(
 	config: UpstreamConfig,
 	material: UpstreamTlsMaterial,

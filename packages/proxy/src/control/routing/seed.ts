@@ -3,7 +3,7 @@ import { upstreamKey } from '../../config/upstream.ts';
 import type { EndpointSeed, RouteSeed, RoutingSeed, UpstreamSeed } from '../../shared/messages.ts';
 import type { Endpoint, RoutingPlan, Upstream } from './table.ts';
 
-/** What one worker gets of a table: its own counters, and the breakers that all share. */
+/** One worker's part of a table: its own counters, and the breakers that all share. */
 export function routingSeed({ endpoints, upstreams, routes, traffic }: RoutingPlan, worker: number): RoutingSeed {
 	const all = [...upstreams.values()];
 	const indexes = new Map(Array.from(endpoints.values(), (endpoint, index) => [endpoint, index]));
@@ -57,7 +57,7 @@ function groupSeed(
 	};
 }
 
-/** The same address with this `Host`; `undefined`: the address is named. */
+/** The same address with this `Host`; with `undefined`, `Host` names the address. */
 export function withHost(
 	{ hostField: _, ...address }: UpstreamAddress,
 	hostField: string | undefined,

@@ -14,28 +14,28 @@ import type {
 import type { UpstreamTlsMaterial } from '../files/upstream-tls-files.ts';
 import type { ProbeOutcome } from '../health/outcome.ts';
 
-/** A routing table as the main thread has it: each route, upstream and address with the memory that is counted in. */
+/** A routing table on the main thread: each route, upstream and address with the memory of its counters. */
 
-/** A routing table with all the memory it needs, ready to take the place of the one in force. */
+/** A routing table with all its memory, ready to replace the one in force. */
 export interface RoutingPlan {
 	readonly routes: readonly RouteConfig[];
 	/** By key (`endpointKey`). */
 	readonly endpoints: ReadonlyMap<string, Endpoint>;
-	/** Who serves the requests of a route, by key (`upstreamKey`). */
+	/** The upstreams of routes, by key (`upstreamKey`). */
 	readonly upstreams: ReadonlyMap<string, Upstream>;
-	/** What TLS to upstreams is made of, by key (`upstreamKey`). */
+	/** Certificates and keys for TLS to upstreams, by key (`upstreamKey`). */
 	readonly tls: UpstreamTlsMaterial;
 	/** The counters of each route, by prefix. */
 	readonly traffic: ReadonlyMap<string, RouteCounters>;
-	/** Those of `upstreams` whose breaker is a new one: open and unproven. */
+	/** The endpoints with a new breaker: open and unproven. */
 	readonly fresh: readonly Endpoint[];
 }
 
 /** One address of the table in force, or of one that is being prepared. */
 export interface Endpoint {
-	/** Its `hostField` is that of probes. Another one with each table that is applied. */
+	/** Its `hostField` is that of probes. Replaced by each table that is applied. */
 	address: UpstreamAddress;
-	/** Of its `[[upstreams]]`; `undefined`: a route's URL. */
+	/** Name of its `[[upstreams]]`; `undefined`: a route's URL. */
 	readonly group: string | undefined;
 	readonly breaker: BreakerCell;
 	/** Unique in the process. */
@@ -51,9 +51,9 @@ export interface Endpoint {
 	readonly made: { readonly at: number; readonly wallSeconds: number };
 	/** How it is probed; `undefined`: not at all. */
 	readonly health: HealthSettings | undefined;
-	/** How probes connect; `undefined`: plain HTTP. Another one with each table that is applied. */
+	/** How probes connect; `undefined`: plain HTTP. Replaced by each table that is applied. */
 	tls?: ConnectionOptions | undefined;
-	/** What is spoken there; `undefined`: HTTP/1.1. */
+	/** The protocol towards it; `undefined`: HTTP/1.1. */
 	readonly protocol?: UpstreamProtocol | undefined;
 	/** The last verdict of the health check; `undefined` before the first. */
 	alive: boolean | undefined;
@@ -63,34 +63,34 @@ export interface Endpoint {
 	lastProbe: ProbeOutcome | undefined;
 }
 
-/** The addresses among which a route's requests are spread. */
+/** The addresses that share a route's requests. */
 export interface Upstream {
 	readonly config: UpstreamConfig;
 	/** In the order of the configuration. */
 	readonly endpoints: readonly Endpoint[];
-	/** Who waits, for the workers; `undefined`: it has no limits. */
+	/** The pending requests, for the workers; `undefined`: it has no limits. */
 	readonly waiting: PendingQueueSeed | undefined;
 	/** `undefined`: plain HTTP. */
 	readonly tls: UpstreamTlsSeed | undefined;
-	/** What a health probe puts into `Host`; `undefined`: the address. */
+	/** `Host` of health probes; `undefined`: the address. */
 	readonly probeHost: string | undefined;
 	/** What a health probe connects with (`Upstream.tls`). */
 	readonly probeOptions: (endpoint: Endpoint) => ConnectionOptions | undefined;
 }
 
-/** What is counted of one endpoint. */
+/** The counters of one endpoint. */
 export interface Counters {
-	/** One region a worker, by index. */
+	/** One region for each worker, by index. */
 	readonly stats: readonly EndpointSeed['stats'][];
-	/** Of the round trips: one region for all workers. */
+	/** Round-trip times: one region for all workers. */
 	readonly durations: EndpointSeed['durations'];
-	/** What this thread, by its health probes, has made of the circuit. */
+	/** Circuit transitions that this thread has caused by its health probes. */
 	readonly transitions: TransitionCounts;
 	/** When they began, seconds since the epoch. */
 	readonly createdSeconds: number;
 }
 
-/** What is counted of one route. */
+/** The counters of one route. */
 export interface RouteCounters {
 	readonly memory: RouteSeed['stats'];
 	/** By worker; the same memory. */
@@ -98,7 +98,7 @@ export interface RouteCounters {
 	readonly createdSeconds: number;
 }
 
-/** An address that is in two upstreams is two endpoints: what holds for it is said by each upstream. */
+/** An address in two upstreams is two endpoints: each upstream has its own settings for it. */
 export function endpointKey(authority: string, group: string | undefined): string {
 	return group === undefined ? authority : `${group}/${authority}`;
 }

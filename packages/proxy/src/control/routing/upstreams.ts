@@ -33,7 +33,7 @@ export type AddressesOf = (upstream: UpstreamConfig) => readonly UpstreamAddress
  * The endpoints of the routing table in force: their breakers and counters. A route reload plans the next table, probes
  * what is fresh in it, and applies it once every worker has agreed.
  *
- * The counters of an endpoint that leaves are no longer shown, and go on from where they were should it come back.
+ * The counters of an endpoint that leaves are no longer shown, and continue if it comes back.
  */
 export class Upstreams {
 	readonly #workers: number;
@@ -51,9 +51,9 @@ export class Upstreams {
 	readonly #counters = new Departed<Counters>();
 	readonly #traffic = new Departed<RouteCounters>();
 	#breakers = 0;
-	/** What was given out last. */
+	/** The last place that was given out. */
 	#place: EndpointPlace | undefined;
-	/** By `upstreamKey`. Workers keep rooms as long, and names are few. */
+	/** By `upstreamKey`. Kept for ever, as workers do: names are few. */
 	readonly #rooms = new Map<string, PendingQueueSeed>();
 
 	/**
@@ -77,14 +77,14 @@ export class Upstreams {
 	 * Works out the next table. Nothing changes before `apply`.
 	 *
 	 * @param tls of each upstream that has `tls` in its configuration; by default those in force.
-	 * @param addressesOf an upstream's, of the moment.
+	 * @param addressesOf the current addresses of an upstream.
 	 */
 	plan(
 		routes: readonly RouteConfig[],
 		tls: UpstreamTlsMaterial = this.#current.tls,
 		addressesOf: AddressesOf = ({ addresses }) => addresses,
 	): RoutingPlan {
-		// Breaker state is kept for rules of which nothing has changed. The breaker is the endpoint's,
+		// Breaker state is kept if a rule has not changed at all. The breaker belongs to the endpoint,
 		// so one such rule is enough.
 		const rules = new Set(this.#current.routes.map(ruleOf));
 		const kept = new Set(
@@ -159,7 +159,7 @@ export class Upstreams {
 		this.#traffic.use(plan.traffic);
 	}
 
-	/** Nothing of a worker that is gone is connected or under way any more. */
+	/** Clears the connections and requests in flight of a worker that is gone. */
 	clearGauges(worker: number): void {
 		for (const { place, connectionsMemory } of this.#current.endpoints.values()) {
 			UpstreamLoad.reclaim(place.loads, worker, place.at);
@@ -181,7 +181,7 @@ export class Upstreams {
 	): Endpoint {
 		const key = endpointKey(address.authority, group);
 		const counters = this.#counters.get(key) ?? this.#newCounters();
-		// Nobody will prove one that is not probed.
+		// No probe will ever close it.
 		const now = this.#clock.now();
 		const place = this.#newPlace();
 		const breakerMemory = BreakerCell.allocate(now, health === undefined ? CLOSED : OPEN, place);
@@ -213,7 +213,7 @@ export class Upstreams {
 		};
 	}
 
-	/** One that no other endpoint has had: a worker may still count requests at one that has left the table. */
+	/** A place that no endpoint has had before: a worker may still count requests at one that has left the table. */
 	#newPlace(): EndpointPlace {
 		const last = this.#place;
 		this.#place =
@@ -230,5 +230,5 @@ export class Upstreams {
 	}
 }
 
-/** Endpoints that share a region. It lives as long as one of them: few, so that one that stays among many that go holds little. */
+/** Endpoints in one region. A region lives as long as any of them: few, so that one endpoint that stays holds little memory. */
 const PLACES = 64;

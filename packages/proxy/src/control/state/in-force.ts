@@ -2,21 +2,21 @@ import type { IdentitySeed } from '@mtls-edge-proxy/gate/identity/trust.ts';
 import type { VainSetting } from '../../config/start-settings.ts';
 import type { TlsMaterial, UpstreamTlsSeed } from '../../shared/messages.ts';
 
-/** What all workers have, and a worker that starts begins with (besides the routing table: `routing/upstreams.ts`); and what reloads have done. */
+/** The state of all workers, with which new ones begin (except the routing table: `routing/upstreams.ts`), and the results of reloads. */
 export interface InForce {
 	tls: TlsMaterial;
 	identity: IdentitySeed;
-	/** Of the routing table, where it has any. */
+	/** TLS of the routing table, if it has any. */
 	upstreamTls?: readonly UpstreamTlsSeed[];
 	/** 1 at the start; one more with each reload that took anything over. */
 	generation: number;
-	/** Reloads that took everything over, and those that kept anything old. */
+	/** Reloads that took everything over, and reloads that left some part old. */
 	readonly reloads: { success: number; failure: number };
-	/** Why the last reload has failed, each cause once; none: it has not. */
+	/** Why the last reload failed, each cause once; empty if it did not. */
 	failures: readonly string[];
-	/** What the file says and only a restart takes over, as the last reload has found it, and since when; `undefined`: nothing. */
+	/** Changed settings that only a restart takes over, as the last reload found them, and since when; `undefined`: none. */
 	needsRestart: NeedsRestart | undefined;
-	/** Whether a reload is running or waits for its turn. */
+	/** Whether a reload is running or waiting. */
 	reloading: boolean;
 }
 

@@ -7,7 +7,7 @@ export interface ReconcilerParts {
 	readonly timers: Pick<Timers, 'after'>;
 }
 
-/** Until a change that was not taken over is tried again, ms. */
+/** Pause before a change that was not taken over is tried again, ms. */
 export const RETRY_MS = 500;
 
 interface Task {
@@ -43,7 +43,7 @@ export class Reconciler {
 	}
 
 	/**
-	 * Takes over what the first workers begin with. To be called before there are any.
+	 * Takes over the initial state of the first workers. Call it before there are any.
 	 *
 	 * @throws the reason why a slot cannot be worked out.
 	 */
@@ -58,7 +58,7 @@ export class Reconciler {
 		for (const task of this.#tasks) this.#wake(task, false);
 	}
 
-	/** Nothing is begun any more. A round with the workers that is under way ends as it would have. */
+	/** Starts nothing more. A round with the workers that is under way ends normally. */
 	stop(): void {
 		this.#phase = 'stopped';
 		for (const { slot, retryNow } of this.#tasks) {

@@ -1,6 +1,6 @@
 import type { Fetches, SelfRefreshing } from '@mtls-edge-proxy/gate/jwks/key-refresher.ts';
 
-/** A value that refreshes itself, and tells when it has been asked for once. */
+/** A value that refreshes itself, and reports its first attempt. */
 interface Refreshed extends SelfRefreshing<unknown> {
 	readonly firstAttempt: Promise<unknown>;
 }
@@ -8,20 +8,20 @@ interface Refreshed extends SelfRefreshing<unknown> {
 export interface RefresherKind<Source, Refresher> {
 	/** Sources with one key have one refresher. */
 	readonly keyOf: (source: Source) => string;
-	/** Of the issuer or upstream, for counts. */
+	/** Name of the issuer or upstream, for counts. */
 	readonly nameOf: (source: Source) => string;
 	/** @param known those that run. */
 	readonly create: (source: Source, fetches: Fetches, known: readonly Refresher[]) => Refresher;
 }
 
 /**
- * What refreshes itself for the state in force, and for the one that is being prepared: issuers' keys, upstreams' addresses. It runs on
- * the main thread. Workers get values, and no request ever waits for a source.
+ * Refreshers for the state in force, and for the one in preparation: issuers' keys, upstreams' addresses. They run on the main thread.
+ * Workers get values, and no request ever waits for a source.
  */
 export class Refreshers<Source, Refresher extends Refreshed> {
 	readonly #kind: RefresherKind<Source, Refresher>;
 	readonly #running = new Map<string, { readonly name: string; readonly refresher: Refresher }>();
-	/** Keys of those in force; besides them there may be others of the same names. */
+	/** Keys of the refreshers in force; there may be others with the same names. */
 	#inForce: ReadonlySet<string> = new Set();
 	/** By name, for as long as the process lives: counters never fall. */
 	readonly #fetches = new Map<string, Fetches>();
@@ -32,12 +32,12 @@ export class Refreshers<Source, Refresher extends Refreshed> {
 		this.#kind = kind;
 	}
 
-	/** @param onChange some value has become another one. */
+	/** @param onChange called when a value has changed. */
 	use(onChange: () => void): void {
 		this.#onChange = onChange;
 	}
 
-	/** Starts those of new sources. @returns the new ones. */
+	/** Starts refreshers for new sources. @returns the new ones. */
 	follow(sources: Iterable<Source>): Refresher[] {
 		const fresh: Refresher[] = [];
 		for (const source of this.#isStopped ? [] : sources) {
@@ -67,7 +67,7 @@ export class Refreshers<Source, Refresher extends Refreshed> {
 		return this.#running.get(this.#kind.keyOf(source))?.refresher;
 	}
 
-	/** One of each name: the one in force, or the first one that is to be. */
+	/** One for each name: the one in force, or the first one in preparation. */
 	get all(): ReadonlyMap<string, Refresher> {
 		const byName = new Map<string, Refresher>();
 		for (const [key, { name, refresher }] of this.#running) {
@@ -76,7 +76,7 @@ export class Refreshers<Source, Refresher extends Refreshed> {
 		return byName;
 	}
 
-	/** No source is asked any more. The values hold: a round with the workers may still be under way. */
+	/** Asks no source any more. The values stay: a round with the workers may still be under way. */
 	stop(): void {
 		this.#isStopped = true;
 		for (const { refresher } of this.#running.values()) refresher.stop();

@@ -4,7 +4,7 @@ import type { ToWorker } from '../../shared/messages.ts';
 export interface SlotParts<Spec, Value> {
 	/** Waits for what the specification depends on: addresses, keys. Rejects with the reason. */
 	readonly gather?: (spec: Spec) => Promise<void>;
-	/** Works out the workers' part, by all that is known at the moment. Throws the reason. */
+	/** Works out the workers' part from what is known now. Throws the reason. */
 	readonly build: (spec: Spec) => Value;
 	/** Waits until the value may serve. */
 	readonly prove?: (value: Value) => Promise<void>;
@@ -12,7 +12,7 @@ export interface SlotParts<Spec, Value> {
 	readonly message: (value: Value, worker: number, id: number) => ToWorker;
 	/** All workers are prepared: the value is in force, also for workers that start later. It must not throw. */
 	readonly commit: (value: Value, spec: Spec) => void;
-	/** A specification was refused. What only that one needed is given up. @param inForce still in force. */
+	/** A specification was refused. Gives up what only that one needed. @param inForce the one still in force. */
 	readonly discard?: (inForce: Spec) => void;
 	/** A change without a waiting caller was not taken over; it is tried again. */
 	readonly onFailure: (cause: string) => void;
@@ -24,21 +24,21 @@ export type Offer = (message: (worker: number, id: number) => ToWorker, commit: 
 /** One part of the desired state: a specification that somebody sets, and what refreshes itself under it. */
 export interface Desired<Spec> {
 	/**
-	 * Sets the specification. A newer one takes the place of one that is not being taken over yet, and both callers learn what becomes
-	 * of the newer one.
+	 * Sets the specification. A newer one replaces one that is not being taken over yet, and both callers learn the outcome of
+	 * the newer one.
 	 *
 	 * @returns resolves when all workers have it; rejects with the reason, and then the one before stays in force.
 	 */
 	set(spec: Spec): Promise<void>;
-	/** Something that the part is worked out from has another value. All workers get it, however often that has to be tried. */
+	/** An input of this part has changed. All workers get the new value, however many attempts that takes. */
 	changed(): void;
 }
 
-/** It is dirty while the workers have another version than the newest one. */
+/** A slot is dirty while the workers do not have the newest version. */
 export class Slot<Spec, Value> implements Desired<Spec> {
 	readonly #parts: SlotParts<Spec, Value>;
 	readonly #onDirty: (isSet: boolean) => void;
-	/** In force; until the first commit the one to start with. */
+	/** In force; before the first commit, the initial one. */
 	#spec: Spec;
 	/** Set, and not being taken over yet. */
 	#next: { readonly spec: Spec; readonly outcome: PromiseWithResolvers<void> } | undefined;
@@ -105,7 +105,7 @@ export class Slot<Spec, Value> implements Desired<Spec> {
 		this.#parts.onFailure(cause);
 	}
 
-	/** Nothing is taken over any more. */
+	/** Takes over nothing more. */
 	stop(reason: Error): void {
 		this.#next?.outcome.reject(reason);
 		this.#next = undefined;

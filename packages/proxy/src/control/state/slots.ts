@@ -13,13 +13,13 @@ import type { InForce } from './in-force.ts';
 import type { Reconciler } from './reconciler.ts';
 import type { Desired } from './slot.ts';
 
-/** What the files say of routing. */
+/** Routing, as read from files. */
 export interface RoutingSpec {
 	readonly routes: readonly RouteConfig[];
 	readonly tls: UpstreamTlsMaterial;
 }
 
-/** What is set of each slot. */
+/** The specification of each slot. */
 export interface Specs {
 	readonly tls: TlsMaterial;
 	readonly identity: IdentityFiles;

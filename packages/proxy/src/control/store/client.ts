@@ -11,30 +11,30 @@ export interface StoreClientParts {
 	readonly random: () => number;
 }
 
-/** Whether the store does what it is asked, as the last call or the last attempt to connect had it. */
+/** The state of the store, as of the last call or the last attempt to connect. */
 export type StoreState =
 	| { readonly type: 'starting' }
 	| { readonly type: 'up' }
 	| { readonly type: 'away'; readonly failure: StoreFailure };
 
-/** For a connection with TLS and credentials; an answer may be given less. */
+/** Limit for a connection with TLS and credentials; an answer may have less. */
 const CONNECT_MS = 2_000;
-/** Until it is tried again: the first pause at most, and the longest. Half of it is left to chance, so that replicas do not come together. */
+/** Upper bounds of the first and the longest pause, ms. Half of a pause is random, so that replicas do not reconnect together. */
 const FIRST_PAUSE_MS = 100;
 const LONGEST_PAUSE_MS = 2_000;
-/** Calls under way. More would pile up behind a store that is slow, and all of them come too late. */
+/** Calls under way at most. More would pile up behind a slow store, and all would be too late. */
 export const MAX_IN_FLIGHT = 256;
 
 /**
  * A client of the store that never holds anything up: a call succeeds within its time or fails, and without a connection it fails at
- * once. Connections are made anew by itself, with pauses that grow.
+ * once. The client reconnects by itself, with growing pauses.
  *
  * An answer that comes too late would be taken for that of a later call only if the connection lived on; so a call without an answer in
  * time ends its connection, and with it all other calls on it. The effect of such a call at the store is unknown: callers have to take
  * it for done where that is the safe side.
  */
 export class StoreClient {
-	/** Calls by what became of them. */
+	/** Calls by outcome. */
 	readonly counts: { success: number; readonly failures: Map<StoreFailureReason, number> } = {
 		success: 0,
 		failures: new Map(),
@@ -62,7 +62,7 @@ export class StoreClient {
 		return this.#connect();
 	}
 
-	/** Calls under way fail, and nothing is begun any more. */
+	/** Fails the calls under way, and starts nothing more. */
 	stop(): void {
 		this.#stopped = true;
 		this.#cancelPause();
@@ -122,7 +122,7 @@ export class StoreClient {
 		if (this.#inFlight.size >= MAX_IN_FLIGHT) return Promise.reject(new StoreFailure('busy'));
 		const { timers, timeoutMs } = this.#parts;
 		return new Promise((resolve, reject) => {
-			// A loop that was held up runs its timers before it reads what has come meanwhile. One more turn tells who was late.
+			// An event loop that was held up runs its timers before it reads what has come meanwhile. One more turn shows who was late.
 			let cancel = timers.after(timeoutMs, () => {
 				cancel = timers.after(0, () => this.#broken(connection, new StoreFailure('timeout')));
 			});
@@ -159,7 +159,7 @@ export class StoreClient {
 		this.#state = { type: 'away', failure };
 	}
 
-	/** The connection is of no use any more. */
+	/** Drops a connection that is no longer usable. */
 	#broken(connection: StoreConnection, failure: StoreFailure): void {
 		if (this.#connection !== connection) return;
 		this.#drop(failure);

@@ -3,17 +3,17 @@ export interface StoreConnection {
 	/**
 	 * Sends one command.
 	 *
-	 * @param key one of its keys: in a Cluster it says which node is asked; `undefined` where any will do.
+	 * @param key one of its keys, which selects the node in a Cluster; `undefined` if any node can answer.
 	 * @returns the answer as RESP2 has it: text, numbers, lists of these, null.
 	 */
 	send(key: string | undefined, args: readonly string[]): Promise<unknown>;
-	/** At once; calls in flight fail. */
+	/** Closes at once; calls in flight fail. */
 	close(): void;
 }
 
 /**
  * @param abandoned aborts the attempt, and closes what it has opened.
- * @param onBroken called at most once, when the connection is known to be of no use any more, with the cause.
+ * @param onBroken called at most once, with the cause, when the connection is known to be unusable.
  */
 export type OpenStore = (abandoned: AbortSignal, onBroken: (cause: unknown) => void) => Promise<StoreConnection>;
 

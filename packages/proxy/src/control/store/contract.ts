@@ -5,18 +5,18 @@
  * theoretical arrival time). Replicas add what they have admitted. Only durations travel, so their clocks do not matter.
  */
 export interface FleetStore {
-	/** A sign of life. @param delayMs in which this replica settles. Once a second. */
+	/** A sign of life, once a second. @param delayMs how long this replica takes to settle. */
 	register(leaving: boolean, delayMs: number): Promise<Registry>;
 
 	/**
 	 * Adds what was admitted, each key in one atomic step.
 	 *
-	 * @returns for each in turn how far the moment lies ahead of the store's own time, microseconds; `undefined` where something else has
+	 * @returns for each in turn how far the moment lies ahead of the store's own time, microseconds; `undefined` if something else has
 	 *   that key. Rejects with a `StoreFailure` when there is no answer.
 	 */
 	settle(spendings: readonly Spending[]): Promise<readonly (number | undefined)[]>;
 
-	/** Says what this replica has under way. @returns for each in turn what the others have in all; `undefined` as above. */
+	/** Reports this replica's requests in flight. @returns for each in turn the total of the others; `undefined` as above. */
 	report(reports: readonly SlotReport[]): Promise<readonly (number | undefined)[]>;
 }
 
@@ -41,9 +41,9 @@ export interface SlotReport {
 	readonly underWay: number;
 }
 
-/** A replica, and what it has reported, is forgotten so long after its last sign of life or report. */
+/** A replica and its reports are forgotten this long after its last sign of life or report. */
 export const REPLICA_MS = 3_000;
-/** In a Cluster keys lie in so many places. A tenant's rate and its slots have one of them. */
+/** Keys are spread over this many shards in a Cluster. A tenant's rate and its slots share one. */
 export const SHARDS = 64;
 
 /** 0 to `SHARDS - 1`. */

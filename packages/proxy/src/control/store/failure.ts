@@ -1,6 +1,6 @@
 /**
- * Why the store of the shared limits did not do what it was asked. All that becomes of a failure, in the log, in metrics and on the
- * status page, is made of these words: never of what a server has written, which may be anything, and never of credentials.
+ * Why the store of the shared limits failed. The log, metrics and the status page describe a failure only in these words: never in what
+ * a server has written, which may be anything, and never with credentials.
  */
 
 export const STORE_FAILURES = [
@@ -40,7 +40,7 @@ const REMEDIES: Readonly<Record<StoreFailureReason, string>> = {
 
 const NO_TLS = 'it does not speak TLS on that port; write redis:// in limiter.store, or the port on which it does';
 
-/** Where a code says more than its reason. */
+/** For codes that say more than their reason. */
 const BY_CODE: Readonly<Record<string, string>> = {
 	// See `plain-check.ts`.
 	PLAIN_TEXT: NO_TLS,
@@ -61,7 +61,7 @@ export class StoreFailure extends Error {
 	}
 }
 
-/** The first word of an error that the store itself has answered. */
+/** By the first word of an error that the store has answered. */
 const REPLIES: Readonly<Record<string, StoreFailureReason>> = {
 	NOAUTH: 'credentials',
 	WRONGPASS: 'credentials',
@@ -82,7 +82,7 @@ const REPLIES: Readonly<Record<string, StoreFailureReason>> = {
 	CROSSSLOT: 'unsupported',
 };
 
-/** Of the library, by the name of its class. */
+/** Errors of the library, by class name. */
 const LIBRARY: Readonly<Record<string, StoreFailureReason>> = {
 	TimeoutError: 'timeout',
 	ConnectionTimeoutError: 'timeout',
@@ -91,7 +91,7 @@ const LIBRARY: Readonly<Record<string, StoreFailureReason>> = {
 	RootNodesUnavailableError: 'unreachable',
 };
 
-/** What any error of the client library, a socket, TLS or the store says. */
+/** The failure for any error of the client library, a socket, TLS or the store. */
 export function failureOf(error: unknown): StoreFailure {
 	if (error instanceof StoreFailure) return error;
 	if (!(error instanceof Error)) return new StoreFailure('refused');
@@ -104,7 +104,7 @@ export function failureOf(error: unknown): StoreFailure {
 	if (typeof code === 'string' && /^[A-Z][A-Z0-9_]{1,63}$/.test(code)) return new StoreFailure(byCode(code), code);
 	if (LIBRARY[name] !== undefined) return new StoreFailure(LIBRARY[name]);
 	if (/^(?:ErrorReply|SimpleError|BlobError)$/.test(name)) return replyFailure(error.message);
-	// The library has no class of its own for it.
+	// The library has no class for this.
 	if (error.message.startsWith('Unknown RESP type')) return new StoreFailure('malformed');
 	return new StoreFailure('unreachable');
 }
@@ -117,13 +117,13 @@ function byCode(code: string): StoreFailureReason {
 
 /** @param message as the store wrote it. */
 function replyFailure(message: string): StoreFailure {
-	// What a script was refused is worded "… script: <sha>, on @user_script:1." behind the same first word, or behind "ERR".
+	// A refusal inside a script reads "… script: <sha>, on @user_script:1." after the same first word, or after "ERR".
 	const word = /^-?([A-Z]{2,20})\b/.exec(message)?.[1];
 	if (word !== undefined && Object.hasOwn(REPLIES, word)) return new StoreFailure(REPLIES[word]!, word);
 	const inner = Object.keys(REPLIES).find((known) => message.includes(`-${known} `));
 	if (inner !== undefined) return new StoreFailure(REPLIES[inner]!, inner);
 	if (/unknown command/i.test(message)) return new StoreFailure('unsupported', word);
-	// A script is allowed as a whole, and its commands one by one.
+	// ACLs allow a script as a whole, and its commands one by one.
 	if (/user executing the script can't|ACL failure in script/.test(message))
 		return new StoreFailure('permission', word);
 	if (/invalid password|AUTH/i.test(message)) return new StoreFailure('credentials', word);

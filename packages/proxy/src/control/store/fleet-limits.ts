@@ -33,9 +33,9 @@ export interface FleetFacts {
 	readonly away: { readonly shards: number; readonly of: number };
 	/** As last seen. */
 	readonly replicas: number;
-	/** In which this replica settles, ms. */
+	/** How long this replica takes to settle, ms. */
 	readonly delayMs: number;
-	/** Since it is as it is, ms. */
+	/** How long it has been in this state, ms. */
 	readonly sinceMs: number;
 	readonly onFailure: OnStoreFailure;
 	/** The last failure. */
@@ -47,8 +47,8 @@ const TARGET = 'proxy::limiter';
 export const SLOW_MS = 2 * INTERVAL_MS;
 
 /**
- * The limits that this process shares with others, on the main thread: lets `Settlement` look at what was spent, and carries its calls to
- * the store and the answers back. No request waits for any of it.
+ * The limits that this process shares with others, on the main thread: shows `Settlement` what was spent, and carries its calls to the
+ * store and the answers back. No request waits for any of it.
  */
 export class FleetLimits {
 	readonly #options: FleetLimitsOptions;
@@ -70,7 +70,7 @@ export class FleetLimits {
 		this.#settlement = new Settlement({ ...options, now: this.#since });
 	}
 
-	/** Begins; resolves when the store has answered, at the latest after `limitMs`: then it goes on as if it had gone away. */
+	/** Starts; resolves when the store has answered, at the latest after `limitMs`: the store counts as away then. */
 	async start(limitMs: number): Promise<void> {
 		const { timers, log, onFailure } = this.#options;
 		this.#stopTicks = timers.every(INTERVAL_MS, () => this.#tick());
@@ -150,7 +150,7 @@ export class FleetLimits {
 		this.#report();
 	}
 
-	/** Once for each change. */
+	/** Logs each change once. */
 	#report(): void {
 		if (this.#isStopped) return;
 		const { log } = this.#options;

@@ -1,7 +1,7 @@
-/** Until a delay is forgotten, ms: at least so long, at most twice as long. */
+/** A delay is kept at least this long, and at most twice as long, ms. */
 const KEPT_MS = 10_000;
 
-/** The longest of the last seconds. Time is an argument. */
+/** The longest delay of the last seconds. Time is an argument. */
 export class LongestDelay {
 	#now = 0;
 	#before = 0;

@@ -9,12 +9,12 @@ import {
 } from '@mtls-edge-proxy/gate/memory/fleet/store-health.ts';
 import type { OnStoreFailure } from '../../config/config.ts';
 
-/** Keys that something else has, and that are tried again. */
+/** Limit for keys that something else has, and that are tried again. */
 const MAX_FOREIGN = 1_000;
 
 const AWAY_MODES: Readonly<Record<OnStoreFailure, Mode>> = { share: DIVIDED, local: LOCAL, refuse: REFUSED };
 
-/** Tells workers how to limit: a shard's keys together, and by itself a key that something else has at the store. */
+/** Tells workers how to limit: per shard, and per key if something else has that key at the store. */
 export class Modes {
 	/** Keys of limits that something else has at the store. */
 	readonly foreign = new Set<bigint>();
@@ -22,7 +22,7 @@ export class Modes {
 	readonly #shards: number;
 	readonly #away: Mode;
 
-	/** All keys begin as away. */
+	/** The store counts as away for all keys at first. */
 	constructor(storeHealth: StoreHealth, shards: number, onFailure: OnStoreFailure) {
 		this.#storeHealth = storeHealth;
 		this.#shards = shards;

@@ -3,12 +3,12 @@ import type { StoreAddress } from '../../config/config.ts';
 import type { OpenStore } from './connection.ts';
 import { StoreFailure } from './failure.ts';
 
-/** After so long, ms, a handshake is slow enough to be looked into; the client waits twice as long. */
+/** A handshake that takes this long, ms, is looked into; the client waits twice as long. */
 const SLOW_MS = 1_000;
 
 /**
- * Tells a store that does not speak TLS at all. A plain Redis takes a ClientHello for the beginning of a command and waits for its end, so
- * without this the handshake is a timeout that says nothing.
+ * Detects a store that does not speak TLS at all. A plain Redis takes a ClientHello for the beginning of a command and waits for its end,
+ * so without this check the handshake would only time out, without a reason.
  *
  * @param open over TLS.
  */
@@ -25,7 +25,7 @@ export function tellPlain(open: OpenStore, address: StoreAddress, slowMs = SLOW_
 /** See `failure.ts`. */
 const PLAIN = 'PLAIN_TEXT';
 
-/** Sends nothing but a command that needs no credentials; a store that wants them refuses it, in plain text as well. */
+/** Sends only a command without credentials; a store that requires them refuses it, also in plain text. */
 function answersPlain({ host, port }: StoreAddress, limitMs: number): Promise<boolean> {
 	return new Promise((resolve) => {
 		const socket = connect({ host, port });

@@ -2,7 +2,7 @@ import type { StoreClient } from './client.ts';
 import { type FleetStore, type Registry, type SlotReport, type Spending, shardOf } from './contract.ts';
 import { REGISTRY_SCRIPT, REPORT_SCRIPT, SETTLE_SCRIPT } from './scripts.ts';
 
-/** Of the layout of keys and values: a replica with another one does not see them, and they expire. */
+/** Version of the layout of keys and values: a replica with another version does not see them, and they expire. */
 const LAYOUT = 2;
 
 /** The limits in a Redis or Valkey. */
@@ -45,7 +45,7 @@ export class RedisFleetStore implements FleetStore {
 		return `${this.#prefix}:{${shardOf(key)}}:${letter}${keyInHex(key)}`;
 	}
 
-	/** @throws StoreFailure where the answer is anything else than so many whole numbers, or null. */
+	/** @throws StoreFailure if the answer is not a list of this many whole numbers or nulls. */
 	#numbers(answer: unknown, length: number): (number | undefined)[] {
 		const isNumber = (one: unknown) => one === null || (Number.isSafeInteger(one) && (one as number) >= 0);
 		if (!Array.isArray(answer) || answer.length !== length || !answer.every(isNumber)) throw this.#client.malformed();

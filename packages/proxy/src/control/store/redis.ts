@@ -6,9 +6,9 @@ import type { OpenStore, StoreConnection } from './connection.ts';
 import { tellPlain } from './plain-check.ts';
 
 /**
- * Connections to Redis or Valkey by `@redis/client`, which is loaded with the first one. The library is left what it does well: RESP,
- * TLS, who is the primary (Sentinel), which node has a key (Cluster). When to connect again, and how long to wait for an answer, is
- * decided in `client.ts`, alike for all three.
+ * Connections to Redis or Valkey with `@redis/client`, which is loaded with the first one. The library does what it does well: RESP,
+ * TLS, finding the primary (Sentinel) and the node of a key (Cluster). `client.ts` decides when to reconnect, and how long to wait for
+ * an answer, alike for all three.
  */
 export function redisStore(config: LimiterConfig, files: StoreFiles): OpenStore {
 	const open = openStore(config, files);
@@ -45,7 +45,7 @@ async function openClient(
 	return { send: (_key, args) => client.sendCommand([...args]), close };
 }
 
-/** With another Sentinel first at each attempt: the library asks the first one at each of its scans, and commands wait for these. */
+/** Puts another Sentinel first at each attempt: the library asks the first one at each scan, and commands wait for the scan. */
 function startingAt(sentinels: readonly StoreAddress[], attempt: number): StoreAddress[] {
 	const first = attempt % sentinels.length;
 	return [...sentinels.slice(first), ...sentinels.slice(0, first)];
@@ -56,7 +56,7 @@ function startingAt(sentinels: readonly StoreAddress[], attempt: number): StoreA
  * is frozen, ms. `client.ts` gives it 2 s for all of them.
  */
 const SENTINEL_TIMES = { connectTimeout: 500, socketTimeout: 500 };
-/** So that only a frozen Sentinel is silent for as long, ms. */
+/** Pings keep a healthy Sentinel from being silent as long as a frozen one, ms. */
 const SENTINEL_PING_MS = 150;
 
 async function openSentinel(
@@ -132,7 +132,7 @@ function tlsOptions({ store, serverName }: LimiterConfig, { ca, identity }: Stor
 	const servername = serverName ?? (host === undefined || isIP(host) !== 0 ? undefined : host);
 	return {
 		tls: true,
-		// Whatever NODE_TLS_REJECT_UNAUTHORIZED says.
+		// Overrides NODE_TLS_REJECT_UNAUTHORIZED.
 		rejectUnauthorized: true,
 		...(ca !== undefined && { ca }),
 		...identity,

@@ -9,11 +9,11 @@ import {
 } from '@mtls-edge-proxy/gate/identity/revocations.ts';
 
 /**
- * What is revoked in the store: a stream, to which operators only add (`XADD proxy:revoked '*' revoke tenant:acme`). What holds is what
- * remains when its entries are read in their order; pure.
+ * Revocations in the store: a stream, to which operators only add (`XADD proxy:revoked '*' revoke tenant:acme`). Reading its entries in
+ * order gives the revocations in force; pure.
  *
  * An entry has fields `revoke` and `lift`, each with `tenant:NAME`, `token:JTI`, `certificate:SHA-256` or `serial:SERIAL ISSUER`, and may
- * have a `note`. An entry of which anything cannot be read counts for what can be read of it: a mistake in one must not undo another.
+ * have a `note`. If a field cannot be read, the entry's other fields still count: a mistake in one must not undo another.
  */
 export class RevocationLog {
 	readonly #revoked = new Map<string, Revoked>();
@@ -77,7 +77,7 @@ const FORMS = 'write tenant:NAME, token:JTI, certificate:SHA-256 or serial:SERIA
 /** @returns the fault, in words. */
 function parseRevoked(text: string): Revoked | string {
 	if (text.length > MAX_LENGTH) return `is longer than ${MAX_LENGTH} characters`;
-	// What was no UTF-8 would be another name than the one that was meant.
+	// A name that was not UTF-8 would become another one than was meant.
 	if (text.includes('\ufffd')) return 'is not UTF-8 text';
 	const colon = text.indexOf(':');
 	const value = text.slice(colon + 1);
@@ -106,7 +106,7 @@ function parseSerial(text: string): Revoked | string {
 	return { kind: 'serial', serial: canonicalSerial(serial), issuer };
 }
 
-/** What either of them revokes. */
+/** The union of both lists. */
 export function mergeRevoked(a: RevocationList, b: RevocationList): RevocationList {
 	if (b === NOTHING_REVOKED) return a;
 	return {

@@ -3,7 +3,7 @@ import type { StoreScript } from './connection.ts';
 import { REPLICA_MS } from './contract.ts';
 
 /**
- * What the store runs: the steps of `contract.ts`, each atomic and by the store's own clock. Lua 5.1, as all Redis since 6.2 and Valkey
+ * Scripts for the store: the steps of `contract.ts`, each atomic and by the store's own clock. Lua 5.1, as all Redis since 6.2 and Valkey
  * have it. All numbers are doubles and whole; `%.0f` writes them without an exponent.
  */
 
@@ -11,7 +11,7 @@ function script(text: string): StoreScript {
 	return { text, sha1: createHash('sha1').update(text).digest('hex') };
 }
 
-/** Whether a key is of another type: then its answer is false, and the others go on. Any other error is one of the whole call. */
+/** Whether a key is of another type: its answer is false then, and the others go on. Any other error fails the whole call. */
 const IS_FOREIGN = `
 local function is_foreign(found)
   return type(found) == 'table' and found.err and string.find(found.err, 'WRONGTYPE') ~= nil

@@ -10,23 +10,23 @@ import { Modes } from './modes.ts';
 import { Shard } from './shard.ts';
 import { SlotReports } from './slot-reports.ts';
 
-/** `tick` is to be called so often, ms; no shard gets more than one batch each time. */
+/** Interval between calls of `tick`, ms; no shard gets more than one batch each time. */
 export const INTERVAL_MS = 200;
-/** A sign of life comes each so many ticks. */
+/** Ticks between two signs of life. */
 const REGISTER_TICKS = 5;
-/** Keys of one script: the store does nothing else meanwhile, for about a millisecond. */
+/** Keys of one script: it keeps the store busy for about a millisecond. */
 export const KEYS_A_CALL = 256;
-/** Calls of one tick, over all shards: the rest waits for the next one. */
+/** Calls of one tick, across all shards: the rest waits for the next one. */
 const CALLS_A_TICK = 128;
-/** The main thread was held up for so long, ms: what was spent meanwhile may be long paid. */
+/** If the main thread was held up this long, ms, what was spent meanwhile may be long paid. */
 const LATE_MS = 1_000;
-/** Settlements of two replicas may come in the wrong order by this at least, ms. */
+/** Settlements of two replicas may be out of order by at least this, ms. */
 export const LEAST_SLACK_MS = INTERVAL_MS + 50;
-/** The slack never is more than this, ms. */
+/** Upper bound of the slack, ms. */
 const MOST_SLACK_MS = 10_000;
-/** Replicas last seen are the most of this time, ms: those that lose the store first are not gone. */
+/** The count of replicas is the highest within this time, ms: those that lose the store first are not gone. */
 const SEEN_MS = 10_000;
-/** A bucket is not believed to be emptier than by all bursts and this, ms. */
+/** A bucket's debt is taken to be at most all bursts and this, ms. */
 const MOST_DEBT_MS = 60_000;
 /** One call for the store: spendings or reports. All keys are of one shard. */
 export interface Call {
@@ -49,14 +49,14 @@ export interface SettlementOptions {
 	readonly onFailure: OnStoreFailure;
 	/** Whether shards can fail one by one. */
 	readonly cluster: boolean;
-	/** Replicas there are, until the store has said so. */
+	/** Number of replicas, until the store has reported it. */
 	readonly expected: number;
 	/** Monotonic milliseconds. */
 	readonly now: number;
 }
 
 /**
- * What one replica says to the store, and what it makes of the answers. Without I/O and without a clock.
+ * What one replica sends to the store, and how it applies the answers. Without I/O and without a clock.
  *
  * The moment of an answer goes into the bucket of this replica less `slackMs`. Another replica's requests may have been settled before
  * older ones of this one: the store then took a time for idle in which there were requests, by at most what it takes to settle. So a
@@ -87,7 +87,7 @@ export class Settlement {
 		this.#modes = new Modes(this.storeHealth, this.#shards.length, onFailure);
 	}
 
-	/** Shards that cannot be relied on, of how many. */
+	/** Unreliable shards, and the number of all shards. */
 	get away(): { readonly shards: number; readonly of: number } {
 		return { shards: this.#shards.filter(({ isAway }) => isAway).length, of: this.#shards.length };
 	}
@@ -97,7 +97,7 @@ export class Settlement {
 		return this.#modes.foreign;
 	}
 
-	/** The longest time of the last seconds from a request here until the store's answer was in force here, ms. */
+	/** The longest time from a request here until the store's answer was in force here, over the last seconds, ms. */
 	get delayMs(): number {
 		return this.#delay.ms;
 	}
@@ -220,7 +220,7 @@ export class Settlement {
 interface Batch {
 	readonly spendings: Settling[];
 	readonly reports: SlotReport[];
-	/** Spendings that it can still take. */
+	/** Spendings that still fit. */
 	room: number;
 }
 

@@ -1,17 +1,17 @@
-/** After a failure without a good answer for so long a shard is away, ms. */
+/** A shard is away when a call fails after this long without a good answer, ms. */
 export const AWAY_MS = 750;
-/** Good answers for so long, and none else, and it is back, ms: a store that comes and goes is away. */
+/** A shard is back after nothing but good answers for this long, ms: a store that comes and goes is away. */
 export const BACK_MS = 500;
 
-/** One shard of the store: whether it is reliable, and the calls to it. Time is an argument, monotonic milliseconds. */
+/** The reliability of one shard of the store, and the calls to it. Time is an argument, monotonic milliseconds. */
 export class Shard {
-	/** It begins away: the store has not answered yet. */
+	/** A shard begins as away: the store has not answered yet. */
 	isAway = true;
 	/** The last call failed, or there was none yet. */
 	isFailing = true;
 	/** Calls without an answer. */
 	underWay = 0;
-	/** What is collected next has waited for a main thread that was held up. */
+	/** The main thread was held up, so the next requests to collect are old. */
 	isLate = false;
 	/** When the requests of the calls under way began. */
 	lookedBefore: number;
@@ -55,7 +55,7 @@ export class Shard {
 		this.#lookedAt = now;
 	}
 
-	/** @param isFull not all requests fitted into the calls: they are as old the next time. */
+	/** @param isFull not all requests fitted into the calls: the rest keep their age. */
 	collected(isFull: boolean): void {
 		this.isLate = false;
 		if (isFull) this.#lookedAt = this.lookedBefore;

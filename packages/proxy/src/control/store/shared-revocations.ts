@@ -11,30 +11,30 @@ export interface SharedRevocationsParts {
 	readonly client: Pick<StoreClient, 'command' | 'malformed'>;
 	/** Of all keys. */
 	readonly prefix: string;
-	/** Other entries are revoked: `withShared` gives another answer. */
+	/** The revocations have changed, and with them the result of `withShared`. */
 	readonly onChange: () => void;
 	readonly timers: Timers;
 	readonly log: Logger;
-	/** For what can be written into the store as often as one likes. */
+	/** For messages that anybody could cause without end by writing into the store. */
 	readonly limitedLog: RateLimitedLog;
 }
 
-/** So often the store is asked whether there is anything new, ms; with the round trip and the workers' round it is well within a second. */
+/** Interval at which the store is asked for new entries, ms; with the round trip and the workers' round it is well within a second. */
 export const POLL_MS = 400;
 /** Entries that are read at once. */
 const PAGE = 1_000;
 const TARGET = 'proxy::limiter';
 
 /**
- * What is revoked in the store, in addition to `revoked_path`. What is known stays while the store is away, and also when it has lost
- * it: nothing but an entry that says so, or a restart, lifts a revocation.
+ * Revocations in the store, in addition to `revoked_path`. Known ones stay in force while the store is away, and even if it has lost
+ * them: only an entry that says so, or a restart, lifts a revocation.
  */
 export class SharedRevocations {
 	readonly #parts: SharedRevocationsParts;
 	readonly #key: string;
 	readonly #log = new RevocationLog();
 	#list: RevocationList = NOTHING_REVOKED;
-	/** Of the last entry that was read; `undefined`: none yet. */
+	/** Id of the last entry that was read; `undefined`: none yet. */
 	#last: string | undefined;
 	#isKnown = false;
 	#isFailing = false;
@@ -46,7 +46,7 @@ export class SharedRevocations {
 		this.#key = `${parts.prefix}:revoked`;
 	}
 
-	/** Resolves when the store has been asked once, whatever came of it. */
+	/** Resolves when the store has been asked once, with whatever result. */
 	async start(): Promise<void> {
 		await this.#poll();
 	}
@@ -85,7 +85,7 @@ export class SharedRevocations {
 		if (!this.#stopped) this.#cancel = this.#parts.timers.after(POLL_MS, () => void this.#poll());
 	}
 
-	/** Said once: what becomes of the store otherwise is said elsewhere. */
+	/** Logs this once; other parts report the state of the store. */
 	#sayFailing({ reason, message: cause }: StoreFailure): void {
 		const { log } = this.#parts;
 		const fields = { reason, cause, revoked: this.size };

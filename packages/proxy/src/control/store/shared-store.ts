@@ -20,7 +20,7 @@ export class SharedStore {
 	readonly #config: LimiterConfig;
 	readonly #client: StoreClient;
 
-	/** @param open default: what the configuration names. */
+	/** @param open default: the store that the configuration names. */
 	constructor(config: LimiterConfig, files: StoreFiles, timers: Timers, open: OpenStore = redisStore(config, files)) {
 		this.#config = config;
 		this.#client = new StoreClient({ open, timeoutMs: config.timeoutMs, timers, random: Math.random });
@@ -33,7 +33,7 @@ export class SharedStore {
 		};
 	}
 
-	/** Resolves when there is a connection, or could be none for the moment. */
+	/** Resolves when the first attempt to connect has succeeded or failed. */
 	connect(): Promise<void> {
 		return this.#client.start();
 	}
@@ -67,8 +67,8 @@ export class SharedStore {
 }
 
 /**
- * Keys tenants in the memory of all replicas and in the store. Without a secret of their own anybody can work keys out: then who may
- * choose names of tenants may choose some that meet in the same places of the limiter.
+ * Keys tenants in the memory of all replicas and in the store. Without a secret of their own anybody can compute keys: then a person who
+ * chooses names of tenants can choose some that collide in the limiter.
  */
 function fleetSecret(prefix: string, secret: string | undefined): Uint8Array {
 	return createHmac('sha256', secret ?? '')

@@ -6,10 +6,10 @@ import type { FleetLimits, FleetSettings } from './fleet-limits.ts';
 import type { SharedRevocations, SharedRevocationsParts } from './shared-revocations.ts';
 import type { SharedStore } from './shared-store.ts';
 
-/** For the first connection, and then for the first answer, ms: together 2 s, which the listener waits for probes, too. */
+/** Limits for the first connection and then the first answer, ms: together 2 s, as long as the listener waits for probes. */
 const FIRST_CONNECTION_MS = 1_000;
 const FIRST_ANSWER_MS = 1_000;
-/** For the last settlement, ms. */
+/** Limit for the last settlement, ms. */
 const LAST_ANSWER_MS = 500;
 
 /** What this process shares with other replicas, as the supervisor sees it. Without `[limiter]` it does nothing, and loads nothing. */
@@ -41,7 +41,7 @@ export class Sharing {
 		this.#revocations = this.#store?.revocations({ ...parts, timers: this.#timers });
 	}
 
-	/** Resolves when the store has answered, or has not in time. What is revoked there is waited for as long as it is being read. */
+	/** Resolves when the store has answered, or its time is up. Waits for its revocations as long as they are being read. */
 	async start(): Promise<void> {
 		if (this.#store === undefined) return;
 		// Or could not be, for the moment.

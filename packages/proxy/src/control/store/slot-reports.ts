@@ -2,11 +2,11 @@ import { type ConcurrencyMemory, SlotCounts } from '@mtls-edge-proxy/gate/memory
 import { SharedSlots } from '@mtls-edge-proxy/gate/memory/fleet/shared-slots.ts';
 import type { SlotReport } from './contract.ts';
 
-/** A tenant that has nothing under way, and has not asked for so long, is reported no more, ms. */
+/** A tenant with nothing under way that has not asked for this long is no longer reported, ms. */
 const IDLE_MS = 1_000;
-/** So long after it has asked, the others may have changed and not said so yet, ms. */
+/** For this long after a tenant has asked, other replicas may have unreported changes, ms. */
 const RECENT_MS = 500;
-/** What has not changed is said again after this, ms: the store forgets it after 3 s. */
+/** Unchanged counts are reported again after this, ms: the store forgets them after 3 s. */
 const REPEAT_MS = 1_000;
 
 interface Place {
@@ -30,7 +30,7 @@ export class SlotReports {
 		this.#counts = new SlotCounts(memory);
 	}
 
-	/** @param report is called for each that is due; whether it is taken. */
+	/** @param report called for each report that is due; returns whether it was taken. */
 	collect(now: number, report: (one: SlotReport) => boolean): void {
 		this.#shared.takeAsked((at) => {
 			const key = this.#counts.key(at);
@@ -55,7 +55,7 @@ export class SlotReports {
 		if (place !== undefined) this.#shared.tell(place.at, others);
 	}
 
-	/** Nobody is refused for what the others had when somebody asked last. */
+	/** No request is refused because of an old count of the other replicas. */
 	#forget({ key, at }: Place): void {
 		this.#places.delete(key);
 		this.#shared.tell(at, 0);

@@ -7,9 +7,9 @@ import type { Timers } from '../timers.ts';
 export interface CountingParts {
 	/** Sends, repeats and gives up. */
 	readonly exporter: Pick<SpanExporter, 'export' | 'shutdown'>;
-	/** The spans are done with, whatever became of them. */
+	/** Called when spans have been exported or given up. */
 	readonly onDone: (spans: readonly ReadableSpan[]) => void;
-	/** For one batch with its repetitions, ms: a collector that drips its answers does not keep spans for ever. */
+	/** Limit for one batch with its repetitions, ms: a collector that drips its answers does not keep spans for ever. */
 	readonly limitMs: number;
 	readonly timers: Timers;
 	readonly clock: Clock;
@@ -25,13 +25,13 @@ const TARGET = 'proxy::trace';
 const SUCCESS = 0;
 const FAILED = 1;
 
-/** An exporter that counts what another one does, and tells operators when the collector goes and when it is back. */
+/** Counts the results of another exporter, and logs when the collector goes away and comes back. */
 export class CountingExporter implements SpanExporter {
 	readonly counts: { exported: number; failed: number } = { exported: 0, failed: 0 };
 	readonly #parts: CountingParts;
 	/** Monotonic milliseconds of the last warning; `undefined` while the collector takes spans. */
 	#warnedAt: number | undefined;
-	/** Spans that were lost since the collector has gone. */
+	/** Spans lost since the collector went away. */
 	#lost = 0;
 
 	constructor(parts: CountingParts) {
@@ -79,7 +79,7 @@ export class CountingExporter implements SpanExporter {
 	}
 }
 
-/** In words that hold nothing of what the collector has sent: the library puts the answer's text into its errors. */
+/** The cause in words that quote nothing of the collector: the library puts the answer's text into its errors. */
 export function causeOf(error: Error & { readonly code?: unknown }): string {
 	const { name, code, message } = error;
 	if (typeof code === 'number') return `status ${code}`;

@@ -7,7 +7,7 @@ import type { SpanEvent, SpanRecord } from '../../shared/span-record.ts';
 export interface SpanOrigin {
 	readonly resource: ReadableSpan['resource'];
 	readonly scope: ReadableSpan['instrumentationScope'];
-	/** Of the listener, as far as it is known: `server.address` and `server.port`. */
+	/** `server.address` and `server.port` of the listener, as far as known. */
 	readonly server: Attributes;
 }
 
@@ -46,7 +46,7 @@ export function finishedSpan(record: SpanRecord, { resource, scope, server }: Sp
 	return { ...span, parentSpanContext: parent };
 }
 
-/** Of a server's span: what the client has done wrong is no error of the server's. */
+/** Whether a server's span is an error: a client's mistake is not. */
 function isError({ status, ending }: SpanRecord): boolean {
 	return status >= 500 || ending === 'broken off';
 }

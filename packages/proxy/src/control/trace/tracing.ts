@@ -13,9 +13,9 @@ import { finishedSpan, type SpanOrigin } from './finished-span.ts';
 export interface Tracing {
 	/** @param onDone called, in parts, when so many of them have been exported or given up. */
 	exportSpans(spans: readonly SpanRecord[], onDone: (count: number) => void): void;
-	/** Spans by what became of them here; workers count those that they drop. */
+	/** Spans by their outcome here; workers count those that they drop. */
 	readonly counts: { readonly exported: number; readonly failed: number; readonly dropped: number };
-	/** Exports what waits. Resolves when that is done, at the latest after so many ms, whatever came of it. */
+	/** Exports the waiting spans. Resolves when that has succeeded or failed, at the latest after so many ms. */
 	flush(limitMs: number): Promise<void>;
 }
 
@@ -29,12 +29,12 @@ export interface TracingParts {
 	readonly log: Logger;
 }
 
-/** Spans wait for others for so long, ms; a batch has so many. */
+/** How long spans wait for others, ms, and how many a batch has. */
 const DELAY_MS = 500;
 const BATCH_SPANS = 512;
-/** For one batch, ms: the library repeats within it. */
+/** Limit for one batch with the library's repetitions, ms. */
 const EXPORT_MS = 10_000;
-/** For what the library does not count, such as an answer that drips. */
+/** Additional time for what the library does not count, such as an answer that drips. */
 const GRACE_MS = 5_000;
 
 /** Loads OpenTelemetry's libraries; no other module does. */
@@ -87,8 +87,8 @@ export async function startTracing(parts: TracingParts): Promise<Tracing> {
 type Span = ReturnType<typeof finishedSpan>;
 
 /**
- * Spans that the library holds, and whose they are. Workers keep to their shares by themselves; a worker that took the place of one that
- * has died does not know what that one had under way.
+ * Spans that the library holds, with their owners. Workers keep to their shares by themselves, but the successor of a dead worker does
+ * not know what that one had under way.
  */
 export class BoundedQueue {
 	dropped = 0;
@@ -104,7 +104,7 @@ export class BoundedQueue {
 	}
 
 	add(records: readonly SpanRecord[], onDone: (count: number) => void): void {
-		// What one worker may have beyond its share, for rounding.
+		// Rounding may give a worker more than its share.
 		const taken = records.slice(0, Math.max(0, this.#max - this.#owners.size));
 		const lost = records.length - taken.length;
 		for (const record of taken) {

@@ -1,6 +1,6 @@
 import type { Timers } from '../timers.ts';
 
-/** What became of a question to one worker. */
+/** The outcome of a question to one worker. */
 export type Vote =
 	| { readonly type: 'yes' }
 	| { readonly type: 'no'; readonly cause: string }

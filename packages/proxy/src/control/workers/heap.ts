@@ -1,8 +1,8 @@
 import { setFlagsFromString } from 'node:v8';
 
 /**
- * How V8 keeps the workers' heaps (`bench/RESULTS.md` has what each was measured to do). To be called before the first worker
- * starts: the settings are the process's, and a heap takes them up when it is made.
+ * Sets V8's flags for the workers' heaps (measured effects: `bench/RESULTS.md`). Call it before the first worker starts: the
+ * settings belong to the process, and a heap reads them when it is created.
  *
  * @param bodyMode of this build.
  */
@@ -11,14 +11,14 @@ export function configureHeaps(bodyMode: string): void {
 }
 
 export function heapFlags(bodyMode: string): readonly string[] {
-	// Bodies that pass through are buffers of Node's that outlive collections which come too soon, and uploads cost a tenth more.
+	// Streamed bodies are Node's buffers. With a small young generation they survive early collections, and uploads cost a tenth more.
 	const both = [BUFFERS_APART, ROOM_FOR_BUFFERS];
 	return bodyMode === 'streaming' ? both : [...both, SMALL_YOUNG_GENERATION];
 }
 
 /**
  * The memory of new buffers counts against a limit of its own, which grows with the memory in use. Otherwise it counts as growth
- * of the old generation, and 25 MiB of uploads, each piece of them a new buffer of Node's, are a full collection.
+ * of the old generation, and every 25 MiB of uploads, in new buffers of Node's, cause a full collection.
  */
 const BUFFERS_APART = '--external-memory-accounted-in-global-limit';
 /**
@@ -28,7 +28,7 @@ const BUFFERS_APART = '--external-memory-accounted-in-global-limit';
  */
 const ROOM_FOR_BUFFERS = '--initial-old-space-size=64';
 /**
- * MiB of each half of the young generation, of which V8 takes up to 16. What a request leaves behind dies at once, so hardly
- * anything is copied however often it is collected, and memory that is reused so soon stays in the processor's caches.
+ * MiB of each half of the young generation; V8's own maximum is 16. The garbage of a request dies at once, so frequent
+ * collections copy hardly anything, and memory that is reused so soon stays in the processor's caches.
  */
 const SMALL_YOUNG_GENERATION = '--max-semi-space-size=4';

@@ -23,11 +23,11 @@ export interface PoolParts {
 	readonly port: number;
 	/** Makes a thread that begins with the configuration in force. */
 	readonly spawn: (worker: number, port: number) => WorkerThread;
-	/** Words why the address cannot be had. */
+	/** Says why the address cannot be bound. */
 	readonly listenProblem: (error: { readonly code: string; readonly message: string }) => string;
-	/** A worker has met a token with a key that is not known. */
+	/** A worker has met a token with an unknown key. */
 	readonly onUnknownKey: (issuer: string) => void;
-	/** A thread has ended: what it held in shared memory is to be taken back. */
+	/** A thread has ended: takes back what it held in shared memory. */
 	readonly reclaim: (worker: number) => void;
 	readonly log: Logger;
 	/** Takes the records of the workers, which have been filtered. */
@@ -40,11 +40,11 @@ export interface PoolParts {
 	readonly clock: Clock;
 }
 
-/** From spawn to `listening`. */
+/** Limit from spawn to `listening`. */
 const START_LIMIT_MS = 30_000;
-/** For an answer to `prepare-*` or `commit`. */
+/** Limit for an answer to `prepare-*` or `commit`. */
 export const ANSWER_LIMIT_MS = 10_000;
-/** For a worker to close its listener; one that is stuck must not hold up the drain of the others. */
+/** Limit for a worker to close its listener; a stuck one must not hold up the drain of the others. */
 const CLOSE_LIMIT_MS = 2_000;
 /** A worker that lives for less has died at once; what killed it may kill the next one, too. */
 const QUICK_DEATH_MS = 10_000;
@@ -53,12 +53,12 @@ const LONGEST_PAUSE_MS = 5_000;
 
 const TARGET = 'proxy::worker';
 
-/** Hundreds that start at once would leave this thread no time for signals. */
+/** Hundreds of simultaneous starts would leave this thread no time for signals. */
 const STARTS_AT_ONCE = 8;
 
 /**
- * The worker threads: started, asked, replaced when they die, drained. A worker keeps its index, and with it its
- * regions in shared memory, over all the threads that take its place.
+ * Starts, asks and drains the worker threads, and replaces those that die. A worker keeps its index, and with it its
+ * regions in shared memory, across all threads that take its place.
  */
 export class WorkerPool {
 	readonly #parts: PoolParts;
@@ -68,7 +68,7 @@ export class WorkerPool {
 	#nextId = 1;
 	/** The question that is being asked, by the id of its messages. */
 	#ballot: { readonly id: number; readonly ballot: Ballot } | undefined;
-	/** While all workers switch no thread is started: it would begin with the old state. */
+	/** No thread is started while all workers switch: it would begin with the old state. */
 	#switching = false;
 	/** The workers that have closed their listeners, after the order to close. */
 	#closing: Ballot | undefined;
@@ -86,11 +86,11 @@ export class WorkerPool {
 	}
 
 	/**
-	 * Starts all workers; the first one by itself, as only then the port is known (and an address that cannot be had is
-	 * reported once). A drain ends it early.
+	 * Starts all workers. The first one starts by itself, because it determines the port (and so that an unusable address is
+	 * reported once). A drain ends the start early.
 	 *
 	 * @returns the port they listen on.
-	 * @throws StartError when one of them cannot listen.
+	 * @throws StartError if one of them cannot listen.
 	 */
 	async start(): Promise<number> {
 		try {
@@ -119,7 +119,7 @@ export class WorkerPool {
 	}
 
 	/**
-	 * Switches all workers to something new, or none (see `messages.ts`). Only one switch at a time: the reconciler sees to it.
+	 * Switches all workers to a new state, or none (see `messages.ts`). The reconciler makes only one switch at a time.
 	 *
 	 * @param message what each worker is asked to prepare.
 	 * @param commit all are prepared: from here on it is in force, also for threads yet to be started.
@@ -144,7 +144,7 @@ export class WorkerPool {
 		}
 	}
 
-	/** Lets all workers end what they are doing; resolves when they have, or have died. None is replaced any more. */
+	/** Lets all workers finish their work; resolves when they have, or have died. None is replaced any more. */
 	async drain(): Promise<void> {
 		// Those that are still starting have no connections.
 		for (const slot of this.#slots) if (this.#phase === 'starting' && !slot.listening) void slot.thread?.terminate();
@@ -176,7 +176,7 @@ export class WorkerPool {
 		try {
 			thread = spawn(worker, this.#port);
 		} catch (error) {
-			// The system has no thread to give: the others go on, and this one is tried again.
+			// The system cannot create a thread: the others go on, and this one is tried again.
 			slot.cause = (error as Error).message;
 			return this.#ended(slot, undefined);
 		}
@@ -231,14 +231,14 @@ export class WorkerPool {
 		if (this.#phase !== 'starting') this.#parts.log.info(TARGET, 'worker replaced', { worker: slot.index });
 	}
 
-	/** Something in it was not caught; its end follows. */
+	/** An uncaught error in a worker; its end follows. */
 	#threw(slot: Slot, error: unknown): void {
 		const { message, stack } = error instanceof Error ? error : { message: String(error), stack: undefined };
 		slot.cause = message;
 		this.#parts.log.error(TARGET, 'worker failed', { worker: slot.index, cause: message, stack });
 	}
 
-	/** It is of no use; its end does the rest. */
+	/** Terminates a useless thread; the handler of its end does the rest. */
 	#failed(slot: Slot, cause: string): void {
 		slot.cancelLimit();
 		slot.cause = cause;
@@ -304,23 +304,23 @@ export class WorkerPool {
 	}
 }
 
-/** One worker: the thread that is it at present, and how its threads have fared. */
+/** One worker: its present thread, and the history of its threads. */
 class Slot {
 	readonly index: number;
 	/** `undefined` between two threads. */
 	thread: WorkerThread | undefined;
 	listening = false;
 	drained = false;
-	/** To be replaced as soon as nothing is being switched. */
+	/** Needs a new thread as soon as no switch is under way. */
 	due = false;
 	/** Threads in a row that died at once. */
 	quickDeaths = 0;
-	/** Why the present thread is about to end, where it has said so. */
+	/** Why the present thread is about to end, if it has said so. */
 	cause: string | undefined;
-	/** Who waits for the process's first round of threads. */
+	/** The caller that waits for the first round of threads. */
 	started: { resolve: () => void; reject: (error: Error) => void } | undefined;
 	cancelLimit: () => void = () => {};
-	/** Tells the present thread that so many of its spans are done with. */
+	/** Tells the present thread how many of its spans are done. */
 	onSpansDone: (count: number) => void = () => {};
 	#since = 0;
 
@@ -342,7 +342,7 @@ class Slot {
 	}
 }
 
-/** Milliseconds. The first replacement comes at once: one death says nothing yet. */
+/** Milliseconds. The first replacement is immediate: one death means nothing yet. */
 function pauseBeforeReplacement(quickDeaths: number): number {
 	if (quickDeaths <= 1) return 0;
 	return Math.min(FIRST_PAUSE_MS * 2 ** (quickDeaths - 2), LONGEST_PAUSE_MS);
