@@ -132,7 +132,7 @@ export class KeySet implements TokenKeys<SetKey> {
 	readonly #keys: readonly SetKey[];
 	readonly #byKid: ReadonlyMap<string | undefined, readonly SetKey[]>;
 
-	/** @throws Error if a key cannot be read, which cannot happen with a seed from `readKeySet`. */
+	/** @throws Error if a key cannot be read, which cannot happen with a valid seed. */
 	constructor({ named, keys }: KeySetSeed) {
 		this.#named = named;
 		this.#keys = keys.map((seed) => ({ seed, key: createPublicKey(seed.pem) }));

@@ -30,7 +30,7 @@ export type OnUnknownKey = (issuer: string) => void;
  * threads switch to it together.
  */
 export class Trust {
-	/** Set if there is only one issuer. It is used without looking at `iss`. */
+	/** Set if there is only one issuer, which is then chosen without looking at `iss`. */
 	readonly #only: Issuer | undefined;
 	readonly #byName = new Map<unknown, Issuer>();
 	readonly #vouchers = new Set<string>();
@@ -90,7 +90,7 @@ export class Trust {
 		};
 	}
 
-	/** Ignores other issuers' tokens. */
+	/** Another issuer's token is not a reason to ask this one. */
 	#askForKeys(issuer: string | undefined, parsed: ParsedToken): void {
 		if (issuer !== undefined && peekIssuer(parsed) === issuer) this.#onUnknownKey?.(issuer);
 	}

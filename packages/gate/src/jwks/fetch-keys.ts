@@ -4,28 +4,28 @@ import { type KeySetReading, readJwks } from '../identity/key-set.ts';
 import { connectionCause } from '../words/causes.ts';
 import type { RemoteIssuer } from './remote-issuer.ts';
 
-/** Of one answer. A set of 64 keys with certificates has a tenth of it. */
+/** Size limit for one answer. A set of 64 keys with certificates needs a tenth of it. */
 const MAX_BYTES = 1024 * 1024;
 
-/** A set that an issuer has given, and that can be used. */
+/** A usable key set from an issuer. */
 export interface FetchedKeys extends KeySetReading {
-	/** The JWK Set as it came. */
+	/** The JWK Set as received. */
 	readonly text: string;
-	/** `max-age` of the answer's `Cache-Control`, in ms; `undefined` where it says nothing that helps. */
+	/** `max-age` of the answer's `Cache-Control`, in ms; `undefined` if it has no usable value. */
 	readonly maxAgeMs: number | undefined;
-	/** What to ask with whether the set is still the same; `undefined` where the issuer gives no validator. */
+	/** For a conditional request next time; `undefined` if the issuer gives no validator. */
 	readonly validators?: Validators | undefined;
 }
 
-/** Of one answer (RFC 9110 section 8.8). */
+/** The validators of one answer (RFC 9110 section 8.8). */
 interface Validators {
-	/** The address that gave them: metadata may name another one by the next fetch. */
+	/** The address that gave them. Metadata may name another address at the next fetch. */
 	readonly address: string;
 	readonly etag: string | undefined;
 	readonly lastModified: string | undefined;
 }
 
-/** What a fetch of keys needs of the standard's `fetch`. */
+/** The part of the standard `fetch` that fetching keys needs. */
 export type Fetch = (address: string, init: FetchInit) => Promise<FetchResponse>;
 
 export interface FetchInit {
@@ -33,11 +33,11 @@ export interface FetchInit {
 	readonly headers: Record<string, string>;
 	/** A response that was redirected is refused. */
 	readonly redirect: 'manual';
-	/** Ends the request. */
+	/** Aborts the request. */
 	readonly signal: AbortSignal;
 }
 
-/** What is read of a `Response`. */
+/** The part of a `Response` that is read. */
 export interface FetchResponse {
 	readonly status: number;
 	readonly redirected: boolean;
@@ -45,19 +45,19 @@ export interface FetchResponse {
 	readonly body: AsyncIterable<Uint8Array> | null;
 }
 
-/** A fetch that came to nothing; the message is the cause in words, without anything of what the answer held. */
+/** A failed fetch. The message is the cause in words, and never quotes the answer. */
 export class FetchError extends Error {
 	override readonly name = 'FetchError';
 }
 
 /**
- * Fetches and judges the keys of an issuer: from its address or, where it has none, from the one that the issuer's metadata names.
+ * Fetches and checks the keys of an issuer: from its address or, if it has none, from the address in the issuer's metadata.
  * Redirects are not followed, and nothing is decompressed.
  *
- * @param fetch asks one address.
- * @param abandoned ends the fetch.
- * @param last what the last good fetch gave: the issuer may answer 304 instead of the set, which then is good once more.
- * @throws {FetchError} when there is no set that can be used.
+ * @param fetch sends one request.
+ * @param abandoned aborts the fetch.
+ * @param last the last good result: if the issuer answers 304, that set stays valid.
+ * @throws {FetchError} if there is no usable set.
  */
 export async function fetchKeys(
 	{ issuer, url, algorithms }: RemoteIssuer,
@@ -115,14 +115,14 @@ function jwksAddress(issuer: string, text: string): string {
 	const { jwks_uri: address } = metadata;
 	const url = typeof address === 'string' ? URL.parse(address) : null;
 	if (url === null) throw new FetchError('the metadata has no jwks_uri');
-	// What is fetched without TLS stays on this machine, as the issuer itself does then.
+	// Without TLS, keys must come from the issuer's own origin, which is then on this machine.
 	const plain = url.protocol === 'http:' && url.origin === new URL(issuer).origin;
 	if (url.protocol !== 'https:' && !plain) throw new FetchError('the jwks_uri of the metadata is no https:// address');
 	return url.href;
 }
 
 interface Answer {
-	/** A 304 (RFC 9110 section 15.4.5), which only a request with validators gets; it has no text. */
+	/** A 304 (RFC 9110 section 15.4.5) to a request with validators; it has no text. */
 	readonly notModified: boolean;
 	readonly text: string;
 	readonly cacheControl: string;
@@ -148,16 +148,16 @@ async function get(address: string, fetch: Fetch, signal: AbortSignal, known?: V
 	}
 }
 
-/** Nothing more of the answer is read: its connection is free, or ends. */
+/** Stops reading the answer, so that its connection is released or closed. */
 async function drop(response: FetchResponse | undefined): Promise<void> {
 	try {
 		await (response?.body as ReadableStream | null | undefined)?.cancel();
 	} catch {
-		// It has failed already, or is cancelled by the loop that reads it.
+		// The body has failed already, or the loop that reads it cancels it.
 	}
 }
 
-/** A `fetch` that was given may not keep to its signal. */
+/** A `fetch` from outside may ignore its signal. */
 async function orAborted<T>(step: Promise<T>, signal: AbortSignal): Promise<T> {
 	const aborted = Promise.withResolvers<never>();
 	const abort = () => aborted.reject(signal.reason);
@@ -190,13 +190,13 @@ const ETAG = /^(?:W\/)?"[\x21\x23-\x7e]{0,256}"$/;
 /** RFC 9110 section 5.6.7. */
 const HTTP_DATE = /^[A-Z][a-z]{2}, \d{2} [A-Z][a-z]{2} \d{4} \d{2}:\d{2}:\d{2} GMT$/;
 
-/** What does not fit its grammar is not sent back: the next request then asks for the whole set. */
+/** Malformed validators are dropped: the next request then asks for the whole set. */
 function validatorsOf(address: string, headers: FetchResponse['headers']): Validators | undefined {
 	const fitting = (value: string | null, grammar: RegExp) =>
 		value !== null && grammar.test(value) ? value : undefined;
 	const etag = fitting(headers.get('etag'), ETAG);
 	const modified = fitting(headers.get('last-modified'), HTTP_DATE);
-	// A set can change twice in a second: younger dates prove nothing (RFC 9110 section 8.8.2.2).
+	// A set can change twice in a second, so a date that recent proves nothing (RFC 9110 section 8.8.2.2).
 	const isStrong = modified !== undefined && Date.parse(String(headers.get('date'))) - Date.parse(modified) >= 1000;
 	const lastModified = isStrong ? modified : undefined;
 	return etag === undefined && lastModified === undefined ? undefined : { address, etag, lastModified };
@@ -219,7 +219,7 @@ async function readText(body: AsyncIterable<Uint8Array> | []): Promise<string> {
 
 function causeOf(thrown: unknown, signal: AbortSignal): string {
 	if (signal.aborted) return `no answer within ${FETCH_LIMIT_MS / 1000} s`;
-	// `fetch` says "fetch failed", and has the error of the connection as its cause.
+	// `fetch` throws "fetch failed" with the connection's error as its cause.
 	const error = Object((thrown as Error | undefined)?.cause ?? thrown) as NodeJS.ErrnoException;
 	const code = String(error.code ?? '');
 	// OpenSSL's and Node's verdicts on the certificate, in capitals; undici's own codes name the protocol's faults.
@@ -229,7 +229,7 @@ function causeOf(thrown: unknown, signal: AbortSignal): string {
 	return connectionCause(error);
 }
 
-/** `no-store` and `no-cache` do not say how often an issuer wants to be asked, and neither does an age of nothing. */
+/** `undefined` for `no-store`, `no-cache` and an age of 0: they do not say how often to fetch. */
 export function maxAgeOf(cacheControl: string | undefined): number | undefined {
 	const directives = (cacheControl ?? '')
 		.toLowerCase()

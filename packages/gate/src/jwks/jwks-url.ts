@@ -1,7 +1,7 @@
 /**
- * Where an issuer's keys may be fetched from: `https://`, and `http://` where nothing leaves the machine.
+ * Parses the URL of an issuer's keys: `https://`, or `http://` to a loopback address.
  *
- * @returns the address, or in words why the text is none. They quote nothing of it: a password must not end up in a log.
+ * @returns the URL, or why the text is refused. The reason never quotes the text: a password must not end up in a log.
  */
 export function parseJwksUrl(text: string): URL | string {
 	const url = URL.parse(text);
@@ -16,7 +16,7 @@ export function parseJwksUrl(text: string): URL | string {
 	return url;
 }
 
-/** An address, not a name: a resolver decides the address of a name. */
+/** Only for addresses: a resolver decides where a name leads. */
 export function isLoopback(hostname: string): boolean {
 	return hostname === '[::1]' || /^127(?:\.\d+){3}$/.test(hostname);
 }

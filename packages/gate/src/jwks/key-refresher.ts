@@ -5,24 +5,23 @@ import type { Logger } from '../shared/log.ts';
 import { FetchError, type FetchedKeys } from './fetch-keys.ts';
 import type { RemoteIssuer } from './remote-issuer.ts';
 
-/** How often something was fetched. */
+/** Counts of fetches. */
 export interface Fetches {
 	success: number;
 	failure: number;
 }
 
 /**
- * What refreshes itself: a value that is fetched anew from time to time, whose last good state is kept, and that reload, readiness
- * and metrics treat alike.
+ * A value that is fetched regularly and keeps its last good state. Reload, readiness and metrics treat all such values alike.
  */
 export interface SelfRefreshing<Value> {
-	/** @param onChange called whenever `value` has become another one. */
+	/** @param onChange called whenever `value` has changed. */
 	start(onChange: () => void): void;
 	/** Ends all fetches and callbacks. */
 	stop(): void;
-	/** The last good one; `undefined` where there is none yet, or none that is young enough. */
+	/** The last good value; `undefined` if there is none yet, or it is too old. */
 	readonly value: Value | undefined;
-	/** Of `value`, in ms. */
+	/** Age of `value`, in ms. */
 	readonly ageMs: number | undefined;
 	/** How often it was fetched. */
 	readonly fetches: Readonly<Fetches>;
@@ -31,9 +30,9 @@ export interface SelfRefreshing<Value> {
 export interface RefresherParts {
 	/** Rejects with the cause in words. */
 	readonly fetch: (issuer: RemoteIssuer, abandoned: AbortSignal, last?: FetchedKeys) => Promise<FetchedKeys>;
-	/** The last good set, over a restart; `undefined` where none is kept. */
+	/** Keeps the last good set across restarts; `undefined`: sets are not kept. */
 	readonly store: KeyStore | undefined;
-	/** Milliseconds. @returns calls it off. */
+	/** Sets a timer, in ms. @returns a function that cancels it. */
 	readonly after: (ms: number, run: () => void) => () => void;
 	readonly clock: Clock;
 	/** From 0 to 1. */
@@ -42,9 +41,9 @@ export interface RefresherParts {
 }
 
 export interface KeyStore {
-	/** Never rejects: an unreadable file leaves a line in the log. @returns `undefined` where there is none for this issuer. */
+	/** Never rejects: an unreadable file leaves a line in the log. @returns `undefined` if there is none for this issuer. */
 	load(issuer: RemoteIssuer, wallSeconds: number): Promise<KeptKeys | undefined>;
-	/** Never rejects: who cannot keep it says so in the log. */
+	/** Never rejects: a failure leaves a line in the log. */
 	save(issuer: RemoteIssuer, text: string, wallSeconds: number): Promise<void>;
 }
 
@@ -52,14 +51,14 @@ export interface KeptKeys {
 	/** The JWK Set. */
 	readonly text: string;
 	readonly ageMs: number;
-	/** Where it was kept, for people. */
+	/** Its file, for messages. */
 	readonly file: string;
 }
 
 const TARGET = 'proxy::jwks';
 /** Node's timers fire at once when asked to wait for more than 2³¹ - 1 ms. */
 const LONGEST_WAIT_MS = 2_147_483_647;
-/** More names than this of one set are not shown. */
+/** Maximum number of key names of one set in a log line. */
 const MAX_KIDS_SHOWN = 8;
 
 /** Keeps the keys of one issuer fresh (`identity/key-refresh.ts` says when). */
@@ -71,12 +70,12 @@ export class KeyRefresher implements SelfRefreshing<KeySetSeed> {
 	readonly #stopped = new AbortController();
 	readonly #firstAttempt = Promise.withResolvers<string | undefined>();
 	#value: KeySetSeed | undefined;
-	/** Of the last fetch; `undefined` where that has failed: an issuer that chokes on validators is asked without them. */
+	/** The last fetch; `undefined` if it failed, so that an issuer that cannot handle validators is asked without them. */
 	#last: FetchedKeys | undefined;
 	#onChange: () => void = () => {};
 	#cancel: () => void = () => {};
 
-	/** @param fetches of the issuer, also by others before this one. */
+	/** @param fetches the issuer's counts, including those of earlier refreshers. */
 	constructor(issuer: RemoteIssuer, parts: RefresherParts, fetches: Fetches = { success: 0, failure: 0 }) {
 		this.issuer = issuer;
 		this.fetches = fetches;
@@ -92,7 +91,7 @@ export class KeyRefresher implements SelfRefreshing<KeySetSeed> {
 		return this.#refresh.ageAt(this.#parts.clock.now());
 	}
 
-	/** Resolves when there are keys, or the first fetch has failed: with the cause then. Never rejects. */
+	/** Resolves when there are keys, or with the cause when the first fetch has failed. Never rejects. */
 	get firstAttempt(): Promise<string | undefined> {
 		return this.#firstAttempt.promise;
 	}
@@ -121,7 +120,7 @@ export class KeyRefresher implements SelfRefreshing<KeySetSeed> {
 		try {
 			this.#value = readJwks(kept.text, this.issuer.algorithms).seed;
 		} catch (error) {
-			// The algorithms may be others than then.
+			// The configured algorithms may have changed.
 			const { message } = error as Error;
 			log.warn(TARGET, 'last keys found in state_dir, but they cannot be used; the next fetch replaces them', {
 				issuer,
@@ -178,7 +177,7 @@ export class KeyRefresher implements SelfRefreshing<KeySetSeed> {
 		void store?.save(this.issuer, text, clock.wallSeconds());
 		const fields = { issuer, ...shown(seed), skipped: skipped.length || undefined };
 		if (JSON.stringify(seed) === JSON.stringify(this.#value)) {
-			// An outage that is over is news; that nothing has happened, every five minutes, is none.
+			// The end of an outage is worth a line; an unchanged set every five minutes is not.
 			if (failures > 0) log.info(TARGET, 'keys fetched again, the same', { ...fields, failures });
 			else log.debug(TARGET, 'keys fetched, the same', fields);
 			return;
@@ -204,7 +203,7 @@ export class KeyRefresher implements SelfRefreshing<KeySetSeed> {
 		this.#firstAttempt.resolve(cause);
 	}
 
-	/** @returns whether there were any. */
+	/** @returns whether keys were dropped. */
 	#dropStale(): boolean {
 		const { clock, log } = this.#parts;
 		if (!this.#refresh.isStale(clock.now())) return false;
@@ -222,7 +221,7 @@ export class KeyRefresher implements SelfRefreshing<KeySetSeed> {
 	}
 }
 
-/** Names are no secret; there may be many. */
+/** Key names are not secret, but there may be many. */
 function shown({ keys }: KeySetSeed) {
 	const kids = keys.slice(0, MAX_KIDS_SHOWN).map(({ kid = '' }) => kid.slice(0, 64));
 	return { keys: keys.length, kids };

@@ -9,8 +9,8 @@ export interface RemoteIssuer {
 	/** PEM; replaces the CAs that Node trusts, if the `Fetch` takes CAs. */
 	readonly ca?: string | undefined;
 	readonly algorithms: readonly Algorithm[];
-	/** Between two fetches, unless the answer's `Cache-Control` says otherwise. */
+	/** Time between two fetches, unless the answer's `Cache-Control` says otherwise. */
 	readonly refreshMs: number;
-	/** How old keys may become while the issuer gives none. */
+	/** Maximum age of keys while fetches fail. */
 	readonly maxStaleMs: number;
 }

@@ -1,6 +1,6 @@
 import { type Fetch, FetchError } from './fetch-keys.ts';
 
-/** Node's `fetch`, which takes every certificate where the environment says so: keys are not fetched then. */
+/** Node's `fetch`. It refuses to fetch keys if the environment switches certificate checks off. */
 export const systemFetch: Fetch = async (address, init) => {
 	if (process.env.NODE_TLS_REJECT_UNAUTHORIZED === '0' && URL.parse(address)?.protocol === 'https:') {
 		throw new FetchError('NODE_TLS_REJECT_UNAUTHORIZED=0 switches the check of certificates off; unset it');

@@ -3,29 +3,29 @@ import { SharedSlots, type SharedSlotsMemory } from './fleet/shared-slots.ts';
 import { cellOf } from './fleet/store-health.ts';
 
 /**
- * The requests that tenants have under way, counted over all threads. A tenant that has a limit has one place, which it finds by its
- * key, and no place is ever given to another one. So the count outlives every reload: those under way go on being counted while the
- * table of tenants changes, and give back where they have taken.
+ * The requests in flight of each tenant, counted across threads. Each tenant with a limit has one place, found by its key, and a
+ * place is never given to another tenant. So the count survives every reload: requests in flight stay counted while the table of
+ * tenants changes, and are released in the place where they were claimed.
  *
- * Each worker counts its own in words that only it writes, and a tenant's count is their sum. There is no total next to them: a
- * thread may be ended between any two instructions, and then a total and its parts would disagree for ever. Taking looks at all of
- * the words and changes one, under the tenant's lock; giving back changes one, and needs none.
+ * Each worker counts its own requests in words that only it writes; a tenant's count is their sum. There is no separate total: a
+ * thread may be ended between any two instructions, and the total would then disagree with its parts for ever. A claim reads all
+ * words and changes one, under the tenant's lock. A release changes one word without the lock.
  */
 export interface ConcurrencyMemory {
-	/** Keys of tenants, 0 where there is none. Open addressing; set once each. */
+	/** Keys of tenants, 0 for a free place. Open addressing; each is set once. */
 	readonly keys: SharedArrayBuffer;
-	/** By place: 0, or 1 + the index of the worker that is taking. */
+	/** By place: 0, or 1 + the index of the worker that is claiming. */
 	readonly locks: SharedArrayBuffer;
-	/** By worker and place: its requests under way. */
+	/** By worker and place: requests in flight. */
 	readonly taken: readonly SharedArrayBuffer[];
-	/** Where the limits are those of several replicas: what the others have under way. */
+	/** Requests in flight at other replicas, if they share the limits. */
 	readonly shared?: SharedSlotsMemory | undefined;
 }
 
-/** Tenants with a limit in the whole life of the process. A configuration file holds half as many at most. */
+/** Maximum number of tenants with a limit during the life of the process. A configuration file has at most half as many. */
 export const MAX_LIMITED_TENANTS = 1 << 16;
 
-/** Requests under way in all: for tests and diagnostics. */
+/** Total requests in flight, for tests and diagnostics. */
 export function requestsUnderWay(memory: ConcurrencyMemory): number {
 	return memory.taken.reduce((sum, words) => new Int32Array(words).reduce((own, taken) => own + taken, sum), 0);
 }
@@ -45,7 +45,7 @@ export class ConcurrencyCounts {
 		};
 	}
 
-	/** Gives back all that a dead worker had taken, and the lock that it may have held. Only once its thread has ended. */
+	/** Releases all claims of a dead worker, and any lock that it held. Call it only after its thread has ended. */
 	static reclaim(memory: ConcurrencyMemory, worker: number): void {
 		new Int32Array(memory.taken[worker]!).fill(0);
 		const locks = new Int32Array(memory.locks);
@@ -99,7 +99,7 @@ class TenantSlots implements RequestSlots {
 		this.#place = place;
 	}
 
-	/** Under the lock it only falls meanwhile, one by one, so it was this at some moment. */
+	/** Under the lock the count only falls, one by one, so the sum was correct at some moment. */
 	get taken(): number {
 		let sum = 0;
 		for (const own of this.#words.taken) sum += Atomics.load(own, this.#place);
@@ -124,7 +124,7 @@ class TenantSlots implements RequestSlots {
 	}
 }
 
-/** The limit is for several replicas: what the others have reported counts, too. */
+/** The limit is shared by several replicas: requests that the others report count, too. */
 class FleetSlots extends TenantSlots {
 	readonly #shared: SharedSlots;
 	readonly #at: number;

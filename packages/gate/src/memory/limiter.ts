@@ -2,27 +2,27 @@ import { Bucket, END_OF_TIME, type Rate } from '../gates/tenant-limit.ts';
 import { tenantKey } from './tenant-key.ts';
 
 /**
- * The tenants' buckets in memory that all threads share, so that the limit is one for the whole process.
+ * The tenants' buckets in memory that all threads share, so that a limit holds for the whole process.
  *
- * An open-addressing table of (key, full-at) pairs. `full-at` is the moment at which the bucket is full again (`Bucket`), seconds in
- * its upper half and their fraction in the lower one, and the word on which threads agree by compare-and-swap. It does not depend on
- * the rate, which each request brings with it. A bucket that is full again says nothing that an absent one would not, so
- * its slot may be taken for another tenant; nothing else is ever forgotten. Taking a slot is rare and goes one thread
- * at a time; it first claims the word, so that a thread counting on the old tenant fails its swap and looks again.
+ * An open-addressing table of (key, full-at) pairs. `full-at` is the moment at which the bucket is full again (`Bucket`): seconds in
+ * the upper half, their fraction in the lower one. Threads update this word by compare-and-swap. It does not depend on the rate,
+ * which each request brings with it. A full bucket equals an absent one, so its slot may go to another tenant; nothing else is
+ * ever forgotten. Taking a slot is rare, and only one thread does it at a time. It first claims the word, so that a thread that
+ * counts for the old tenant fails its swap and looks again.
  */
 export interface LimiterMemory {
 	readonly cells: SharedArrayBuffer;
 	/** One word: 0, or 1 + the index of the worker that is taking a slot. */
 	readonly lock: SharedArrayBuffer;
-	/** Secret of this process, so that no one outside can construct two tenants with the same key. */
+	/** Secret of this process, so that nobody outside can construct two tenants with the same key. */
 	readonly secret: Uint8Array;
 }
 
 /** A million tenants in debt at the same moment, in 16 MiB. */
 export const LIMITER_SLOTS = 1 << 20;
-/** Slots that a key may lie in. */
+/** How many slots are searched for a key. */
 const WINDOW = 128;
-/** `full-at` of a slot that is just being taken. */
+/** `full-at` of a slot that is being taken. */
 const CLAIMED = -1n;
 /** The state of a bucket before its first request. */
 const FULL = 0n;
@@ -32,8 +32,8 @@ export function limiterSlotCount({ cells }: LimiterMemory): number {
 }
 
 /**
- * Slots of tenants in debt, which no other tenant can take. It reads the whole table, some 10 ms: for scrapes, which
- * take `countSlotsInUse`, and leave it at each step.
+ * Counts the slots of tenants in debt, which no other tenant can take. It reads the whole table, which takes some 10 ms. Scrapes use
+ * `countSlotsInUse` and yield after each step.
  *
  * @param nowMs monotonic milliseconds.
  */
@@ -54,7 +54,7 @@ export function* countSlotsInUse({ cells }: LimiterMemory, nowMs: number): Gener
 	return inUse;
 }
 
-/** A slot that is just being taken counts. */
+/** A slot that is being taken counts. */
 function inDebt(halves: Uint32Array, from: number, to: number, nowMs: number): number {
 	const seconds = Math.floor(nowMs / 1000);
 	const units = ((nowMs - seconds * 1000) * 2 ** 32) / 1000;
@@ -79,18 +79,18 @@ export class TenantLimiter {
 	readonly #secret: Uint8Array;
 	readonly #slots: number;
 	readonly #worker: number;
-	/** The bucket of the last `admit`; its rest can be read until the next one. */
+	/** The bucket of the last `admit`, valid until the next one. */
 	readonly bucket = new Bucket();
 	/** The slot of the request that was admitted last. */
 	protected slot = -1;
-	/** Where a word is taken apart and put together. */
+	/** Splits and joins the halves of a word. */
 	readonly #word = new DataView(new ArrayBuffer(8));
 
 	static allocate(secret: Uint8Array, slots: number = LIMITER_SLOTS): LimiterMemory {
 		return { cells: new SharedArrayBuffer(slots * 16), lock: new SharedArrayBuffer(4), secret };
 	}
 
-	/** Frees the lock of a worker that died with it in its hand. */
+	/** Frees the lock if a dead worker held it. */
 	static reclaim(memory: LimiterMemory, worker: number): void {
 		Atomics.compareExchange(new Int32Array(memory.lock), 0, worker + 1, 0);
 	}
@@ -112,11 +112,11 @@ export class TenantLimiter {
 	/**
 	 * Counts one request.
 	 *
-	 * @param nowMs monotonic milliseconds, the same scale in all threads; before 0 it counts as 0.
+	 * @param nowMs monotonic milliseconds, the same scale in all threads; negative values count as 0.
 	 * @returns whether the tenant is within its limit; without a finite time no tenant is.
 	 */
 	admit(key: bigint, nowMs: number, rate: Rate): boolean {
-		// What is said of a bucket that is not there: nothing is left.
+		// Reported if there is no bucket: nothing is left.
 		this.bucket.debt = rate.depth;
 		if (!Number.isFinite(nowMs) || nowMs > END_OF_TIME) return false;
 		const now = Math.max(0, nowMs);
@@ -135,7 +135,7 @@ export class TenantLimiter {
 	/** One swap on a slot that held the key a moment ago; `undefined`: somebody was faster, look again. */
 	#count(slot: number, key: bigint, now: number, rate: Rate): boolean | undefined {
 		const fullAt = Atomics.load(this.#cells, slot + 1);
-		// Being taken for another tenant: ours was full, so it starts anew, once the other one is through.
+		// Being taken for another tenant: our bucket was full, so a new one replaces it after the other thread is done.
 		if (fullAt === CLAIMED) return this.#take(key, now, rate);
 		// The key is read again after the word: only then do the two belong together (see `#take`).
 		if (Atomics.load(this.#cells, slot) !== key) return undefined;
@@ -165,7 +165,7 @@ export class TenantLimiter {
 		for (let i = 0; i < WINDOW; i++) {
 			const found = Atomics.load(this.#cells, slot);
 			if (found === key) return slot;
-			// Slots are filled from the front of a window and never emptied, so a virgin slot ends the search.
+			// Slots are filled from the front of a window and never emptied, so an unused slot ends the search.
 			if (found === 0n) return -1;
 			slot = this.#after(slot);
 		}
@@ -203,7 +203,7 @@ export class TenantLimiter {
 		}
 	}
 
-	/** A claim that is there although we hold the lock was left by a thread that died, and is ours to finish. */
+	/** We hold the lock, so an existing claim is from a thread that died; this thread completes it. */
 	#claim(slot: number, now: number): boolean {
 		const fullAt = Atomics.load(this.#cells, slot + 1);
 		if (fullAt === CLAIMED) return true;
@@ -221,7 +221,7 @@ export class TenantLimiter {
 	}
 }
 
-/** The main thread's view of the slots, by which what other replicas have admitted gets into them. */
+/** The main thread's view of the slots, for adding what other replicas have admitted. */
 export class LimiterSlots {
 	readonly #cells: BigInt64Array;
 
@@ -238,7 +238,7 @@ export class LimiterSlots {
 		return msOf(Atomics.load(this.#cells, 2 * slot + 1));
 	}
 
-	/** Sees to it that the bucket is not full before `ms`. Nothing happens where another tenant has the slot by now. */
+	/** Ensures that the bucket is not full before `ms`. Does nothing if another tenant has the slot by now. */
 	raise(slot: number, key: bigint, ms: number): void {
 		for (;;) {
 			const fullAt = Atomics.load(this.#cells, 2 * slot + 1);

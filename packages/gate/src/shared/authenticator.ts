@@ -22,7 +22,7 @@ export class Authenticator {
 	#revoked: RevokedTokens | undefined;
 
 	/**
-	 * @param keys gives each identity its tenant's key, so that it is computed once a token; `undefined`: it is not needed.
+	 * @param keys gives each identity its tenant's key, so that it is computed once per token; `undefined`: not needed.
 	 * @param quotas gives each identity its tenant's quota; `undefined`: no tenant has a limit.
 	 * @param lookups counts hits and misses of remembered verdicts.
 	 */
@@ -40,7 +40,7 @@ export class Authenticator {
 		this.#lookups = lookups;
 	}
 
-	/** From here on tokens are judged by these; a remembered verdict that they would not give is forgotten. */
+	/** Judges tokens by these from now on, and forgets remembered verdicts that no longer hold. */
 	use(trust: Trust, quotas?: Quotas): void {
 		this.#trust = trust;
 		this.#quotas = quotas;
@@ -50,13 +50,13 @@ export class Authenticator {
 		});
 	}
 
-	/** From this call on these tokens are refused, and remembered verdicts on them are dropped. */
+	/** Refuses these tokens from now on, and forgets remembered verdicts on them. */
 	refuseRevoked(revoked: RevokedTokens): void {
 		this.#revoked = revoked;
 		this.#cache.keepOnly((identity) => revoked.refuse(identity) === undefined);
 	}
 
-	/** Whether it would be refused now, though it was good before. */
+	/** Whether an identity that was valid before has been revoked. */
 	isRevoked(identity: Identity): boolean {
 		return this.#revoked?.refuse(identity) !== undefined;
 	}
@@ -66,7 +66,7 @@ export class Authenticator {
 	 * @param wallSeconds seconds since the epoch; without a finite number every token is refused.
 	 */
 	authenticate(authorization: string | null | undefined, wallSeconds: number): Identity | Rejection {
-		// The whole value first: nothing has to be cut out of it. Without a time no token would ever have expired, or none would be known.
+		// The whole value is looked up first, which needs no slicing. Without a valid time, expiry cannot be judged.
 		const hasTime = Number.isFinite(wallSeconds);
 		if (hasTime && typeof authorization === 'string') {
 			const remembered = this.#cache.find(authorization, wallSeconds);
@@ -78,7 +78,7 @@ export class Authenticator {
 		const token = bearerToken(authorization);
 		if (token instanceof Rejection) return token;
 		if (!hasTime) return NO_TIME;
-		// One spelling of the scheme for the table, so that each token has one entry.
+		// The cache uses one spelling of the scheme, so that each token has one entry.
 		const key = `Bearer ${token}`;
 		const known = key === authorization ? undefined : this.#cache.find(key, wallSeconds);
 		if (known !== undefined) {
@@ -97,7 +97,7 @@ export class Authenticator {
 			quota: this.#quotaOf(verified),
 			usableUntil: usableUntil(verified.claims, wallSeconds, verified.leewaySeconds),
 		};
-		// A copy: the token may be a slice of a whole head's text, which it would keep alive.
+		// A copy: the token may be a slice of a whole header block, which it would keep alive.
 		this.#cache.add(Buffer.from(key, 'latin1').toString('latin1'), identity);
 		return identity;
 	}

@@ -1,16 +1,16 @@
 import { performance } from 'node:perf_hooks';
 
-/** Where time comes from; everything that decides by time takes it as an argument. */
+/** The source of time. Decisions that depend on time take it as an argument. */
 export interface Clock {
 	/** Milliseconds, monotonic, since the process's own epoch: one scale for all its threads. */
 	now(): number;
-	/** Wall-clock time in seconds since 1970, for what certificates and tokens say. */
+	/** Wall-clock time in seconds since 1970, for certificates and tokens. */
 	wallSeconds(): number;
 }
 
 /**
  * @param epoch `process.hrtime.bigint()` of the moment that counts as zero. `performance.now()` starts anew in each
- *   thread, so each works out once how far its zero lies from the common one.
+ *   thread, so each computes its offset from the common zero once.
  */
 export function systemClock(epoch: bigint): Clock {
 	let offset = Number.NEGATIVE_INFINITY;

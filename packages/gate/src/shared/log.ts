@@ -2,11 +2,11 @@ import { suggest } from '../words/suggest.ts';
 import { LOG_TARGETS } from './log-targets.ts';
 
 /**
- * Logging without I/O: what a record is, which records are wanted (`RUST_LOG`) and what a line looks
- * like. Callers never pass a token, a key or a raw header.
+ * Logging without I/O: records, the filter (`RUST_LOG`) and the format of a line. Callers never pass a token, a key or a raw
+ * header.
  */
 
-/** From the gravest to the most talkative. */
+/** From the most severe to the most verbose. */
 const LEVELS = ['error', 'warn', 'info', 'debug', 'trace'] as const;
 export type Level = (typeof LEVELS)[number];
 
@@ -48,7 +48,7 @@ export function createLogger(filter: LogFilter, write: (record: LogRecord) => vo
 export interface LogFilter {
 	/** Cheap enough to ask for every record: a few string comparisons, mostly none. */
 	enabled(level: Level, target: string): boolean;
-	/** What could not be read, in words, and targets that nothing logs to; those directives do nothing. */
+	/** Messages about unreadable directives and unknown targets; such directives have no effect. */
 	readonly problems: readonly string[];
 }
 
@@ -129,8 +129,8 @@ function isWithin(target: string, prefix: string): boolean {
 
 /**
  * One line of JSON, without the line break: `timestamp`, `level`, `target`, `message`, then the fields. Whatever the
- * fields hold, this does not throw and its result is valid: errors become their message, big integers and what JSON has
- * no word for become strings.
+ * fields contain, this does not throw and its result is valid: errors become their message; big integers, and values that
+ * JSON cannot express, become strings.
  */
 export function formatJson(record: LogRecord): string {
 	const { level, target, message } = record;
@@ -144,7 +144,7 @@ export function formatJson(record: LogRecord): string {
 }
 
 /**
- * One line for people, without the line break. Control characters and what reverses or breaks lines are shown as
+ * One line for people, without the line break. Control characters, and characters that reverse or break lines, appear as
  * escapes: a client's text can neither forge a line nor steer the terminal.
  *
  * @param colour whether to mark the level with ANSI sequences.
@@ -159,7 +159,7 @@ export function formatPretty(record: LogRecord, colour: boolean): string {
 
 const COLOURS: Readonly<Record<Level, number>> = { error: 31, warn: 33, info: 32, debug: 34, trace: 35 };
 
-/** RFC 3339, UTC, milliseconds; a time that is none must not cost the record. */
+/** RFC 3339, UTC, milliseconds. An invalid time must not lose the record. */
 function timestampOf({ time }: LogRecord): string | null {
 	return Number.isNaN(time.getTime()) ? null : time.toISOString();
 }
@@ -183,7 +183,7 @@ function readPlain(fields: LogFields, name: string): Plain | undefined {
 	}
 }
 
-/** Deeper than this nothing in a log line is read by anybody; it also ends cycles. */
+/** Deeper values are not useful in a log line. The limit also ends cycles. */
 const MAX_DEPTH = 4;
 
 function plain(value: unknown, depth = 0): Plain {
@@ -207,7 +207,7 @@ function plain(value: unknown, depth = 0): Plain {
 function plainObject(value: object, depth: number): Plain {
 	if (value instanceof Error) return (value.message || value.name).toWellFormed();
 	if (depth === MAX_DEPTH) return '[…]';
-	// Bytes may be anything, also a key.
+	// Bytes may be anything, even a key.
 	if (ArrayBuffer.isView(value)) return `[${value.byteLength} bytes]`;
 	if ('toJSON' in value && typeof value.toJSON === 'function') return plain(value.toJSON(), depth + 1);
 	if (Array.isArray(value)) return value.map((element) => plain(element, depth + 1));

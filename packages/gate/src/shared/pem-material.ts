@@ -1,9 +1,9 @@
-/** What a TLS listener is made of: PEM texts of its certificate and key, and of the CAs that vouch for clients. */
+/** The PEM texts of a TLS listener: its certificate, its key, and the CAs for clients. */
 export interface PemMaterial {
 	readonly cert: string;
 	readonly key: string;
 	readonly ca: string;
-	/** Clients that cannot do this version are refused; the default is 1.2. */
+	/** Clients that do not support this version are refused; the default is 1.2. */
 	readonly minVersion?: TlsVersion | undefined;
 }
 

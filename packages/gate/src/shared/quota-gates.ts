@@ -5,15 +5,15 @@ import type { Rate } from '../gates/tenant-limit.ts';
 import type { TenantLimiter } from '../memory/limiter.ts';
 
 /**
- * What a tenant may ask for: in all, of one route, and at once. Each of the three takes what it admits, and has its answer ready where
- * it refuses: with the limit that was met, and the time until a retry can pass. `report` has the limits that were asked before,
- * and exists only if all answers carry the rest of the limits.
+ * The three limits of a tenant: its rate, its rate on one route, and its concurrency. Each gate counts what it admits. A refusal carries
+ * the limit that was exceeded, and the time until a retry can pass. `report` has the limits that were applied before, and exists
+ * only if all answers report their limits.
  */
 
-/** What each tenant may ask of one route. */
+/** The limit of each tenant on one route. */
 export interface RouteLimit {
 	readonly rate: Rate;
-	/** Together with a tenant's key the key of its bucket here. */
+	/** Combined with a tenant's key, this gives the key of its bucket for the route. */
 	readonly key: bigint;
 	readonly policy: RatePolicy;
 }
@@ -45,7 +45,7 @@ export function refuseOverRouteRate(
 	return count(limiter, both, now, rate, policy, report) ? undefined : refusal('route', limiter, rate, policy, report);
 }
 
-/** What is not refused has to be given back, exactly once. */
+/** Claims a slot. An admitted request must release it exactly once. */
 export function refuseOverConcurrency(slots: RequestSlots, report: RateLimitFields | undefined): Rejection | undefined {
 	if (slots.tryClaim()) {
 		report?.concurrency(slots.limit, Math.max(0, slots.limit - slots.taken));
@@ -53,7 +53,7 @@ export function refuseOverConcurrency(slots: RequestSlots, report: RateLimitFiel
 	}
 	const fields = report ?? new RateLimitFields();
 	fields.concurrency(slots.limit, 0);
-	// The end of the other requests is unknown.
+	// It is unknown when the other requests will end.
 	return OVER.concurrency.withHeaders([...fields.fields, 'retry-after', '1']);
 }
 
@@ -94,7 +94,7 @@ export function limitOf({ reason }: Rejection): RateLimitReason {
 	return reason === OVER.concurrency.reason ? 'concurrency' : 'tenant';
 }
 
-/** Adds the rest of the limits. @param fields names and values in turn; the proxy's own values replace the upstream's. */
+/** Adds the `RateLimit` fields. @param fields names and values in turn; the proxy's own values replace the upstream's. */
 export function withReport(fields: string[], report: RateLimitFields | undefined): string[] {
 	const own = report?.fields ?? [];
 	if (own.length === 0) return fields;

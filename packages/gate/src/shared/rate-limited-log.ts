@@ -2,7 +2,7 @@ import type { Clock } from './clock.ts';
 import type { Level, LogFields, Logger } from './log.ts';
 
 /**
- * Log lines that strangers can provoke: at most a few of each kind in a period, so that a flood costs neither disk nor CPU
+ * Log lines that clients can trigger: at most a few of each kind in a period, so that a flood costs neither disk nor CPU
  * time. The first line of the next period says how many were left out; the metrics count every one.
  */
 export class RateLimitedLog {
@@ -16,7 +16,7 @@ export class RateLimitedLog {
 	}
 
 	/**
-	 * @param kind what the limit counts by: a fixed word such as a refusal's reason, never text of a client's.
+	 * @param kind what the limit counts by: a fixed word such as a refusal's reason, never text from a client.
 	 * @param fields called only if the line is written.
 	 */
 	write(level: Exclude<Level, 'trace'>, target: string, message: string, kind: string, fields: () => LogFields): void {
@@ -46,6 +46,6 @@ interface Kind {
 	suppressed: number;
 }
 
-/** Lines of one kind, thread and period; a period in ms. */
+/** Maximum number of lines of one kind per thread and period, and the period in ms. */
 export const LINES = 5;
 export const PERIOD_MS = 10_000;

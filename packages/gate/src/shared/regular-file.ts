@@ -3,16 +3,16 @@ import { type FileHandle, open } from 'node:fs/promises';
 
 /**
  * Reads of small files that an operator names. A path may lead to anything: a FIFO without a writer, `/dev/zero`, a
- * mount whose server has gone. None of them may hold up the process.
+ * mount whose server has gone. None of them may block the process.
  */
 
-/** More than any certificate bundle or configuration has; larger files are not what they are taken for. */
+/** No certificate bundle or configuration is larger. */
 export const MAX_FILE_BYTES = 8 * 1024 * 1024;
 /** Local files take milliseconds. A network mount that takes longer than this will not come back soon. */
 const READ_LIMIT_MS = 5000;
-/** Each read that does not come back holds one of libuv's four threads, which name lookups need as well. */
+/** Each read that hangs holds one of libuv's four threads, which name lookups need as well. */
 const MAX_HANGING = 2;
-/** An exit while a read is under way waits for it; only one that takes this long is not waited for. */
+/** An exit waits for reads in progress, but not for one that has taken longer than this. */
 const EXIT_PATIENCE_MS = 500;
 
 /** The file cannot be read. The message says why, for a sentence such as `cannot be read: there is no such file`. */
@@ -31,7 +31,7 @@ export interface ReadOptions {
 /**
  * Reads a regular file whole.
  *
- * @throws FileError when it is no regular file, too large, not readable, or not read within `limitMs`.
+ * @throws FileError if it is not a regular file, too large, not readable, or not read within `limitMs`.
  */
 export async function readRegularFile(path: string, options: ReadOptions = {}): Promise<Buffer> {
 	const { maxBytes = MAX_FILE_BYTES, limitMs = READ_LIMIT_MS, open = openAtOnce } = options;
@@ -57,9 +57,9 @@ export async function readRegularFile(path: string, options: ReadOptions = {}): 
 }
 
 /**
- * The same for callers that cannot wait for a promise. A file system that hangs holds them up without a limit.
+ * The same for callers that cannot wait for a promise. A file system that hangs blocks them without a limit.
  *
- * @throws FileError when it is no regular file, too large or not readable.
+ * @throws FileError if it is not a regular file, too large or not readable.
  */
 export function readRegularFileSync(path: string, maxBytes: number = MAX_FILE_BYTES): Buffer {
 	let descriptor: number | undefined;
@@ -95,7 +95,7 @@ async function readWhole(path: string, maxBytes: number, open: (path: string) =>
 	}
 }
 
-/** What has been read so far. The size that `stat` tells is no bound: files grow, and those of `/proc` have none. */
+/** The content read so far. The size from `stat` is not a bound: files grow, and those of `/proc` have none. */
 class Pieces {
 	readonly #maxBytes: number;
 	readonly #pieces: Buffer[] = [];
@@ -148,7 +148,7 @@ function sizeInWords(bytes: number): string {
 	return bytes >= 1024 * 1024 ? `${bytes / (1024 * 1024)} MiB` : `${bytes} bytes`;
 }
 
-/** Paths whose reads have been given up and have not come back. */
+/** Paths of abandoned reads that still hang. */
 const hanging = new Set<string>();
 const readsUnderWay = new Set<{ readonly startedAt: number }>();
 

@@ -2,8 +2,8 @@ import { X509Certificate } from 'node:crypto';
 import { type PemBlock, readPem } from '../gates/pem.ts';
 
 /**
- * The CAs of a bundle, one PEM text each. Any other certificate in it is no CA of anybody, and must not become the end of a
- * chain: it would let in who has its key.
+ * The CAs of a bundle, one PEM text each. Other certificates are left out, because no chain may end at them: that would admit the
+ * holder of the key.
  */
 export function authoritiesOf(bundle: string): string[] {
 	return readCertificates(bundle)
@@ -40,7 +40,7 @@ export function readCertificates(pem: string): X509Certificate[] {
 /**
  * The blocks of a PEM text.
  *
- * @throws Error with the damaged part, and the remedy.
+ * @throws Error that names the damaged part and the remedy.
  */
 export function readBlocks(pem: string): PemBlock[] {
 	const blocks = readPem(pem);

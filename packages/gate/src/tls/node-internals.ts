@@ -13,8 +13,8 @@ export function chainFault(socket: TLSSocket): string | undefined {
 }
 
 /**
- * Gives the socket the CAs of another context than its own, when the ClientHello has come: what Node does for a name with a
- * context of its own (SNI), here for every client. Without it every client would be refused, because the own context has no CA.
+ * Gives the socket the CAs of another context than its own when the ClientHello has arrived. Node does this for a name with
+ * its own context (SNI); here it happens for every client, because the socket's own context has no CA and would refuse all.
  */
 export function judgeBy(socket: TLSSocket, trust: SecureContext): void {
 	const { _handle: handle } = socket as ServerSocket;
@@ -25,7 +25,7 @@ export function judgeBy(socket: TLSSocket, trust: SecureContext): void {
 	handle.enableCertCb();
 }
 
-/** The client is let in: from here on errors are reported by `error`, like those of any other socket. */
+/** Admits the client. From then on, errors arrive as `error` events, like those of any other socket. */
 export function letIn(socket: TLSSocket): void {
 	const own = socket as ServerSocket;
 	own.authorized = true;
@@ -38,14 +38,14 @@ export function allowPartialChains(server: Server): void {
 	(server as unknown as OwnContext)._sharedCreds.context.setAllowPartialTrustChain();
 }
 
-/** Has a socket that was not read on, since its `push` has returned false, read again. */
+/** Resumes reading on a socket that stopped because its `push` returned false. */
 export function readOn(socket: Socket): void {
 	socket._read(0);
 }
 
 /**
  * @param sample a server's socket before its handshake, as this version makes it.
- * @throws Error of one line where this version of Node lacks one of them.
+ * @throws Error of one line if this version of Node lacks one of them.
  */
 export function assertNodeInternals(sample = new TLSSocket(duplexPair()[0] as Socket, { isServer: true })): void {
 	const handle: Partial<ServerSocket['_handle']> = (sample as ServerSocket)._handle ?? {};

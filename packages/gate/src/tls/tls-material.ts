@@ -5,21 +5,21 @@ import { isPrivateKey, nth, readBlocks, readCertificates } from './certificates.
 import { secureContextOptions } from './tls-options.ts';
 
 /**
- * Judges the PEM texts of a TLS identity and its CA bundle before any listener sees them. Nothing of
- * their content ever gets into a message: names, positions and remedies only.
+ * Checks the PEM texts of a TLS identity and its CA bundle before any listener uses them. Messages have only names, positions and
+ * remedies, never content.
  */
 
 /** One of the three texts. */
 export type TlsText = 'cert' | 'key' | 'ca';
 
-/** What messages call them: a configuration key and the file, or a variable. */
+/** The names of the texts in messages: a configuration key and the file, or a variable. */
 export type TlsNames = Readonly<Record<TlsText, string>>;
 
-/** One sentence about one of the texts, which it does not name. */
+/** A sentence about one of the texts, without its name. */
 export interface TlsFinding {
 	readonly of: TlsText;
 	readonly message: string;
-	/** Of a warning: peers refuse the certificate. */
+	/** Set on a warning if peers refuse the certificate. */
 	readonly failsCheck?: true;
 }
 
@@ -29,14 +29,14 @@ export interface TlsJudgement {
 	 * belongs to another certificate, a bundle without a CA, or what OpenSSL refuses.
 	 */
 	readonly problems: readonly TlsFinding[];
-	/** What a listener can live with and its operator should know. */
+	/** Faults that a listener tolerates but its operator should know. */
 	readonly warnings: readonly TlsFinding[];
 }
 
 /**
  * Whether the material can be used.
  *
- * @throws Error with a line for each problem, which names the text that is to blame and the remedy.
+ * @throws Error with a line for each problem, which names the text at fault and the remedy.
  */
 export function validateTlsMaterial(material: PemMaterial, names: TlsNames): void {
 	const { problems } = judgeTlsMaterial(material, names, new Date());
@@ -49,7 +49,7 @@ export interface TlsRole {
 	readonly usage: string;
 	readonly usageName: string;
 	readonly refusers: string;
-	/** What one without it has to be issued for. */
+	/** The remedy for a certificate without it: what to issue it for. */
 	readonly purpose: string;
 	/** Whose certificates the CAs of the bundle issue. */
 	readonly peers: string;
@@ -60,7 +60,7 @@ export interface TlsRole {
 	readonly contextOptions: (material: Partial<PemMaterial>) => SecureContextOptions;
 }
 
-/** A listener's. */
+/** The role of a listener. */
 const SERVER: TlsRole = {
 	usage: '1.3.6.1.5.5.7.3.1',
 	usageName: 'serverAuth',
@@ -130,7 +130,7 @@ function keyProblems([leaf, ...issuers]: readonly X509Certificate[], key: KeyObj
 	return [{ of: 'key', message: `the key does not fit the first certificate of ${names.cert}; ${remedy}` }];
 }
 
-/** What is left once everything can be read is OpenSSL's policy: keys that are too short, digests that are too weak. */
+/** Problems of readable material are OpenSSL's policy: keys that are too short, digests that are too weak. */
 function policyProblems(options: SecureContextOptions, chain: readonly X509Certificate[]): TlsFinding[] {
 	const refusal = refusalOf(() => createSecureContext({ ...options, ca: [] }));
 	if (refusal !== undefined) return [{ of: 'cert', message: inPlainWords(refusal, chain) }];
@@ -163,7 +163,7 @@ function inPlainWords(refusal: string, [leaf, ...issuers]: readonly X509Certific
 	);
 }
 
-/** Of 112 bits of security, OpenSSL's level 2 (NIST SP 800-57 part 1, table 2). */
+/** Key sizes for 112 bits of security, OpenSSL's level 2 (NIST SP 800-57 part 1, table 2). */
 const LEAST_BITS = { rsa: 2048, ec: 224 } as const;
 
 function strength({ publicKey }: X509Certificate): number {
@@ -180,7 +180,7 @@ function chainWarnings(
 	if (needsName && leaf!.subjectAltName === undefined) {
 		warnings.push('the leaf has no subject alternative name, and clients look at nothing else; issue it for its names');
 	}
-	// Node calls the extended key usages so. Without the extension a certificate may be used for anything.
+	// In Node, `keyUsage` has the extended key usages. Without the extension a certificate may be used for anything.
 	if (leaf!.keyUsage !== undefined && !leaf!.keyUsage.includes(usage)) {
 		warnings.push(
 			`the leaf has an extended key usage without ${usageName}: ${refusers} will refuse it; issue it for ${purpose}`,
@@ -214,7 +214,7 @@ function bundleWarnings(bundle: readonly X509Certificate[], pem: string, now: Da
 	return warnings;
 }
 
-/** Enough for a renewal by hand, and for the warning to be seen. */
+/** Enough time to see the warning and to renew by hand. */
 const EXPIRES_SOON_MS = 30 * 24 * 3_600_000;
 
 function validityWarning({ validFromDate, validToDate }: X509Certificate, which: string, now: Date): string[] {

@@ -11,9 +11,9 @@ import type { PemMaterial } from '../shared/pem-material.ts';
 import { authoritiesOf } from './certificates.ts';
 import { allowPartialChains } from './node-internals.ts';
 
-/** The settings of every mTLS listener of ours, the proxy's and the embedded one. */
+/** The settings of all our mTLS listeners, the proxy's and the embedded one. */
 
-/** What a reload exchanges. */
+/** The settings that a reload replaces. */
 export function secureContextOptions(material: PemMaterial): SecureContextOptions {
 	return {
 		cert: material.cert,
@@ -47,17 +47,17 @@ export const CIPHERS = [
 	'ECDHE-RSA-CHACHA20-POLY1305',
 ].join(':');
 
-/** The proxy's listener between two reloads; see `data/listener/handshake.ts` for how the two come together. */
+/** The proxy's listener between two reloads; see `data/listener/handshake.ts` for how the contexts are combined. */
 export interface ListenerContexts {
-	/** It knows no CA: OpenSSL would complete the chain of the server from those that are for clients. */
+	/** Has no CA, because OpenSSL would complete the server's chain from the CAs for clients. */
 	readonly identity: SecureContext;
-	/** With the CAs that clients are judged by. */
+	/** Has the CAs for clients. */
 	readonly trust: SecureContext;
 	/** The same CAs, for checks of a chain beyond OpenSSL's verdict. */
 	readonly bundle: TrustedBundle;
 }
 
-/** The CAs of a listener, read when somebody first asks for them. */
+/** The CAs of a listener, parsed on first use. */
 export class TrustedBundle implements ClientBundle {
 	readonly #pem: string;
 	#authorities: readonly X509Certificate[] | undefined;
@@ -77,11 +77,11 @@ export class TrustedBundle implements ClientBundle {
 }
 
 /**
- * The identity and the CAs of a listener. A chain may end at any CA of the bundle, also at one that another CA has issued
- *: of its sisters, which trusting the root would let in, nobody has spoken.
+ * The identity and the CAs of a listener. A chain may end at any CA of the bundle, even at an intermediate one. Trusting its root
+ * instead would also admit the clients of its sibling CAs.
  *
- * @param before those that they replace: a bundle that has not changed is the same object, as connections keep it.
- * @throws the error of OpenSSL where it refuses the material.
+ * @param before the contexts that they replace. An unchanged bundle stays the same object, because connections keep it.
+ * @throws the error of OpenSSL if it refuses the material.
  */
 export function createListenerContexts(material: PemMaterial, before?: ListenerContexts): ListenerContexts {
 	const options = secureContextOptions(material);
@@ -101,7 +101,7 @@ export function useSecureContext(server: Server, material: PemMaterial): void {
 	allowPartialChains(server);
 }
 
-/** What stays for the listener's life. */
+/** The settings that stay for the life of the listener. */
 export const listenerOptions = {
 	requestCert: true,
 	rejectUnauthorized: true,

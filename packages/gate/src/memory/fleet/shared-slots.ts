@@ -1,10 +1,10 @@
 import { DIVIDED, LOCAL, SHARED, StoreHealth, type StoreHealthMemory } from './store-health.ts';
 
-/** Requests under way at other replicas, of tenants with a `concurrency`. By place of `ConcurrencyMemory`. */
+/** Requests in flight at other replicas of tenants with a `concurrency`, by place of `ConcurrencyMemory`. */
 export interface SharedSlotsMemory {
-	/** As last reported, in all. The main thread writes. */
+	/** The sum last reported. The main thread writes it. */
 	readonly others: SharedArrayBuffer;
-	/** 1 where a worker has wanted to know. */
+	/** 1 if a worker has asked for it. */
 	readonly asked: SharedArrayBuffer;
 	readonly storeHealth: StoreHealthMemory;
 }
@@ -24,7 +24,7 @@ export class SharedSlots {
 		this.#storeHealth = new StoreHealth(storeHealth);
 	}
 
-	/** How many this replica may have under way. @param cell of the tenant's key. */
+	/** How many requests this replica may have in flight. @param cell the cell of the tenant's key. */
 	usable(place: number, cell: number, limit: number): number {
 		if (Atomics.load(this.#asked, place) === 0) Atomics.store(this.#asked, place, 1);
 		const mode = this.#storeHealth.mode(cell);

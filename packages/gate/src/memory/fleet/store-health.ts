@@ -1,15 +1,15 @@
 /**
- * How workers are to limit, as the main thread says: by cell, of which each key has one. The store may be away for some keys only: those
- * of one shard, or a single one. Keys that share a cell, one in 65,536, share its standing.
+ * The limiting mode for workers, which the main thread sets for each cell. Each key has one of 65,536 cells. The store may be
+ * unavailable for only some keys: those of one shard, or a single one. Keys that share a cell share its mode.
  */
 export interface StoreHealthMemory {
 	/** A byte for each cell. */
 	readonly modes: SharedArrayBuffer;
-	/** One word: replicas, at least 1. */
+	/** One word: the number of replicas, at least 1. */
 	readonly replicas: SharedArrayBuffer;
 }
 
-/** The store is asked: each replica admits by what it knows of all. */
+/** The store is available: each replica admits by the usage of all. */
 export const SHARED = 0;
 /** The store is away: each replica has its part of the limit. */
 export const DIVIDED = 1;
@@ -59,7 +59,7 @@ export class StoreHealth {
 		Atomics.store(this.#modes, cell, mode);
 	}
 
-	/** Of all cells `first`, `first + every`, `first + 2 * every` and so on. */
+	/** Sets the cells `first`, `first + every`, `first + 2 * every` and so on. */
 	setAll(first: number, every: number, mode: Mode): void {
 		for (let cell = first; cell < CELLS; cell += every) this.set(cell, mode);
 	}
