@@ -3,23 +3,23 @@ import type { Trailers } from '../../gates/trailers.ts';
 import { FieldScanner, isFraming, splitFields } from './field-scanner.ts';
 
 /**
- * A chunked body (RFC 9112 section 7.1), of a request or of a response. Pure: bytes in, content and trailers out. What one read brings of
- * the content comes out as one piece, whatever it was cut into: a sender of chunks of a byte costs little more than others.
+ * A chunked body (RFC 9112 section 7.1), of a request or of a response. Pure: bytes in, content and trailers out. The
+ * content of one read comes out as one piece, however it was cut: one-byte chunks cost little more than others.
  */
 export class ChunkDecoder {
 	/** Content of the last `read`; a part of its bytes. */
 	piece: Buffer = NOTHING;
-	/** In words, why the bytes are no body; where it ends cannot be known. `undefined`: nothing so far. */
+	/** In words, why the bytes are not a body; its end is then unknown. `undefined`: no problem so far. */
 	problem: string | undefined = undefined;
 	/** As they were sent, once the body is complete. */
 	trailers: Trailers | undefined = undefined;
 	#state = CHUNK_SIZE;
 	/** Bytes of the chunk still to come. */
 	#left = 0;
-	/** Bytes that extensions may still have. */
+	/** Bytes that extensions may still take. */
 	#extensions = MAX_EXCESS;
 	#fields: FieldScanner | undefined = undefined;
-	/** Bytes of the trailers that have been looked at. */
+	/** Bytes of the trailers scanned so far. */
 	#scanned = 0;
 	readonly #maxTrailers: number;
 
@@ -33,10 +33,10 @@ export class ChunkDecoder {
 	}
 
 	/**
-	 * Takes content out of the bytes. Chunks are put together where they lie: the bytes are overwritten.
+	 * Extracts the content. Chunks are joined in place, so the bytes are overwritten.
 	 *
-	 * @returns where the next call, or what follows the body, has to begin. Less than all although the body is not complete: a
-	 *   line has not come whole, and is to be given again with what follows it.
+	 * @returns the offset for the next call, or for what follows the body. If it is not the end and the body is incomplete, a line has
+	 *   not arrived completely: pass it again with the following bytes.
 	 */
 	read(bytes: Buffer, from: number): number {
 		let at = from;
@@ -65,7 +65,7 @@ export class ChunkDecoder {
 		return at;
 	}
 
-	/** One line of the framing; returns where it ends, or -1 when it has not come whole or is none. */
+	/** Reads one line of the framing; returns its end, or -1 if it is incomplete or malformed. */
 	#framing(bytes: Buffer, at: number): number {
 		switch (this.#state) {
 			case CHUNK_SIZE:
@@ -88,7 +88,7 @@ export class ChunkDecoder {
 		for (let digit = hexDigit(bytes[end]); digit !== -1; digit = hexDigit(bytes[++end])) size = size * 16 + digit;
 		const digits = end - at;
 		if (digits > MAX_SIZE_DIGITS || (digits === 0 && end < bytes.length)) return this.#fail(BAD_SIZE);
-		// Extensions are rare, mean nothing to us, and must be well-formed all the same.
+		// Extensions are rare and ignored, but must be well-formed.
 		if (end < bytes.length && bytes[end] !== CR) {
 			const cr = bytes.indexOf(CR, end);
 			const text = bytes.toString('latin1', end, cr === -1 ? bytes.length : cr);
@@ -109,7 +109,7 @@ export class ChunkDecoder {
 	}
 
 	#readTrailers(bytes: Buffer, at: number): number {
-		// Nearly all bodies have none.
+		// Nearly all bodies have no trailers.
 		if (this.#scanned === 0 && bytes[at] === CR && bytes[at + 1] === LF) {
 			this.#state = DONE;
 			return at + 2;
@@ -123,7 +123,7 @@ export class ChunkDecoder {
 		if (end === -1) return -1;
 		const fields = splitFields(bytes.toString('latin1', at, end));
 		for (let i = 0; i < fields.length; i += 2) {
-			// RFC 9110 section 6.5.1: a reader that merged it into the head would find another end of the message.
+			// RFC 9110 section 6.5.1: a reader that merged it into the head would find a different end of the message.
 			if (isFraming(fields[i]!)) return this.#fail('framing in a trailer');
 			fields[i] = fields[i]!.toLowerCase();
 		}
@@ -153,17 +153,17 @@ const LF = 0x0a;
 
 /** Up to 2^52: counted exactly. */
 const MAX_SIZE_DIGITS = 13;
-/** Of a chunk's extensions, bytes. */
+/** Longest extensions of a chunk, bytes. */
 const MAX_EXTENSIONS = 1024;
 /**
- * What the extensions of all chunks may have more than the content, bytes: beside chunks of a byte they would be nearly all that is read,
- * and no limit would count them (CVE-2023-39326).
+ * Bytes by which the extensions of all chunks may exceed the content: with one-byte chunks they would be nearly all that is read,
+ * and no other limit counts them (CVE-2023-39326).
  */
 const MAX_EXCESS = 16_384;
 
 /**
  * `;name`, `;name=token` or `;name="text"` (RFC 9112 section 7.1.1), without the blanks that a recipient may tolerate around
- * them: some readers take a blank for the end of the line.
+ * them: some readers treat a blank as the end of the line.
  */
 const EXTENSIONS = new RegExp(`^(?:;${TOKEN_SOURCE}(?:=(?:${TOKEN_SOURCE}|${QUOTED_STRING_SOURCE}))?)*$`);
 

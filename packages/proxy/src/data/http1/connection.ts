@@ -22,10 +22,10 @@ import { Http1Response } from './response.ts';
 import { UnreadBytes } from './unread-bytes.ts';
 
 /**
- * One connection: its bytes, which request is being served, and what it may not take too long for.
+ * One connection: its bytes, the current request, and its time limits.
  *
- * One request at a time: what is pipelined behind it stays bytes until its turn comes, and is judged only then. So a client
- * cannot make many requests of one read, and what it sends meanwhile costs memory up to a bound, and no time.
+ * It serves one request at a time. Pipelined requests stay bytes until their turn, and are judged only then. So one read
+ * cannot create many requests, and pipelined bytes cost bounded memory and no time.
  */
 export class Http1Connection extends Timed implements LiveConnection, ReadSink {
 	readonly socket: TLSSocket;
@@ -38,13 +38,13 @@ export class Http1Connection extends Timed implements LiveConnection, ReadSink {
 	readonly #reads: PacedReads;
 	readonly #reader: RequestHeadReader;
 	#current: Http1Request | undefined;
-	/** What has been read and not been taken: the rest of a head, a body that nobody wants yet, requests that wait. */
+	/** Bytes that have been read but not taken: the rest of a head, a body not wanted yet, waiting requests. */
 	readonly #unread = new UnreadBytes();
-	/** `ended`: the client has closed its side. `closed`: no request is taken any more, and what still comes is dropped. */
+	/** `ended`: the client has closed its side. `closed`: no more requests are taken, and further bytes are dropped. */
 	#input: 'open' | 'ended' | 'closed' = 'open';
-	/** `grace`: requests are served that the client sent before it could know of the drain. `over`: the next answer is the last one. */
+	/** `grace`: requests that the client sent before it could know of the drain are served. `over`: the next answer is the last one. */
 	#drain: 'none' | 'grace' | 'over' = 'none';
-	/** Bytes that still come behind the last answer. */
+	/** Bytes that still arrive after the last answer. */
 	readonly #unwanted = new UnwantedBody();
 
 	constructor(socket: TLSSocket, peer: string, share: ConnectionShare, plane: DataPlane, flushes: FlushQueue) {
@@ -76,7 +76,7 @@ export class Http1Connection extends Timed implements LiveConnection, ReadSink {
 		return this.#input === 'closed';
 	}
 
-	/** Whether the answer being given is the last one. */
+	/** Whether the current answer is the last one. */
 	get isLast(): boolean {
 		return this.#drain === 'over' || (this.#drain === 'grace' && this.#unread.bytes === undefined);
 	}
@@ -89,7 +89,7 @@ export class Http1Connection extends Timed implements LiveConnection, ReadSink {
 		return this.hasUnread || this.#input !== 'open';
 	}
 
-	/** Node ends our side with the client's otherwise. */
+	/** Otherwise Node would end our side with the client's. */
 	allowHalfOpen(): void {
 		this.socket.allowHalfOpen = true;
 	}
@@ -99,7 +99,7 @@ export class Http1Connection extends Timed implements LiveConnection, ReadSink {
 		this.close();
 	}
 
-	/** For `PacedReads`. A read is taken whole, for of all that it brings one request is served at a time. */
+	/** For `PacedReads`. A read is taken whole; its requests are served one at a time. */
 	onData(bytes: Buffer): number {
 		if (this.#isClosed) {
 			if (!this.#unwanted.drop(bytes.length)) this.socket.destroy();
@@ -110,7 +110,7 @@ export class Http1Connection extends Timed implements LiveConnection, ReadSink {
 		return bytes.length;
 	}
 
-	/** For `PacedReads`. What has been answered at once is not kept from a client that ends its side right behind its request. */
+	/** For `PacedReads`. Writes immediate answers before our side ends with that of a client that closes right after its request. */
 	onLast(): void {
 		this.answer.flush();
 	}
@@ -128,9 +128,9 @@ export class Http1Connection extends Timed implements LiveConnection, ReadSink {
 
 	readonly #onOut = (): void => this.#current?.onOut();
 
-	/** Goes on with what is unread, as far as somebody takes it. */
+	/** Processes unread bytes, as far as they are taken. */
 	readOn(): void {
-		// Whoever takes the bytes may ask for more of them, or give an answer that leaves them behind.
+		// The taker of the bytes may ask for more, or give an answer that leaves them unread.
 		while (
 			this.#unread.bytes !== undefined &&
 			!this.#isClosed &&
@@ -139,7 +139,7 @@ export class Http1Connection extends Timed implements LiveConnection, ReadSink {
 		this.#pace();
 	}
 
-	/** @returns whether it is worth going on. */
+	/** @returns whether to go on. */
 	#readHead(): boolean {
 		const reader = this.#reader;
 		const bytes = this.#unread.bytes!;
@@ -159,23 +159,23 @@ export class Http1Connection extends Timed implements LiveConnection, ReadSink {
 	#readBody(): boolean {
 		const request = this.#current!;
 		const before = this.#unread.bytes!;
-		// Taken away meanwhile: what takes them may call `readOn`.
+		// Removed meanwhile, because the taker may call `readOn`.
 		this.#unread.bytes = undefined;
 		const taken = request.take(before);
 		if (!this.#isClosed) this.#unread.leave(before, taken);
 		if (request.isOver) {
 			this.#current = undefined;
-			// As in `onAnswered`: the rest of the body has come behind the answer.
+			// As in `onAnswered`: the rest of the body has come after the answer.
 			if (this.#drain !== 'none') this.#closeAfterGrace();
 		}
 		return taken > 0;
 	}
 
-	/** What nobody takes is not read without end. */
+	/** Limits how much is read ahead of what is taken. */
 	#pace(): void {
 		const reads = this.#reads;
 		const current = this.#current;
-		// Of a body that is wanted no more is left than one line or its trailers, which have limits of their own.
+		// A wanted body leaves at most one line or its trailers unread, which have their own limits.
 		const isWaiting = current !== undefined && !current.takesBody;
 		const isFull = isWaiting && (this.#unread.bytes?.length ?? 0) >= MAX_UNREAD;
 		if (this.#isClosed || isFull === reads.isPaused) return;
@@ -198,7 +198,7 @@ export class Http1Connection extends Timed implements LiveConnection, ReadSink {
 		if (this.#drain !== 'none') this.#closeAfterGrace();
 	}
 
-	/** The client sends no more. What it has sent whole is still answered, as far as the socket can. */
+	/** The client sends no more. Complete requests are still answered, as far as the socket allows. */
 	#onEnd(): void {
 		if (this.#isClosed) return;
 		this.#input = 'ended';
@@ -207,24 +207,24 @@ export class Http1Connection extends Timed implements LiveConnection, ReadSink {
 		else if (!this.#reads.isWaiting) this.#refuseRaw(CUT_SHORT);
 	}
 
-	/** An answer for which there is no request object. It is the connection's last. */
+	/** Gives an answer without a request object. It is the connection's last. */
 	#refuseRaw(answer: Rejection): void {
 		const { clock, stats, requestLog } = this.plane;
 		const { status } = answer;
 		stats.answered(status);
-		// What has been read of the request line.
+		// The part of the request line that has been read.
 		const { method, target } = this.#reader;
 		const asked = { connection: this.client, method, target: originForm(target) };
 		reportRefusal(this.plane, answer, { client: asked });
 		const record = requestLog?.beginUnread(asked, clock.now());
 		record?.answers(status, answer);
-		// RFC 9110 section 9.3.2: as far as the request line could be read, a HEAD gets no content here either.
+		// RFC 9110 section 9.3.2: a HEAD gets no content here either, if the request line could be read that far.
 		const body = method === 'HEAD' ? '' : answer.body;
 		record?.gave(body.length);
 		if (record !== undefined) requestLog!.end(record);
 		const refusal = this.answer;
 		refusal.expect(true, false);
-		// What could not be read is no gRPC call.
+		// An unreadable request does not count as a gRPC call.
 		refusal.begin(status, refusalResponse(answer, false).fields, true, true, clock.wallSeconds());
 		stats.unrouted.gave(this.client.protocol, body.length);
 		refusal.end(body);
@@ -234,20 +234,20 @@ export class Http1Connection extends Timed implements LiveConnection, ReadSink {
 
 	/** The first request, the next one, or the end of a lingering close has not come in time. */
 	override onDeadline(): void {
-		// A drain does not wait for an upload that nobody takes.
+		// A drain does not wait for an unwanted upload.
 		const mayLinger = this.#isClosed && this.#drain === 'none';
 		if (mayLinger && !this.#unwanted.isOverdue()) return this.plane.deadlines.linger.add(this);
 		this.socket.destroy();
 	}
 
-	/** For a request: its tenant pays for it. */
+	/** For a request that has been charged to its tenant. */
 	release(price: number): void {
 		this.#share.release(price);
 	}
 
 	/**
-	 * For a request whose answer cannot be completed. What was given of it in this turn still goes out; no close_notify follows, so nobody
-	 * can take it for a whole one.
+	 * For a request whose answer cannot be completed. The parts given in this turn still go out; no close_notify follows, so it
+	 * cannot look complete.
 	 */
 	breakOff(): void {
 		const { socket } = this;
@@ -259,7 +259,7 @@ export class Http1Connection extends Timed implements LiveConnection, ReadSink {
 		this.plane.deadlines.linger.add(this);
 	}
 
-	/** Each answer is the last one from now on. A client that has always begun its next request gets its last one behind the grace. */
+	/** Each answer is the last one from now on. A client that pipelines all the time gets its last answer after the grace. */
 	drain(why: TunnelClose): void {
 		this.client.endTunnels(why);
 		if (this.#drain !== 'none') return;
@@ -276,7 +276,7 @@ export class Http1Connection extends Timed implements LiveConnection, ReadSink {
 			this.#drain = 'over';
 			if (this.#current !== undefined || this.#isClosed) return;
 			if (this.#unread.bytes === undefined) return this.close();
-			// Part of a head has come: the rest of it has as long as a lingering close.
+			// Part of a head has arrived: the rest has as much time as a lingering close.
 			this.plane.deadlines.linger.add(this);
 		});
 	}
@@ -289,7 +289,7 @@ export class Http1Connection extends Timed implements LiveConnection, ReadSink {
 		this.#input = 'closed';
 		this.#unread.clear();
 		this.socket.end();
-		// What still comes is nobody's request.
+		// Bytes that still arrive are not requests.
 		if (this.#reads.isPaused) this.#reads.resume();
 		this.plane.deadlines.linger.add(this);
 	}
@@ -306,9 +306,9 @@ export class Http1Connection extends Timed implements LiveConnection, ReadSink {
 
 const CUT_SHORT = rejection.BAD_REQUEST.because('the connection ended within a request head');
 
-/** More than this is not read ahead of a request that is being served, bytes. */
+/** The most bytes read ahead of the current request. */
 const MAX_UNREAD = 65_536;
 
-/** Tokens for a head and what is made of it, and bytes of it for each further one; a paid request gives them back. */
+/** Tokens for a head and its processing, and bytes of it per further token. A request that is charged to its tenant gives them back. */
 const HEAD_PRICE = 12;
 const HEAD_BYTES_PER_TOKEN = 128;

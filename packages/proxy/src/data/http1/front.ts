@@ -8,11 +8,11 @@ import { Http1Connection } from './connection.ts';
 /**
  * The HTTP/1.1 front (RFC 9112). Each connection reads its own bytes: `head-reader.ts` and `request-body.ts` know the grammar,
  * `connection.ts` the order of requests and the time limits, `request.ts` presents each request to the pipeline as a
- * `ClientRequest`, `answer.ts` writes. Nothing of `node:http` is in the way of a request.
+ * `ClientRequest`, `response.ts` writes. `node:http` takes no part in a request.
  */
 export class Http1Front {
 	readonly #plane: DataPlane;
-	/** All that are up. */
+	/** Open connections. */
 	readonly connections = new Set<Http1Connection>();
 	/** Answers that have something to write. */
 	readonly #flushes: FlushQueue;
@@ -38,7 +38,7 @@ export class Http1Front {
 		return connection;
 	}
 
-	/** From now on each answer is the last one of its connection. */
+	/** Makes each answer the last one of its connection from now on. */
 	drain(): void {
 		this.#draining = true;
 		for (const connection of this.connections) connection.drain('drain');

@@ -13,39 +13,39 @@ import {
 import { FieldLines } from '../memo/field-lines.ts';
 import { FieldScanner, splitFields } from './field-scanner.ts';
 
-/** What the fields of a head say, for the gates and for the connection that they came on. */
+/** The facts of a head's fields, for the gates and for their connection. */
 export interface FieldBlock {
 	readonly head: RequestHead | Rejection;
 	/** `Connection` names `close`, `keep-alive`, `upgrade` (RFC 9110 section 7.6.1). */
 	readonly close: boolean;
 	readonly keepAlive: boolean;
-	/** Another protocol is asked for: what follows the request may not be HTTP (RFC 9110 section 7.8). */
+	/** Another protocol is requested: the bytes after the request may not be HTTP (RFC 9110 section 7.8). */
 	readonly upgrade: boolean;
 }
 
 /**
  * Reads the request heads of one HTTP/1.1 connection (RFC 9112 sections 2 to 5). Pure: bytes in, facts out.
  *
- * Clients send the same fields again and again, and most of what a head costs is in its fields. A block of fields that has come whole is
+ * Clients send the same fields again and again, which make up most of a head's cost. A complete block of fields is
  * compared with the last one (`FieldLines`): as a whole, then line by line. Only facts of bytes are remembered, never a verdict; the token
- * is judged anew for each request. Until a block has come a second time, its facts are parts of its text: requests of which no two are
- * alike pay for no copies.
+ * is judged anew for each request. Until a block comes a second time, its facts are substrings of its text, so requests that all
+ * differ pay for no copies.
  *
  * After `read` has returned an index, the properties hold the request's facts until the next call.
  */
 export class RequestHeadReader {
 	method = '';
-	/** As it came. */
+	/** As received. */
 	target = '';
 	/** Minor version. */
 	minor = 1;
 	block: FieldBlock = NO_BLOCK;
-	/** Why the bytes are no request head; what follows them cannot be known. */
+	/** Why the bytes are not a request head; the meaning of the following bytes is unknown. */
 	refusal: Rejection | undefined = undefined;
 	readonly #maxBytes: number;
 	readonly #apart: Identifiers;
 	readonly #scanner = new FieldScanner();
-	/** Bytes of the head at hand that have been looked at. */
+	/** Bytes of the current head scanned so far. */
 	#scanned = 0;
 	/** Lengths of its method, its target, and its request line with CRLF; 0: not known yet. */
 	#methodLength = 0;
@@ -53,9 +53,9 @@ export class RequestHeadReader {
 	#lineLength = 0;
 	#lastMethod = 'GET';
 	readonly #lines: FieldLines;
-	/** The version that the last block of fields was read for. */
+	/** The version of the request with the last block of fields. */
 	#lastMinor = 1;
-	/** That block has come more than once, and its facts are texts of their own. */
+	/** That block has come more than once, and its facts are separate texts. */
 	#isStandalone = false;
 
 	/**
@@ -69,10 +69,10 @@ export class RequestHeadReader {
 	}
 
 	/**
-	 * Reads a head, or goes on reading one: after -1 it is to be called with more bytes behind the same ones.
+	 * Reads a head, or continues one: after -1, call again with the same bytes and more after them.
 	 *
-	 * @param from where the head begins in `bytes`.
-	 * @returns where it ends; -1: more bytes are needed, or there is a `refusal`.
+	 * @param from offset of the head in `bytes`.
+	 * @returns its end; -1: more bytes are needed, or there is a `refusal`.
 	 */
 	read(bytes: Buffer, from: number): number {
 		if (this.#lineLength === 0) {
@@ -94,13 +94,13 @@ export class RequestHeadReader {
 		return this.#finish(end);
 	}
 
-	/** @returns where the line ends, behind its CRLF; -1: it has not come whole, or is none. */
+	/** @returns the offset after the line's CRLF; -1: it is incomplete or malformed. */
 	#requestLine(bytes: Buffer, from: number): number {
 		const end = bytes.length;
 		let at = from + this.#scanned;
 		if (this.#methodLength === 0) {
 			if (this.#scanned === 0) {
-				// Not those of the request before, whatever becomes of this one.
+				// The previous request's values must not remain, even if this one fails.
 				this.method = '';
 				this.target = '';
 			}
@@ -109,7 +109,7 @@ export class RequestHeadReader {
 			if (at === end) return -1;
 			if (at === from || bytes[at] !== SPACE) return this.#fail(BAD_LINE);
 			this.#methodLength = at - from;
-			// Known also where the line turns out to be none: a HEAD is refused without content.
+			// Set even if the line turns out malformed: a HEAD is refused without content.
 			if (bytes[from] === 0x48) this.method = this.#methodAt(bytes, from, at);
 			at++;
 		}
@@ -135,13 +135,13 @@ export class RequestHeadReader {
 		const target = bytes.toString('latin1', targetAt, targetEnd);
 		this.minor = bytes[versionAt + MINOR_AT]! - 0x30;
 		const isPath = bytes[targetAt] === SLASH;
-		// The authority form belongs to CONNECT, which is refused whatever it names.
+		// The authority form belongs to CONNECT, which is always refused.
 		if (!isPath && this.method !== 'CONNECT' && !OTHER_TARGET.test(target)) return this.#fail(BAD_TARGET);
 		this.target = target;
 		return at + 1;
 	}
 
-	/** The string of before where the method is the same: what is looked up by it is found at once. */
+	/** Returns the previous string if the method is the same, so that look-ups by it are fast. */
 	#methodAt(bytes: Buffer, from: number, to: number): string {
 		const last = this.#lastMethod;
 		let i = last.length === to - from ? 0 : -1;
@@ -150,7 +150,7 @@ export class RequestHeadReader {
 		return this.#lastMethod;
 	}
 
-	/** @returns where the block of fields ends if it has come whole, as nearly all do; -1: the scanner knows why not. */
+	/** @returns the end of the block of fields if it is complete, as nearly all are; -1: the scanner finds the reason. */
 	#wholeBlock(bytes: Buffer, at: number): number {
 		const last = this.minor === this.#lastMinor ? this.#lines.findLast(bytes, at) : -1;
 		if (last === -1) {
@@ -175,13 +175,13 @@ export class RequestHeadReader {
 		if (hasLines && !(this.block.head instanceof Rejection)) this.#lines.remember(bytes, at, end);
 	}
 
-	/** @returns `undefined`: lines that are forwarded have to be picked by their names. */
+	/** @returns `undefined`: forwarded lines must be picked by name. */
 	#readLines(text: string): FieldBlock | undefined {
 		const { lines, count } = this.#lines;
 		const reader = new RequestReader(this.#apart);
 		let options = '';
 		let upgrade = false;
-		// Lines that follow each other and are forwarded as they are stay one piece.
+		// Adjacent lines that are forwarded unchanged stay one piece.
 		let run = -1;
 		for (let i = 0; i < count; i++) {
 			const line = lines[i]!;
@@ -203,7 +203,7 @@ export class RequestHeadReader {
 		return fieldBlock(reader.finishHttp1(this.minor, []), options, upgrade);
 	}
 
-	/** @param end -1: the head is longer than it may be. */
+	/** @param end -1: the head is too long. */
 	#finish(end: number): number {
 		if (end === -1) return this.#fail(HEADERS_TOO_LARGE);
 		this.#scanned = 0;
@@ -230,7 +230,7 @@ const SLASH = 0x2f;
 const VERSION = 'HTTP/1.1\r\n';
 const MINOR_AT = 7;
 
-/** The absolute and the asterisk form (RFC 9112 section 3.2); what they name is the gates' business. */
+/** The absolute and the asterisk form (RFC 9112 section 3.2); the gates judge what they name. */
 const OTHER_TARGET = /^(?:\*$|[a-z]+:\/\/[\w.~!$&'()*+,;=%:@[\]-]+(?:[/?]|$))/i;
 
 const BAD_LINE = BAD_REQUEST.because('malformed request line');
@@ -250,7 +250,7 @@ function blockOf(fields: readonly string[], minor: number, apart: Identifiers): 
 	return fieldBlock(readHttp1Head(fields, minor, apart), options, upgrade);
 }
 
-/** @param options of all `Connection` fields, each behind a comma. @param upgrade there is an `Upgrade`. */
+/** @param options of all `Connection` fields, each after a comma. @param upgrade whether there is an `Upgrade`. */
 function fieldBlock(head: RequestHead | Rejection, options: string, upgrade: boolean): FieldBlock {
 	return {
 		head,
@@ -264,7 +264,7 @@ const CLOSE = /,[ \t]*close[ \t]*(?:,|$)/i;
 const KEEP_ALIVE = /,[ \t]*keep-alive[ \t]*(?:,|$)/i;
 const UPGRADE_OPTION = /,[ \t]*upgrade[ \t]*(?:,|$)/i;
 
-/** The same facts in texts of one piece: V8 puts pieces together each time that they are written. */
+/** The same facts as flat strings: V8 would join their pieces at each write. */
 function standalone({ head, close, keepAlive, upgrade }: FieldBlock): FieldBlock {
 	if (head instanceof Rejection) return { head, close, keepAlive, upgrade };
 	return {

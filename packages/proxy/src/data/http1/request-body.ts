@@ -2,11 +2,11 @@ import { UNDECLARED } from '../../gates/body-limit.ts';
 import type { Trailers } from '../../gates/trailers.ts';
 import { ChunkDecoder } from './chunk-decoder.ts';
 
-/** One request's body as its framing tells it (RFC 9112 section 6): so many bytes, or chunks. Pure: bytes in, content out. */
+/** One request's body by its framing (RFC 9112 section 6): a number of bytes, or chunks. Pure: bytes in, content out. */
 export class RequestBody {
 	/** Content of the last `read`; a part of its bytes. */
 	piece: Buffer = NOTHING;
-	/** Bytes still to come, where their number is declared. */
+	/** Bytes still to come, if their number is declared. */
 	#left: number;
 	readonly #chunks: ChunkDecoder | undefined;
 
@@ -23,7 +23,7 @@ export class RequestBody {
 		return this.#chunks === undefined ? this.#left === 0 : this.#chunks.isComplete;
 	}
 
-	/** In words, why the bytes are no body; where it ends cannot be known. `undefined`: nothing so far. */
+	/** In words, why the bytes are not a body; its end is then unknown. `undefined`: no problem so far. */
 	get problem(): string | undefined {
 		return this.#chunks?.problem;
 	}
@@ -34,9 +34,9 @@ export class RequestBody {
 	}
 
 	/**
-	 * Takes content out of the bytes, which may be overwritten.
+	 * Extracts the content; the bytes may be overwritten.
 	 *
-	 * @returns where the next call, or what follows the body, has to begin; less than all as for `ChunkDecoder`.
+	 * @returns the offset for the next call, or for what follows the body, as for `ChunkDecoder`.
 	 */
 	read(bytes: Buffer, from: number): number {
 		const chunks = this.#chunks;

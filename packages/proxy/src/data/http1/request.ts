@@ -16,19 +16,19 @@ import { fieldLines } from './last-chunk.ts';
 import { RequestBody } from './request-body.ts';
 import type { Http1Response } from './response.ts';
 
-/** What a request needs of the connection that it came on. */
+/** The part of the connection that a request uses. */
 export interface RequestConnection {
 	readonly plane: DataPlane;
 	readonly client: ClientConnection;
-	/** Of this request now. */
+	/** Belongs to this request now. */
 	readonly answer: Http1Response;
-	/** Whether the answer being given is the last one. */
+	/** Whether the current answer is the last one. */
 	readonly isLast: boolean;
-	/** Bytes have come that nobody has taken, or their end. */
+	/** Bytes that are not taken yet, or the client's end, have come. */
 	readonly isAhead: boolean;
-	/** The request is paid for: the price of its head comes back. */
+	/** The request is charged to its tenant: gives back the price of its head. */
 	release(price: number): void;
-	/** Offers the request, by `take`, what has come of its body. */
+	/** Offers the request the received part of its body, by `take`. */
 	readOn(): void;
 	/** The answer is out. */
 	onAnswered(): void;
@@ -36,11 +36,11 @@ export interface RequestConnection {
 	readonly hasUnread: boolean;
 	/** The client's end does not end our side. */
 	allowHalfOpen(): void;
-	/** The tunnel is over; what the client may still send is dropped. */
+	/** The tunnel is over; further bytes of the client are dropped. */
 	closeTunnel(): void;
-	/** The answer, of which a part may be out, must not be taken for a whole one. */
+	/** Breaks off the answer, part of which may be out, so that it does not look complete. */
 	breakOff(): void;
-	/** No request is taken any more; what comes is read for a while and dropped. */
+	/** Takes no more requests; further bytes are read for a while and dropped. */
 	close(): void;
 }
 
@@ -55,25 +55,25 @@ export class Http1Request implements ClientRequest {
 	readonly #connection: RequestConnection;
 	readonly #answer: Http1Response;
 	readonly #price: number;
-	/** What follows the request may not be HTTP: it is the connection's last. */
+	/** The bytes after the request may not be HTTP, so it is the connection's last. */
 	readonly #seals: boolean;
-	/** `undefined`: it has none. */
+	/** `undefined`: no body. */
 	readonly #body: RequestBody | undefined;
 	#reading: Reading = 'unasked';
 	#writing: Writing = 'none';
 	/** The connection carries a tunnel. */
 	#isTunnel = false;
-	/** Of a tunnel: the client has ended, and that has not been told. */
+	/** For a tunnel: the client has ended, but the exchange does not know yet. */
 	hasEnded = false;
 	/** Why the state of reading is `broken`. */
 	#problem: Rejection | undefined = undefined;
-	/** Of a long answer. */
+	/** A long answer's body. */
 	#whole: WholeBody | undefined;
-	/** Of a whole answer. */
+	/** Trailers of a whole answer. */
 	#trailers: Trailers | undefined = undefined;
 
 	/**
-	 * @param read has just read the request's head.
+	 * @param reader has just read the request's head.
 	 * @param price tokens that the head has cost its connection.
 	 */
 	constructor(connection: RequestConnection, { method, target, minor, block }: RequestHeadReader, price: number) {
@@ -90,13 +90,13 @@ export class Http1Request implements ClientRequest {
 		this.connection = connection.client;
 		this.head = refuseMethod(method) ?? head;
 		this.#seals = upgrade || method === 'CONNECT';
-		// A head that was refused does not tell where the request ends; its answer is the last one.
+		// A refused head does not show where the request ends; its answer is the last one.
 		const length = this.head instanceof Rejection ? 0 : this.head.bodyLength;
 		this.#body = length === 0 ? undefined : new RequestBody(length, connection.plane.limits.maxHeaderBytes);
 		this.exchange = new Exchange(this, connection.plane, Bodies);
 	}
 
-	/** Of a refused head nothing is known: calls come over HTTP/2. */
+	/** `false` for a refused head: gRPC calls come over HTTP/2. */
 	get isGrpc(): boolean {
 		return !(this.head instanceof Rejection) && this.head.isGrpc;
 	}
@@ -106,7 +106,7 @@ export class Http1Request implements ClientRequest {
 		return this.#writing === 'out' && this.#isComplete;
 	}
 
-	/** Takes what comes of its body, as soon as there is enough to make sense of. */
+	/** Whether it takes bytes of its body now. */
 	get takesBody(): boolean {
 		return (!this.#isComplete || this.#isTunnel) && (this.#reading === 'taken' || this.#reading === 'dropped');
 	}
@@ -116,9 +116,9 @@ export class Http1Request implements ClientRequest {
 	}
 
 	/**
-	 * What has come of the body.
+	 * Offers received bytes of the body.
 	 *
-	 * @returns how many of the bytes were taken; those behind the body and those that nobody wants yet are not.
+	 * @returns how many of the bytes were taken; bytes after the body and those not wanted yet are not.
 	 */
 	take(bytes: Buffer): number {
 		if (!this.takesBody) return 0;
@@ -129,7 +129,7 @@ export class Http1Request implements ClientRequest {
 		}
 		const body = this.#body!;
 		const taken = body.read(bytes, 0);
-		// While the exchange takes a piece, it may drop the rest.
+		// The exchange may drop the rest while it takes a piece.
 		if (this.#reading === 'taken' && body.piece.length > 0) this.exchange.onRequestBody(body.piece);
 		if (body.problem !== undefined) this.#onBroken(BODY_ERROR.because(body.problem));
 		else if (body.isComplete && this.#reading !== 'dropped') this.exchange.onRequestEnd(this.#requestTrailers(body));
@@ -137,7 +137,7 @@ export class Http1Request implements ClientRequest {
 	}
 
 	#requestTrailers({ trailers }: RequestBody): Trailers | undefined {
-		// A head that was refused has no body.
+		// A request with a refused head has no body.
 		return withoutNamed(trailers, (this.head as RequestHead).named);
 	}
 
@@ -150,14 +150,14 @@ export class Http1Request implements ClientRequest {
 		if (!this.#isComplete) this.#onBroken(CUT_SHORT);
 	}
 
-	/** Behind what the tunnel has not taken yet. */
+	/** Reports the client's end after all bytes that the tunnel has not taken yet. */
 	#tellEnd(): void {
 		if (!this.hasEnded || this.#connection.hasUnread) return;
 		this.hasEnded = false;
 		this.exchange.onRequestEnd();
 	}
 
-	/** Where the request ends cannot be known any more. */
+	/** The end of the request can no longer be known. */
 	#onBroken(why: Rejection): void {
 		const wasAsked = this.#reading === 'taken' || this.#reading === 'paused';
 		this.#reading = 'broken';
@@ -191,7 +191,7 @@ export class Http1Request implements ClientRequest {
 		answer.end('', this.#trailers);
 	}
 
-	/** In pieces, so that a client that takes its time can be told from one that takes nothing. */
+	/** Sends in pieces, to distinguish a slow client from one that takes nothing. */
 	#pump(): void {
 		for (let piece = this.#whole?.shift(); piece !== undefined; piece = this.#whole?.shift()) {
 			if (this.#whole!.left === 0) this.#endWith(piece);
@@ -202,7 +202,7 @@ export class Http1Request implements ClientRequest {
 	#writePiece(piece: Buffer): boolean {
 		if (!this.#answer.isChunked) return this.#answer.writeKept(piece, (error) => this.#onPieceOut(error));
 		const more = this.#answer.write(piece);
-		// What goes out has been copied.
+		// Outgoing bytes have been copied.
 		this.#whole?.free();
 		return more;
 	}
@@ -211,7 +211,7 @@ export class Http1Request implements ClientRequest {
 		if (!error) this.#whole?.free();
 	}
 
-	/** The client takes more of its answer. */
+	/** The client accepts more of its answer. */
 	onDrain(): void {
 		if (this.#writing === 'none' || this.#writing === 'out') return;
 		this.exchange.onClientDrained(this.#whole?.left ?? 0);
@@ -221,7 +221,7 @@ export class Http1Request implements ClientRequest {
 	refuse({ closes }: Rejection, { status, fields, body }: RefusalResponse): void {
 		const leaves = this.#awaits100;
 		if (this.#reading !== 'broken') this.#reading = 'dropped';
-		// As much of the body as is here may be all of it.
+		// The received part may be the whole body.
 		this.#connection.readOn();
 		const hasBody = this.method !== 'HEAD';
 		this.#begin(status, fields, hasBody, closes || (leaves && !this.#isComplete));
@@ -283,7 +283,7 @@ export class Http1Request implements ClientRequest {
 		this.resumeBody();
 	}
 
-	/** The connection holds `MAX_UNREAD` bytes at most, whatever is in them. */
+	/** Nothing to do: the connection holds at most `MAX_UNREAD` bytes of any kind. */
 	holdBody(): void {}
 
 	pauseBody(): void {
@@ -308,13 +308,13 @@ export class Http1Request implements ClientRequest {
 		this.#answer.begin(status, fields, hasBody, isLast, wallSeconds, announced);
 	}
 
-	/** The client was told to wait for a 100, or to give up after a while: its body may come or not. */
+	/** Whether the client expects a 100. It may give up waiting, so its body may come or not. */
 	get #awaits100(): boolean {
 		const { head } = this;
 		return this.#reading === 'unasked' && !this.#isComplete && !(head instanceof Rejection) && head.expectsContinue;
 	}
 
-	/** An answer before the request's end leaves its rest on the connection. A little is read and dropped; for more it is not worth keeping. */
+	/** An early answer leaves the rest of the request on the connection. A little is read and dropped; for more, the connection is closed. */
 	#leavesTooMuchUnread(): boolean {
 		const { head } = this;
 		if (this.#isComplete || head instanceof Rejection) return false;
@@ -327,14 +327,14 @@ export class Http1Request implements ClientRequest {
 		if (this.#isTunnel) return this.exchange.onAnswered();
 		this.#writing = 'out';
 		this.#whole?.free();
-		// Behind a body without an end there is no next request, whatever the answer's head has said before that was known.
+		// After a body without a known end there is no next request, whatever the answer's head said earlier.
 		if (this.#answer.isLast || this.#reading === 'broken') this.#connection.close();
 		else this.#reading = 'dropped';
 		this.exchange.onAnswered();
 		this.#connection.onAnswered();
 	}
 
-	/** @param rest of a tunnel, if the client has all of it: what the upstream has not taken yet. */
+	/** @param rest bytes of a tunnel that the upstream has not taken yet, if the client has all of its own. */
 	onConnectionClosed(rest?: Buffer): void {
 		if (this.#writing === 'out') return;
 		this.#writing = 'out';
@@ -345,20 +345,20 @@ export class Http1Request implements ClientRequest {
 	}
 }
 
-/** What becomes of the request's body, as far as it is not complete. */
+/** State of a request's incomplete body. */
 type Reading =
-	/** Nobody has asked for it, and its bytes wait. */
+	/** Not asked for yet; its bytes wait. */
 	| 'unasked'
 	/** The exchange takes it. */
 	| 'taken'
-	/** The exchange has asked for it, and takes none at the moment. */
+	/** The exchange has asked for it, but takes none at the moment. */
 	| 'paused'
-	/** Nobody wants it any more. */
+	/** It is no longer wanted. */
 	| 'dropped'
-	/** It is no HTTP, or has ended too early. */
+	/** It is malformed, or has ended too early. */
 	| 'broken';
 
-/** How far the answer is. */
+/** Progress of the answer. */
 type Writing =
 	| 'none'
 	/** Its head was given. */
@@ -369,5 +369,5 @@ type Writing =
 	| 'out';
 
 const CUT_SHORT = BODY_ERROR.because('the connection ended within the body');
-/** Unread rest of a request that is not worth closing for, bytes. */
+/** Largest unread rest of a request for which the connection stays open, bytes. */
 const DROPPED_BODY = 65_536;

@@ -8,11 +8,11 @@ import { chunkedLines, fieldLines, lastChunk } from './last-chunk.ts';
 
 /**
  * The answers of one HTTP/1.1 connection, one after the other, written straight to its socket (RFC 9112). A `ServerResponse`
- * would build each head from a table, look at every byte of it again and tell by events what we know: a good part of what a
- * request costs.
+ * would build each head from a table, check every byte again and report known facts by events: a good part of a request's
+ * cost.
  */
 export class Http1Response implements Flushed {
-	/** Nothing follows it on this connection. */
+	/** The answer is the last one on this connection. */
 	isLast = false;
 	readonly #socket: Socket;
 	readonly #flushes: FlushQueue;
@@ -21,9 +21,9 @@ export class Http1Response implements Flushed {
 	isHttp11 = true;
 	#mayStay = false;
 	#chunked = false;
-	/** What has been given and not been written yet: it waits for what comes in the same turn of the loop. */
+	/** Text that has been given but not written: it waits for more in the same turn of the loop. */
 	#held = '';
-	/** What the end of the turn writes: a part of the answer, or all that is left of it. */
+	/** What the end of the turn writes: a part of the answer, or the rest. */
 	#due: 'nothing' | 'part' | 'end' = 'nothing';
 
 	/** @param onOut called once for each answer, when the kernel has all of it. */
@@ -34,7 +34,7 @@ export class Http1Response implements Flushed {
 	}
 
 	/**
-	 * The next answer is one to such a request.
+	 * Prepares for the next answer.
 	 *
 	 * @param mayStay whether the connection may, by the request's version and `Connection` (RFC 9112 section 9.3).
 	 */
@@ -45,12 +45,12 @@ export class Http1Response implements Flushed {
 	}
 
 	/**
-	 * Begins the answer. It goes out at the end of the turn, if what follows does not take it along before.
+	 * Begins the answer. Its head goes out with the following bytes, at the latest at the end of the turn.
 	 *
 	 * @param hasBody whether a body follows. Without `content-length` among the fields it is chunked, or ends with the
-	 *   connection where the client knows no chunks (RFC 9112 section 6.3).
-	 * @param closes the connection is not to be used again.
-	 * @param wallSeconds for an answer that brings no `date` (RFC 9110 section 6.6.1).
+	 *   connection if the client does not support chunks (RFC 9112 section 6.3).
+	 * @param closes the connection must not be used again.
+	 * @param wallSeconds for an answer without a `date` (RFC 9110 section 6.6.1).
 	 * @param announced names of trailers that may follow chunks, with commas between.
 	 */
 	begin(
@@ -68,7 +68,7 @@ export class Http1Response implements Flushed {
 		this.#chunked = unsized && this.isHttp11;
 		if (this.#chunked) head += chunkedLines(announced);
 		this.isLast = closes || !this.#mayStay || (unsized && !this.isHttp11);
-		// HTTP/1.0 clients need to be told that it stays, and some of the others look for it, too.
+		// HTTP/1.0 clients need `keep-alive`, and some others look for it, too.
 		this.#hold(head + (this.isLast ? 'connection: close\r\n\r\n' : 'connection: keep-alive\r\n\r\n'));
 	}
 
@@ -85,12 +85,12 @@ export class Http1Response implements Flushed {
 		this.#socket.end(() => this.#onOut());
 	}
 
-	/** The body of the answer at hand is chunked: its pieces go out by `write`. */
+	/** Whether the current answer's body is chunked; its pieces then go out by `write`. */
 	get isChunked(): boolean {
 		return this.#chunked;
 	}
 
-	/** The client was told to wait for this before it sends the body (RFC 9110 section 10.1.1). HTTP/1.0 does not know it. */
+	/** Sends the 100 that the client awaits before it sends the body (RFC 9110 section 10.1.1). HTTP/1.0 does not know it. */
 	writeContinue(): void {
 		if (this.isHttp11) this.#write('HTTP/1.1 100 Continue\r\n\r\n');
 	}
@@ -111,14 +111,14 @@ export class Http1Response implements Flushed {
 	/**
 	 * Writes without copying; for bodies with a `content-length`.
 	 *
-	 * @param bytes not changed by anybody until `onFlushed` is called without an error. @returns as `write`.
+	 * @param bytes must not change until `onFlushed` is called without an error. @returns as `write`.
 	 */
 	writeKept(bytes: Buffer, onFlushed?: WriteCallback): boolean {
 		if (this.#held === '') return this.#write(bytes, onFlushed);
 		return this.#writeCopy(this.#held, bytes, '', onFlushed);
 	}
 
-	/** In one write, and one buffer: TLS would copy several into a new one. */
+	/** Joins the parts in one buffer and one write: TLS would copy several into a new one. */
 	#writeCopy(opening: string, chunk: Buffer, closing: string, onFlushed?: WriteCallback): boolean {
 		this.#held = '';
 		const length = opening.length + chunk.length + closing.length;
@@ -166,7 +166,7 @@ export class Http1Response implements Flushed {
 		throw error;
 	}
 
-	/** On a connection that is closing nothing more is said; its `close` ends whatever waits for it. */
+	/** A closing connection writes nothing more; its `close` event ends everything that waits for it. */
 	#write(bytes: Buffer | string, onFlushed?: WriteCallback): boolean {
 		return this.#socket.writable && this.#socket.write(bytes as string, 'latin1', onFlushed);
 	}
@@ -178,7 +178,7 @@ export class Http1Response implements Flushed {
 
 type WriteCallback = (error?: Error | null) => void;
 
-/** Up to this size what is given is put together in one write, bytes. */
+/** Up to this size, pieces are joined in one write, bytes. */
 const ONE_WRITE = 16_384;
 
 const statusLines: (string | undefined)[] = [];

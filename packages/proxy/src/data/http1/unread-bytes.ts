@@ -1,14 +1,14 @@
 /**
- * What has been read of a connection and not been taken, in one piece. A client that drips a long head may bring it in very many
- * reads: what is there grows by doubling, so each of its bytes is copied twice at most, and mostly never.
+ * Bytes read from a connection and not taken yet, in one piece. A client that drips a long head may cause very many
+ * reads. The buffer grows by doubling, so each byte is copied at most twice, and mostly never.
  */
 export class UnreadBytes {
 	/** `undefined`: there are none. */
 	bytes: Buffer | undefined;
-	/** `bytes` are a part of it, with room behind them. */
+	/** Contains `bytes`, with room after them. */
 	#slab: Buffer | undefined;
 
-	/** @param read what no one else writes to. */
+	/** @param read must not be changed later. */
 	add(read: Buffer): void {
 		const { bytes } = this;
 		if (bytes === undefined) {
@@ -19,7 +19,7 @@ export class UnreadBytes {
 		let slab = this.#slab;
 		let start = bytes.byteOffset;
 		if (slab === undefined || slab.buffer !== bytes.buffer || start + length > slab.length) {
-			// Never the same slab from its start: who has taken bytes may still hold them.
+			// Never reuse the slab from its start: a taker of bytes may still hold them.
 			slab = Buffer.allocUnsafeSlow(length * 2);
 			slab.set(bytes);
 			this.#slab = slab;
@@ -29,7 +29,7 @@ export class UnreadBytes {
 		this.bytes = slab.subarray(start, start + length);
 	}
 
-	/** Leaves of `bytes`, as they were, those behind the first ones. */
+	/** Keeps the part of `bytes` after the first `taken` ones. */
 	leave(bytes: Buffer, taken: number): void {
 		if (taken === bytes.length) this.clear();
 		else this.bytes = bytes.subarray(taken);

@@ -32,7 +32,7 @@ export interface ConnectionOwner {
 }
 
 /**
- * One HTTP/2 connection: the socket below its `Protocol`, and its time limits. What a turn of the loop has brought together
+ * One HTTP/2 connection: the socket below its `Protocol`, and its time limits. All output of a turn of the loop
  * goes out in one write at its end.
  */
 export class Http2Connection extends Timed implements LiveConnection, ProtocolEvents, RequestOwner, ReadSink {
@@ -46,19 +46,19 @@ export class Http2Connection extends Timed implements LiveConnection, ProtocolEv
 	readonly #share: ConnectionShare;
 	readonly #reads: PacedReads;
 	readonly #protocol: Protocol;
-	/** Requests whose answers end in what is about to be written. */
+	/** Requests whose answers end in the next write. */
 	#answered: Http2Request[] = [];
-	/** Requests that have pieces of a body from the read at hand. */
+	/** Requests with pieces of a body from the current read. */
 	#withPieces: Http2Request[] = [];
 	#pinging = false;
 	#served = false;
 	#draining = false;
 	#announced = false;
-	/** Our side is closed, or about to be; what still comes is read and dropped. */
+	/** Our side is closed, or about to be; further bytes are read and dropped. */
 	#closing = false;
 	#ended = false;
 	#dropped = 0;
-	/** At uploads that go on behind their answers. */
+	/** Watches uploads that go on after their answers. */
 	#looks: Looks | undefined;
 
 	constructor(owner: ConnectionOwner, socket: TLSSocket, peer: string, share: ConnectionShare) {
@@ -102,7 +102,7 @@ export class Http2Connection extends Timed implements LiveConnection, ProtocolEv
 		for (const request of requests) request.onReadEnd();
 	}
 
-	/** An error of the client's, which costs it the connection; or one of ours, which must cost no other connection. */
+	/** An error of the client, which ends its connection; or one of ours, which must not affect other connections. */
 	override onFault(error: unknown): void {
 		const failure = error instanceof ConnectionError ? error : OWN_FAULT;
 		const { plane } = this;
@@ -114,14 +114,14 @@ export class Http2Connection extends Timed implements LiveConnection, ProtocolEv
 			what: message,
 			peer: this.#peer,
 		}));
-		// Nobody is left to be told.
+		// The client is gone, so nothing is sent.
 		if (reason === 'client-error') return void this.socket.destroy();
 		this.#protocol.streams.end(failure.code);
 		this.#close();
 		plane.deadlines.linger.add(this);
 	}
 
-	// --- What the protocol tells. ---
+	// --- Events of the protocol. ---
 
 	onRequest(id: number, facts: RequestFacts, endStream: boolean, sendWindow: number): Stream {
 		if (!this.#served) {
@@ -134,7 +134,7 @@ export class Http2Connection extends Timed implements LiveConnection, ProtocolEv
 		return request;
 	}
 
-	/** No answer tells of it, so the log does. */
+	/** There is no answer that reports it, so the log does. */
 	onMalformed(what: string, code: number): void {
 		this.onStreamError(code === CODE.PROTOCOL_ERROR ? 'malformed' : streamErrorReason(code), what);
 		const { clock, requestLog } = this.plane;
@@ -193,7 +193,7 @@ export class Http2Connection extends Timed implements LiveConnection, ProtocolEv
 
 	// --- Writing. ---
 
-	/** The turn of the loop is over: everything that it brought goes out. */
+	/** Writes the output of this turn of the loop. */
 	flush(): void {
 		const { output } = this.#protocol;
 		const socket = this.socket;
@@ -206,11 +206,11 @@ export class Http2Connection extends Timed implements LiveConnection, ProtocolEv
 		if (this.#closing) return this.#end();
 		if (mayGoOn) return output.pump();
 		output.isBlocked = true;
-		// Whoever does not read what it has us answer is not read either.
+		// A client that does not read its answers is not read either.
 		if (socket.writableLength > MAX_UNSENT) this.#reads.pause();
 	}
 
-	/** @param slab what the write reads from. */
+	/** @param slab the memory that the write reads. */
 	#whenWritten(slab: Buffer | undefined): (error?: Error | null) => void {
 		const requests = this.#answered;
 		this.#answered = [];
@@ -231,7 +231,7 @@ export class Http2Connection extends Timed implements LiveConnection, ProtocolEv
 
 	// --- Time limits, drain, and the end. ---
 
-	/** No first request; or time for a ping; or a ping without answer; or a client that has not hung up after the end. */
+	/** No first request, time for a ping, an unanswered ping, or a client that has not closed after the end. */
 	override onDeadline(): void {
 		if (!this.#served || this.#pinging || this.#closing) return void this.socket.destroy();
 		this.#pinging = true;
@@ -250,9 +250,9 @@ export class Http2Connection extends Timed implements LiveConnection, ProtocolEv
 	}
 
 	/**
-	 * RFC 9113 section 6.8, in two steps. The first GOAWAY excludes no stream, so that none on its way is refused. What was
-	 * on its way has come when the ping behind it is answered, or at the end of the grace; then the second one names the
-	 * last stream.
+	 * RFC 9113 section 6.8, in two steps. The first GOAWAY excludes no stream, so that none on its way is refused. All
+	 * streams on their way have arrived when the following ping is answered, or at the end of the grace; then the second
+	 * GOAWAY names the last stream.
 	 */
 	#announceEnd(): void {
 		if (this.#announced || this.#closing) return;
@@ -262,14 +262,14 @@ export class Http2Connection extends Timed implements LiveConnection, ProtocolEv
 	}
 
 	/**
-	 * Closes our side behind all that is to be written, and reads on for a while. Closing both at once would make the kernel
-	 * answer what is still coming with a reset, which may overtake what we have said.
+	 * Closes our side after all pending writes, and reads on for a while. Closing both at once would make the kernel
+	 * answer further bytes with a reset, which may overtake our last bytes.
 	 */
 	#close(): void {
 		if (this.#closing) return;
 		this.#closing = true;
 		this.#protocol.streams.isOver = true;
-		// The last answers are still on their way: their client gets as long to take them as it gets elsewhere.
+		// The last answers are still on their way: the client gets the usual time to take them.
 		this.plane.deadlines.answer.add(this);
 		if (this.#protocol.output.bytes === 0) this.#end();
 		if (this.#reads.isPaused) this.#reads.resume();
@@ -282,7 +282,7 @@ export class Http2Connection extends Timed implements LiveConnection, ProtocolEv
 		});
 	}
 
-	/** Nothing is decoded any more. @returns how many bytes are dropped: all. */
+	/** Drops bytes without decoding them. @returns their number: all. */
 	#drop(bytes: number): number {
 		this.#dropped += bytes;
 		this.#share.spend(bytes / VAIN_BYTES);
@@ -303,7 +303,7 @@ export class Http2Connection extends Timed implements LiveConnection, ProtocolEv
 	}
 }
 
-/** Looks at something at intervals, as long as there is something to look at. */
+/** Repeats a check at intervals for as long as it asks for that. */
 class Looks extends Timed {
 	readonly #look: () => boolean;
 	readonly #interval: DeadlineQueue;
@@ -330,10 +330,10 @@ class Looks extends Timed {
 
 const UPLOAD_CUT = 'upload cut after its response';
 const OWN_FAULT = new ConnectionError(CODE.INTERNAL_ERROR, 'internal', 'internal error');
-/** What our pings say: the one that keeps the connection alive, and the one behind the first GOAWAY. */
+/** Contents of our pings: the keep-alive, and the one after the first GOAWAY. */
 const PING = 'keepaliv';
 const LAST_PING = 'lastping';
-/** Bytes that wait for the client to read them, from which on nothing more is read of it. */
+/** Unsent bytes from which on the client is no longer read. */
 const MAX_UNSENT = 262_144;
-/** Bytes that are read and dropped behind the end; an honest client has no more than this on its way. */
+/** Bytes that are read and dropped after the end; an honest client has no more on its way. */
 const MAX_DROPPED = 8_388_608;

@@ -4,24 +4,24 @@ import { TokenBucket } from '../../http2/token-bucket.ts';
 import type { ConnectionShare } from '../client/read-share.ts';
 
 /**
- * What a client may have us do in addition to its requests. Frames that cost little each are a flood by their number; the answers
- * that a client takes give it tokens for the window updates that they make necessary.
+ * Limits the work that a client causes in addition to its requests. Cheap frames are a flood by their number. Answers that a client
+ * takes give it tokens for the window updates that they require.
  *
- * Each frame is paid for twice. From the connection's share of the worker (`ConnectionShare`): without it the connection is read
- * later. Where no request needs the frame, also from this budget: without it the connection ends.
+ * Each frame is charged to the connection's share of the worker (`ConnectionShare`); once that is used up, the connection is read
+ * later. A frame that no request needs is also charged to this budget; once that is used up, the connection ends.
  */
 
-/** Tokens that a connection begins with, and that come back in a second. A token is about a microsecond of a worker's time. */
+/** Tokens that a connection begins with, and that return per second. A token is about a microsecond of a worker's time. */
 export const FRAME_BURST = 10_000;
 export const FRAMES_PER_SECOND = 2_000;
 /**
  * The same for streams that end in a reset: the client's (CVE-2023-44487) or one of ours that it has provoked
- * (CVE-2025-8671). As nghttp2 has it, with half as many more in a second: a proxy before us may cancel for many users.
+ * (CVE-2025-8671). As in nghttp2, but with half as many more per second: a proxy in front of us may cancel for many users.
  */
 export const RESET_BURST = 1_000;
 export const RESETS_PER_SECOND = 50;
 
-/** Tokens for a frame of a kind. */
+/** Tokens per frame, by kind. */
 export const ControlCosts = {
 	ping: 1,
 	priority: 1,
@@ -32,38 +32,38 @@ export const ControlCosts = {
 	// Each is acknowledged, and may change every stream's window.
 	settings: 10,
 } as const;
-/** A head and the request that is made of it. Its block is decoded whatever becomes of it, for the tables (RFC 7541 section 2.2). */
+/** Tokens for a head and its request. The block is always decoded, to keep the tables in step (RFC 7541 section 2.2). */
 const HEAD = 12;
-/** One that is decoded for the tables only. */
+/** Tokens for a head that is decoded only for the tables. */
 const VAIN_HEAD = 1;
 /**
  * Tokens for each field of a block, and for one that is new. A field of the tables is decoded in 6 to 10 ns, a new one in up to
- * 330 ns; what is made of them for the gates and the upstream costs twice as much.
+ * 330 ns; processing for the gates and the upstream costs twice as much.
  */
 const FIELD = 1 / 8;
 const MADE = 1;
-/** Bytes of a block for a token, for Huffman's code and comparing. */
+/** Bytes of a block per token, for Huffman coding and comparison. */
 const BLOCK_BYTES = 256;
 /**
- * Bytes for a token that are read in vain, such as the payload of an unknown frame. Decrypting is the least of it: each record is a
+ * Useless bytes per token, such as the payload of an unknown frame. Decrypting is the least of it: each record is a
  * new buffer, and V8 looks through its heap after some 25 MiB of them.
  */
 export const VAIN_BYTES = 256;
-/** The same of DATA for a stream that has ended: a client whose upload is refused has a window of it under way. */
+/** The same for DATA of a stream that has ended: a client whose upload is refused has a window of it under way. */
 const LATE_DATA_BYTES = 16_384;
 const LATE_DATA = 1 / 4;
-/** An empty DATA frame that does not end its stream says nothing at all. */
+/** An empty DATA frame that does not end its stream has no meaning. */
 const EMPTY_DATA = 4;
 /** DATA frames with less data than this cost the share a part of a token: a whole one at a byte. Padding counts for nothing. */
 const SMALL_DATA = 256;
-/** And the budget this part of that: streams of small messages are read later before they are ended. */
+/** The part of that charged to the budget: connections with many small messages are read later before they are ended. */
 const SMALL_DATA_BUDGET = 1 / 4;
-/** Bytes of an answer for which a client gets a token: some of them open both windows every 4 KiB. */
+/** Bytes of an answer that earn a client one token: some clients open both windows every 4 KiB. */
 const BYTES_PER_TOKEN = 2048;
 /** Tokens for an answer that was taken. */
 const ANSWERED = 4;
 
-/** @returns tokens for a header block. @param made fields that were made anew. */
+/** @returns tokens for a header block. @param made number of new fields. */
 export function priceOfHead(bytes: number, fields: number, made: number): number {
 	return HEAD + fields * FIELD + made * MADE + bytes / BLOCK_BYTES;
 }
@@ -88,18 +88,18 @@ export class FrameBudget {
 		throw new ConnectionError(CODE.ENHANCE_YOUR_CALM, 'control-flood', what);
 	}
 
-	/** A head has been decoded. The share alone pays until it is known whether there is a request. */
+	/** A head has been decoded. Only the share is charged until it is known whether there is a request. */
 	head(price: number): void {
 		this.#share.spend(price);
 	}
 
-	/** It was a head for nobody: of a stream that has ended, behind our GOAWAY, or malformed. @throws ConnectionError ENHANCE_YOUR_CALM. */
+	/** The head led to no request: its stream has ended, it follows our GOAWAY, or it is malformed. @throws ConnectionError ENHANCE_YOUR_CALM. */
 	vainHead(price: number, now: number): void {
 		this.#share.release(HEAD - VAIN_HEAD);
 		this.#takeFrames(price - HEAD + VAIN_HEAD, now, 'too many heads that are no requests');
 	}
 
-	/** A frame of a type that nobody knows. @throws ConnectionError ENHANCE_YOUR_CALM. */
+	/** A frame of an unknown type. @throws ConnectionError ENHANCE_YOUR_CALM. */
 	unknown(length: number, now: number): void {
 		this.take(ControlCosts.unknown + length / VAIN_BYTES, now);
 	}
@@ -111,10 +111,10 @@ export class FrameBudget {
 	}
 
 	/**
-	 * A DATA frame has come whole.
+	 * A complete DATA frame has arrived.
 	 *
 	 * @param length bytes of its data, without padding.
-	 * @param isOfTunnel messages may be as small as they like, and are read later where they are too many.
+	 * @param isOfTunnel messages of any size are allowed; too many are read later.
 	 * @throws ConnectionError ENHANCE_YOUR_CALM.
 	 */
 	data(length: number, endStream: boolean, now: number, isOfTunnel = false): void {
@@ -125,7 +125,7 @@ export class FrameBudget {
 		if (!isOfTunnel) this.#takeFrames(tokens * SMALL_DATA_BUDGET, now, 'too many small DATA frames');
 	}
 
-	/** A DATA frame begins that is dropped behind an early answer. `Streams` bounds how much of it comes, the share how fast. */
+	/** A DATA frame begins that is dropped after an early answer. `Streams` limits the amount, the share the rate. */
 	unwantedData(length: number): void {
 		this.#share.spend(length / VAIN_BYTES);
 	}
