@@ -1,6 +1,6 @@
 /**
- * The validated configuration: what the rest of the program sees of the TOML file, frozen. Every duration here is in milliseconds, every size in
- * bytes. Most keys are those of the schema, by the names that `names.ts` gives them; `tables/` says what they mean.
+ * The validated configuration, frozen: the TOML file as the rest of the program sees it. Durations are in milliseconds, sizes in bytes.
+ * Most keys are those of the schema, renamed by `names.ts`; `tables/` documents them.
  */
 
 import type { Algorithm } from '@mtls-edge-proxy/gate/gates/algorithm.ts';

@@ -20,15 +20,15 @@ export interface Stage {
 	readonly workspace: Workspace;
 	readonly proxy: ProxyChild;
 	readonly upstreams: SampleUpstreams;
-	/** Aborted when somebody has interrupted the demo or the proxy has gone, with the reason in words. */
+	/** Aborted when the demo is interrupted or the proxy has ended, with the reason in words. */
 	readonly ended: AbortSignal;
 }
 
-/** A request as the show writes it. */
+/** A request as the show prints it. */
 export interface Line {
 	readonly protocol: Protocol;
 	readonly path: string;
-	/** Whose token goes along; none without. */
+	/** The tenant whose token is sent; none if absent. */
 	readonly tenant?: Tenant;
 	readonly token?: string;
 	/** Sent by the other client. */
@@ -63,7 +63,7 @@ export class Act {
 		return call(this.identity(byOther), request);
 	}
 
-	/** Sends until the status is the expected one, for at most 10 s: a reload and a breaker take their time. */
+	/** Sends until the status is the expected one, for at most 10 s, because reloads and breakers take time. */
 	async expect(line: Line, status: number): Promise<Answer | undefined> {
 		const answer = await this.repeat(
 			() => this.send(line),
@@ -104,7 +104,7 @@ export class Act {
 		return isError ? undefined : answer;
 	}
 
-	/** @param isOther the other client's. */
+	/** @param isOther whether to use the other client. */
 	identity(isOther = false): Identity {
 		const { workspace, proxy } = this.stage;
 		const { certPem: cert, keyPem: key } = isOther ? workspace.otherClient : workspace.client;

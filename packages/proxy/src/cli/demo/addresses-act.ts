@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Act } from './act.ts';
 
 const PATH = '/svc-c/hello';
-/** So many requests go on at the same time, over both protocols. */
+/** Concurrent requests, over both protocols. */
 const AT_ONCE = ['http/1.1', 'http/1.1', 'h2', 'h2'] as const;
 /** Health probes go out every second. */
 const SOON_MS = 10_000;
@@ -27,7 +27,7 @@ export async function twoAddresses(act: Act): Promise<void> {
 	await requestsUntil(act, `reach ${dies.name} again`, (by) => by.has(dies.name));
 }
 
-/** How many requests were answered 200, by the upstream that they came to. */
+/** Number of 200 answers by upstream. */
 type Served = ReadonlyMap<string, number>;
 
 /** Sends until the expected state is reached, for at most 10 s. Anything but 200 is a failure. */

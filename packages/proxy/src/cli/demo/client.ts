@@ -1,4 +1,4 @@
-/** The demo's own client: one mutual-TLS connection a request, over HTTP/1.1 or HTTP/2, all of it ready to print. */
+/** The demo's own client: one mutual-TLS connection per request, over HTTP/1.1 or HTTP/2, with results ready to print. */
 import { connect as http2Connect } from 'node:http2';
 import { request as httpsRequest } from 'node:https';
 import type { Readable } from 'node:stream';
@@ -9,7 +9,7 @@ export type Protocol = 'http/1.1' | 'h2';
 /** Where to connect, and as whom. */
 export interface Identity {
 	readonly port: number;
-	/** PEM: the authority behind the proxy's certificate, and the client's own certificate and key, if it has any. */
+	/** PEM: the authority of the proxy's certificate, and the client's own certificate and key, if any. */
 	readonly ca: string;
 	readonly cert?: string;
 	readonly key?: string;
@@ -25,14 +25,14 @@ export interface Call {
 export interface Answer {
 	readonly status: number;
 	readonly body: string;
-	/** The certificate the proxy showed on this connection. */
+	/** Serial number of the proxy's certificate on this connection. */
 	readonly serverSerial: string;
 }
 
 /** ms; the proxy's own longest limit is 30 s, the demo's upstreams answer at once. */
 const TIMEOUT_MS = 10_000;
 
-/** One request on a new connection. Rejects when there is no whole answer within 10 s. */
+/** One request on a new connection. Rejects if there is no complete answer within 10 s. */
 export async function call(identity: Identity, { protocol, path, token }: Call): Promise<Answer> {
 	const socket = await connect(identity, protocol);
 	const serverSerial = socket.getPeerCertificate().serialNumber;
@@ -48,7 +48,7 @@ export async function call(identity: Identity, { protocol, path, token }: Call):
 /** A connection that stays open after one request. */
 export interface Held {
 	readonly status: number;
-	/** Resolves when the proxy has ended the connection, with whether it has said so first (GOAWAY). */
+	/** Resolves when the proxy has ended the connection; `announced` if it sent GOAWAY first. */
 	readonly ended: Promise<{ readonly announced: boolean }>;
 	close(): void;
 }
@@ -75,13 +75,13 @@ export async function hold(identity: Identity, path: string, token: string): Pro
 	return { status, ended, close: () => session.destroy() };
 }
 
-/** A handshake that fails, or is silent for 10 s, rejects. */
+/** Rejects if the handshake fails or is silent for 10 s. */
 export function connect({ port, ...credentials }: Identity, protocol: Protocol): Promise<TLSSocket> {
 	return new Promise((resolve, reject) => {
 		const options = { host: '127.0.0.1', port, servername: 'localhost', ...credentials, ALPNProtocols: [protocol] };
 		const socket = tlsConnect(options, () => resolve(socket));
 		socket.setTimeout(TIMEOUT_MS, () => socket.destroy(new Error(`no answer within ${TIMEOUT_MS / 1000} s`)));
-		// Stays on after the handshake: what comes then rejects the request, and here must only not be unhandled.
+		// Stays after the handshake: later errors reject the request, and here must only not be unhandled.
 		socket.on('error', reject);
 	});
 }

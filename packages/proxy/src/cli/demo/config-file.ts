@@ -11,7 +11,7 @@ export type TomlValue =
 	| readonly TomlValue[]
 	| { readonly [key: string]: TomlValue | undefined };
 
-/** The keys of the schema, for values of the same kind: tests also write refused ones. */
+/** The keys of the schema with any value of the same kind, because tests also write refused values. */
 type Keys<Table> = { readonly [Key in keyof Table]?: Kind<Table[Key]> | undefined };
 type Kind<Value> = Value extends string
 	? string

@@ -2,7 +2,7 @@
 import type { Stage } from './act.ts';
 import { TENANT_RPS, type Tenant } from './workspace.ts';
 
-/** Each with a word on what it shows. They hold for the shell's working directory that the demo was started in. */
+/** Command lines, each with a remark on what it shows. They work in the directory where the demo was started. */
 export function curlLines({ workspace, proxy, upstreams }: Pick<Stage, 'workspace' | 'proxy' | 'upstreams'>): string {
 	const { paths } = workspace;
 	const url = `https://localhost:${proxy.port}`;

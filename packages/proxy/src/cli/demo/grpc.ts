@@ -1,19 +1,19 @@
-/** As much of gRPC over HTTP/2 as the demo shows, at both ends: unary calls, whose messages have one field, a text of up to 125 bytes. */
+/** Client and server for the demo's subset of gRPC over HTTP/2: unary calls with one text field of up to 125 bytes. */
 import { once } from 'node:events';
 import { createServer, connect as http2Connect, type IncomingHttpHeaders, type ServerHttp2Stream } from 'node:http2';
 import type { AddressInfo } from 'node:net';
 import { HEALTH_CHECK_PATH } from '../../gates/grpc-health.ts';
 import { connect, type Identity } from './client.ts';
 
-/** What a call has come to. */
+/** The result of a call. */
 export interface GrpcAnswer {
-	/** `grpc-status`; NaN where there was none. */
+	/** `grpc-status`; NaN if there was none. */
 	readonly code: number;
-	/** What the server says, or why it or the proxy does not. */
+	/** The text of the server, or the reason of the failure. */
 	readonly text: string;
 }
 
-/** One unary call on a new connection. Rejects when there is no whole answer within 10 s. */
+/** One unary call on a new connection. Rejects if there is no complete answer within 10 s. */
 export async function callGrpc(
 	identity: Identity,
 	path: string,
@@ -30,7 +30,7 @@ export async function callGrpc(
 				...(token !== undefined && { authorization: `Bearer ${token}` }),
 			});
 			const pieces: Buffer[] = [];
-			// A call that is refused has its status among the header fields, every other one among the trailers.
+			// A refused call has its status in the header fields, every other call in the trailers.
 			let fields: IncomingHttpHeaders = {};
 			stream.on('response', (head) => {
 				fields = head;
@@ -52,14 +52,14 @@ export async function callGrpc(
 	}
 }
 
-/** A server in the clear, which needs no TLS to speak HTTP/2. */
+/** A cleartext server, which speaks HTTP/2 without TLS. */
 export interface GrpcUpstream {
 	/** `127.0.0.1:<port>`. */
 	readonly authority: string;
 	close(): Promise<void>;
 }
 
-/** Says to each text who has sent it; knows `grpc.health.v1`. Listens on a free loopback port. */
+/** Replies to each text with its sender; supports `grpc.health.v1`. Listens on a free loopback port. */
 export async function startGrpcUpstream(name: string): Promise<GrpcUpstream> {
 	const server = createServer();
 	const sessions = new Set<{ destroy(): void }>();
@@ -97,9 +97,9 @@ function answer(stream: ServerHttp2Stream, body: Buffer): void {
 	stream.end(body);
 }
 
-/** Whether it is compressed, and its length in four bytes. */
+/** Length of a message's prefix: the compressed flag, and four bytes of length. */
 const PREFIX = 5;
-/** Field 1, a text: its number and type, and its length, a byte each. */
+/** Field 1, a text: one byte for number and type, one for the length. */
 const FIELD = 0x0a;
 const FIELD_BYTES = 2;
 const MAX_TEXT = 125;

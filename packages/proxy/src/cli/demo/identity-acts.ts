@@ -1,4 +1,4 @@
-/** The acts about identity: whose key, whose certificate. */
+/** The acts about identity: issuer keys and client certificates. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Act } from './act.ts';
 import { hold } from './client.ts';
@@ -6,7 +6,7 @@ import { openWebSocket } from './web-socket.ts';
 
 const PATH = '/svc-b/hello';
 const WEB_SOCKET_PATH = '/svc-b/chat';
-/** A connection whose certificate is revoked is ended within 5 s. */
+/** The proxy ends connections with a revoked certificate within 5 s. */
 const ENDED_MS = 8_000;
 
 export async function rotation(act: Act): Promise<void> {

@@ -2,8 +2,8 @@
  * Development certificates: authorities, chains and leaves for `proxy init`, `proxy demo` and for the tests. Never for production:
  * nothing here keeps an authority's key safe, revokes or renews.
  *
- * Keys are ECDSA P-256, signatures ECDSA with SHA-256. Validity is an argument: certificates that have expired or are
- * not yet valid are made on purpose.
+ * Keys are ECDSA P-256, signatures ECDSA with SHA-256. Validity is an argument, because tests need certificates that
+ * have expired or are not yet valid.
  */
 import { createPrivateKey, KeyObject, randomBytes, webcrypto } from 'node:crypto';
 import { isIP } from 'node:net';
@@ -12,7 +12,7 @@ import { loadX509 } from '../../identity/x509.ts';
 
 const ALGORITHM = { name: 'ECDSA', namedCurve: 'P-256' };
 
-/** What a certificate carries as its validity (RFC 5280 section 4.1.2.5, whole seconds). */
+/** The validity of a certificate (RFC 5280 section 4.1.2.5, whole seconds). */
 export interface Validity {
 	readonly notBefore: Date;
 	readonly notAfter: Date;
@@ -22,7 +22,7 @@ export interface Validity {
 export interface Authority {
 	/** Its own certificate, PEM. A root's goes into a CA bundle. */
 	readonly certPem: string;
-	/** The intermediates from this authority up to, and without, the root, PEM; empty for a root. */
+	/** The intermediates from this authority up to the root, which is excluded, PEM; empty for a root. */
 	readonly chainPem: string;
 	readonly certificate: X509Certificate;
 	readonly privateKey: webcrypto.CryptoKey;
@@ -32,7 +32,7 @@ export interface AuthorityOptions extends Validity {
 	readonly commonName: string;
 	/** Makes this an intermediate below `issuer`; without it the authority is a self-signed root. */
 	readonly issuer?: Authority;
-	/** Whether `authorityKey` can give its private key, so that it can issue another day. */
+	/** Whether `authorityKey` can export its private key, so that it can issue again later. */
 	readonly exportable?: boolean;
 }
 
@@ -72,13 +72,13 @@ export async function createAuthority(options: AuthorityOptions): Promise<Author
 	return { certPem, chainPem, certificate, privateKey: keys.privateKey };
 }
 
-/** PKCS#8, PEM. Throws where the authority was not made `exportable`. */
+/** PKCS#8, PEM. Throws if the authority is not `exportable`. */
 export function authorityKey({ privateKey }: Authority): string {
 	return pkcs8(privateKey);
 }
 
 /**
- * A root that was made before.
+ * Loads an existing root.
  *
  * @param keyPem from `authorityKey`.
  * @throws what WebCrypto and the certificate library throw.

@@ -1,4 +1,4 @@
-/** The real proxy as a child process of the demo: started, listened to, reloaded and drained. */
+/** The real proxy as a child process of the demo: starts, watches, reloads and drains it. */
 import { type ChildProcessByStdio, spawn } from 'node:child_process';
 import { createServer } from 'node:net';
 import { createInterface } from 'node:readline';
@@ -24,9 +24,9 @@ export interface ProxyChild {
 	readonly metricsPort: number;
 	/** Resolves with the next log record of this message. Rejects at exit, and after 30 s. */
 	says(message: string): Promise<LogRecord>;
-	/** SIGUSR1; resolves when TLS material, identity and routes have been reloaded. Rejects when one of them was refused. */
+	/** SIGUSR1; resolves when TLS material, identity and routes have been reloaded. Rejects if one of them was refused. */
 	reload(): Promise<void>;
-	/** SIGTERM. A second call makes an end of the drain. */
+	/** SIGTERM. A second call cuts the drain short. */
 	stop(): void;
 	/** The exit code, or the name of the signal that ended it. */
 	readonly exited: Promise<number | string>;
@@ -84,18 +84,18 @@ async function flags(configPath: string): Promise<string[]> {
 function spawnProxy({ execArgv, mainPath, env }: ProxyChildOptions, args: readonly string[]): Child {
 	return spawn(process.execPath, [...execArgv, mainPath, ...args], {
 		stdio: ['ignore', 'pipe', 'pipe'],
-		// The demo waits for lines of level `info`, whatever RUST_LOG says, and a pid file is another proxy's.
+		// The demo waits for log lines of level `info`, whatever RUST_LOG says; a pid file would belong to another proxy.
 		env: { ...env, RUST_LOG: 'info', PROXY_PID_FILE: '' },
-		// A separate process group. Ctrl-C in a terminal goes to the whole group, and the proxy would take it together
-		// with the demo's SIGTERM for two signals, that is for "exit at once".
+		// A separate process group. Ctrl-C in a terminal goes to the whole group, and together with the demo's SIGTERM the
+		// proxy would count two signals, which mean "exit at once".
 		detached: true,
 	});
 }
 
-/** The drain of 25 s is the longest that anything here may take. */
+/** Longer than the drain of 25 s, the longest step here. */
 const DEADLINE_MS = 30_000;
 
-/** Reads the log and lets others wait for what it will say. */
+/** Reads the log and lets callers wait for a record. */
 class LogWatch {
 	readonly #listeners = new Set<(record: LogRecord) => void>();
 	readonly #exited: Promise<number | string>;
@@ -111,7 +111,7 @@ class LogWatch {
 		});
 	}
 
-	/** Resolves with the next record that says `message`. Rejects when one says `refusal`, at exit and after 30 s. */
+	/** Resolves with the next record with `message`. Rejects on a record with `refusal`, at exit and after 30 s. */
 	next(message: string, refusal?: string): Promise<LogRecord> {
 		const { promise, resolve, reject } = Promise.withResolvers<LogRecord>();
 		const listener = (record: LogRecord) => {
@@ -142,7 +142,7 @@ function portOf(address: unknown): number {
 	return Number(/:(\d+)$/.exec(String(address))?.[1]);
 }
 
-/** `port` when it is free on loopback, else 0: any. Somebody may still be faster, and then the start says so. */
+/** `port` if it is free on loopback, else 0: any. If another process takes it meanwhile, the start reports that. */
 function portOrAny(port: number): Promise<number> {
 	return new Promise((resolve) => {
 		const probe = createServer();

@@ -1,6 +1,6 @@
 /**
- * `proxy demo`: the whole thing on loopback. Makes its own certificates and tokens, starts sample upstreams and the
- * real proxy, shows a request of each kind, and stays up to be played with.
+ * `proxy demo`: everything on loopback. Creates certificates and tokens, starts sample upstreams and the real proxy,
+ * shows a request of each kind, and keeps running for experiments.
  */
 import { once } from 'node:events';
 import type { SampleUpstreams, Stage } from './act.ts';
@@ -29,9 +29,9 @@ export interface DemoOptions {
 }
 
 /**
- * Handles SIGINT, SIGTERM and SIGHUP while it runs: the first drains the proxy, the second makes short work of it.
+ * Handles SIGINT, SIGTERM and SIGHUP while it runs: the first drains the proxy, the second cuts the drain short.
  *
- * @returns the exit code: 0 when every outcome was the expected one and the proxy drained in order, else 1.
+ * @returns the exit code: 0 if every outcome was as expected and the proxy drained cleanly, else 1.
  */
 export async function runDemo(options: DemoOptions): Promise<number> {
 	const screen = createScreen(options.out, (options.env ?? process.env).NO_COLOR);
@@ -41,7 +41,7 @@ export async function runDemo(options: DemoOptions): Promise<number> {
 		if (end.signal.aborted) proxy?.stop();
 		end.abort(INTERRUPTED);
 	};
-	// SIGHUP, too: the proxy is in another process group and would outlive its terminal.
+	// SIGHUP too: the proxy is in another process group and would outlive its terminal.
 	for (const signal of SIGNALS) process.on(signal, onSignal);
 	const [a, b, c1, c2] = await Promise.all(SAMPLES.map(startSampleUpstream));
 	const grpc = await startGrpcUpstream(GRPC_SAMPLE);
@@ -55,7 +55,7 @@ export async function runDemo(options: DemoOptions): Promise<number> {
 		if (!options.once && !end.signal.aborted) failures.push(...(await stayUp(stage)));
 		failures.push(...(await drain(stage)));
 	} catch (error) {
-		// A file that cannot be written, a proxy that does not start.
+		// For example a file that cannot be written, or a proxy that does not start.
 		failures.push((error as Error).message);
 	} finally {
 		for (const signal of SIGNALS) process.off(signal, onSignal);
@@ -90,7 +90,7 @@ async function setStage(
 	return { screen, workspace, proxy, upstreams, ended };
 }
 
-/** Until somebody ends it, which is as it should be, or the proxy ends by itself. */
+/** Waits until the user ends the demo, or the proxy ends by itself, which is a failure. */
 async function stayUp({ screen, ended, ...stage }: Stage): Promise<string[]> {
 	screen.heading('It stays up. From another shell, in this directory:');
 	screen.text(`\n${curlLines(stage)}\nCtrl-C drains the proxy and ends the demo.`);

@@ -1,6 +1,6 @@
 /**
- * A sample upstream: answers `/health`, takes WebSockets, echoes everything else as JSON, and fails or dies on request. What it echoes is what
- * the proxy sent it, so that the demo can show the header contract.
+ * A sample upstream: answers `/health`, accepts WebSockets, echoes everything else as JSON, and fails or dies on request. The echo is
+ * the request as the proxy sent it, so that the demo can show the header contract.
  */
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
@@ -12,12 +12,12 @@ export interface SampleUpstream {
 	readonly name: string;
 	/** `127.0.0.1:<port>`, as in metric labels. */
 	readonly authority: string;
-	/** From now on everything, `/health` included, is answered 503. */
+	/** From now on, all requests including `/health` get 503. */
 	fail(): void;
 	heal(): void;
-	/** Makes it die during its next request. Resolves when it has. */
+	/** Makes the upstream die during its next request. Resolves when it has died. */
 	die(): Promise<void>;
-	/** It listens again, on the same port. Rejects when somebody else has it for 10 s. */
+	/** Listens again on the same port. Rejects if another process holds the port for 10 s. */
 	revive(): Promise<void>;
 	close(): Promise<void>;
 }
@@ -37,7 +37,7 @@ export async function startSampleUpstream(name: string): Promise<SampleUpstream>
 			onDeath = undefined;
 			return;
 		}
-		// The switches are for a direct caller: no route of the demo leads to them, its prefixes are others.
+		// Only direct callers reach these switches: no route of the demo leads to them.
 		const target = `${request.method} ${request.url}`;
 		if (target === 'POST /_demo/fail' || target === 'POST /_demo/heal') {
 			failing = target === 'POST /_demo/fail';
@@ -74,7 +74,7 @@ export async function startSampleUpstream(name: string): Promise<SampleUpstream>
 const SOON_MS = 10_000;
 const POLL_MS = 100;
 
-/** Meanwhile the port may have become that of somebody's outgoing connection, which does not keep it long. */
+/** Retries: an outgoing connection may have taken the port for a short time. */
 async function listenSoon(server: Server, port: number): Promise<void> {
 	const deadline = performance.now() + SOON_MS;
 	for (;;) {

@@ -1,7 +1,7 @@
-/** What the demo prints. Colours only where a person looks at a terminal and has not declined them. */
+/** The output of the demo. Colours only on a terminal, unless the user has declined them. */
 import { formatPretty, type LogRecord } from '@mtls-edge-proxy/gate/shared/log.ts';
 
-/** As much of `process.stdout` as is needed. */
+/** The part of `process.stdout` that is needed. */
 export interface Output {
 	write(text: string): unknown;
 	readonly isTTY?: boolean;
@@ -9,9 +9,9 @@ export interface Output {
 
 export interface Screen {
 	heading(text: string): void;
-	/** One thing that was done, what came of it, and whether it should have. */
+	/** One action, its result, and whether the result was the expected one. */
 	outcome(passed: boolean, what: string, result: string): void;
-	/** A line of the proxy's own log, without its time. The same line again only counts. */
+	/** A line of the proxy's own log, without its time. Repeated lines are only counted. */
 	record(record: LogRecord): void;
 	/** Anything else that the proxy printed. */
 	stray(line: string): void;

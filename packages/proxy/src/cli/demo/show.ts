@@ -1,6 +1,6 @@
 /**
- * The show: one request of each kind through the running proxy, each with the outcome that is expected of it.
- * An outcome is data, so that `--once` can say which was not the expected one.
+ * The show: one request of each kind through the running proxy, each with its expected outcome.
+ * Outcomes are data, so that `--once` can name the unexpected ones.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { askMetrics } from '../running/metrics-client.ts';
@@ -27,7 +27,7 @@ export function initialGroups({ c }: SampleUpstreams): ConfigTables['upstreams']
 	return [{ name: 'svc-c', addresses: c.map(({ authority }) => authority) }];
 }
 
-/** Plays everything, in order, or until it is ended. @returns what did not turn out as expected; empty when all did. */
+/** Plays all acts in order, until the demo is ended. @returns the unexpected outcomes. */
 export async function playShow(stage: Stage): Promise<string[]> {
 	const failures: string[] = [];
 	try {
@@ -82,7 +82,7 @@ async function refusals(act: Act): Promise<void> {
 
 async function tenantLimit(act: Act): Promise<void> {
 	act.stage.screen.heading(`The limit: ${TENANT_RPS} requests at once, then ${TENANT_RPS} a second, for each tenant`);
-	// The acts before have drawn on the bucket, and nothing but time fills it: all of it within one second.
+	// Earlier acts have drawn on the bucket; one second refills it completely.
 	await sleep(1000, undefined, { signal: act.stage.ended });
 	const burst = { protocol: 'h2', path: '/svc-a/burst', tenant: 'tenant-a' } as const;
 	const answers = await Promise.all(Array.from({ length: 3 * TENANT_RPS }, () => act.send(burst)));
@@ -120,7 +120,7 @@ async function reload(act: Act): Promise<void> {
 	act.report(old !== renewed, 'the serial number of the server certificate', `${old} -> ${renewed}`);
 }
 
-/** A few series that the acts before have moved. */
+/** Shows a few series that the earlier acts have changed. */
 async function metrics(act: Act): Promise<void> {
 	const { screen, proxy } = act.stage;
 	screen.heading('What a scraper sees');
@@ -139,7 +139,7 @@ async function metrics(act: Act): Promise<void> {
 const LIMIT_MS = 10_000;
 const MAX_PAGE = 1024 * 1024;
 
-/** The same claims under a signature that is off by some bits. */
+/** The same token with some wrong bits in the signature. */
 function tampered(token: string): string {
 	const at = token.lastIndexOf('.') + 1;
 	return `${token.slice(0, at)}${token[at] === 'A' ? 'B' : 'A'}${token.slice(at + 1)}`;

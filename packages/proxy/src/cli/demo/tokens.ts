@@ -7,7 +7,7 @@ export interface TokenKey {
 	readonly publicKeyPem: string;
 }
 
-/** What signing takes of a `TokenKey`. */
+/** The part of a `TokenKey` that signs. */
 export type SigningKey = Pick<TokenKey, 'privateKey'>;
 
 /** The claims of a token. Times are seconds since the epoch. */
@@ -21,14 +21,14 @@ export interface TokenClaims {
 	readonly [claim: string]: unknown;
 }
 
-/** A new RSA key pair. Takes some 100 ms: finding two 1024-bit primes is a matter of luck. */
+/** Creates an RSA key pair. Takes about 100 ms; the search for two 1024-bit primes varies. */
 export function createTokenKey(): TokenKey {
 	const { privateKey, publicKey } = generateKeyPairSync('rsa', { modulusLength: 2048 });
 	return { privateKey, publicKeyPem: publicKey.export({ type: 'spki', format: 'pem' }) as string };
 }
 
 /**
- * Mints a token over exactly these claims: nothing is added and nothing is checked, for tests mint bad ones on purpose.
+ * Mints a token with exactly these claims. Adds and checks nothing, because tests mint bad tokens on purpose.
  * `header` replaces or adds members of the protected header.
  */
 export function mintToken(
@@ -40,7 +40,7 @@ export function mintToken(
 	return signToken(key, protectedHeader, JSON.stringify(claims));
 }
 
-/** As `mintToken`, from JSON text, for claims that `JSON.stringify` cannot write: duplicate members, `1e400`. */
+/** Like `mintToken`, but from JSON text, for claims that `JSON.stringify` cannot write: duplicate members, `1e400`. */
 export function signToken(key: SigningKey, protectedHeader: string, payload: string): string {
 	const signed = `${base64url(protectedHeader)}.${base64url(payload)}`;
 	return `${signed}.${sign('sha256', Buffer.from(signed), key.privateKey).toString('base64url')}`;

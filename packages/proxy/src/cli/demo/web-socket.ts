@@ -1,4 +1,4 @@
-/** As much of WebSocket (RFC 6455) as the demo shows, at both ends: texts of up to 125 bytes, and the Close. */
+/** Client and server for the demo's subset of WebSocket (RFC 6455): texts of up to 125 bytes, and the Close. */
 import { randomBytes } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import { request as httpsRequest } from 'node:https';
@@ -6,7 +6,7 @@ import type { Duplex } from 'node:stream';
 import { acceptOf } from '../../gates/web-socket.ts';
 import { connect, type Identity } from './client.ts';
 
-/** A WebSocket that is open. */
+/** An open WebSocket. */
 export interface HeldWebSocket {
 	/** @returns the upstream's reply to a text message. Rejects if the WebSocket ends first. */
 	ask(text: string): Promise<string>;
@@ -15,7 +15,7 @@ export interface HeldWebSocket {
 	close(): void;
 }
 
-/** Over HTTP/1.1. Rejects when the handshake is answered with anything but 101, or not within 10 s. */
+/** Opens a WebSocket over HTTP/1.1. Rejects unless the handshake is answered with 101 within 10 s. */
 export async function openWebSocket(identity: Identity, path: string, token: string): Promise<HeldWebSocket> {
 	const socket = await connect(identity, 'http/1.1');
 	const key = randomBytes(16).toString('base64');
@@ -90,17 +90,17 @@ const CLOSE = 0x8;
 const FINAL = 0x80;
 const MASKED = 0x80;
 const MASK_BYTES = 4;
-/** Longest payload whose length stands in one byte; no control frame has a longer one (section 5.5). */
+/** Longest payload with a one-byte length; the limit for control frames (section 5.5). */
 const MAX_SHORT = 125;
 
-/** @param isClient then it is masked (section 5.3). */
+/** @param isClient frames of clients are masked (section 5.3). */
 function frame(opcode: number, payload: Buffer, isClient: boolean): Buffer {
 	if (!isClient) return Buffer.concat([Buffer.from([FINAL | opcode, payload.length]), payload]);
 	const mask = randomBytes(MASK_BYTES);
 	return Buffer.concat([Buffer.from([FINAL | opcode, MASKED | payload.length]), mask, masked(payload, mask)]);
 }
 
-/** Its own inverse. */
+/** Masks or unmasks a payload. */
 function masked(payload: Buffer, mask: Buffer): Buffer {
 	return Buffer.from(payload.map((byte, i) => byte ^ mask[i % MASK_BYTES]!));
 }

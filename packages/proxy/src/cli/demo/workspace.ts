@@ -1,6 +1,6 @@
 /**
  * The demo's folder: an authority, server and client certificates, token keys, tokens for two tenants, a list of revocations,
- * and the configuration file. Everything is made anew at each start, for certificates and tokens of yesterday have expired.
+ * and the configuration file. Everything is created again at each start, because old certificates and tokens may have expired.
  */
 import { createPublicKey, X509Certificate } from 'node:crypto';
 import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -13,14 +13,14 @@ import { createTokenKey, mintToken, type TokenKey } from './tokens.ts';
 
 export const ISSUER = 'https://issuer.demo.invalid';
 export const AUDIENCE = 'mtls-edge-proxy-demo';
-/** The tenant limit, small enough to run into by hand; the burst is the same number. */
+/** The tenant limit, low enough to reach by hand; also the burst. */
 export const TENANT_RPS = 5;
 export const TENANTS = ['tenant-a', 'tenant-b'] as const;
 export type Tenant = (typeof TENANTS)[number];
 
-/** Tokens live this long: a working day with a margin. */
+/** Lifetime of tokens: a working day with a margin. */
 const LIFETIME_MS = 24 * 3_600_000;
-/** Certificates live longer: the proxy warns of those that expire within 30 days, and nothing here is to be warned of. */
+/** Longer than the 30 days before the end in which the proxy warns. */
 const CERTIFICATE_LIFETIME_MS = 60 * LIFETIME_MS;
 /** A container's clock may lag behind the host's. */
 const CLOCK_SKEW_MS = 5 * 60_000;
@@ -36,18 +36,21 @@ export interface Workspace {
 	};
 	readonly ca: string;
 	readonly client: Issued;
-	/** Another client of the same authority. */
+	/** Another client with a certificate of the same authority. */
 	readonly otherClient: Issued;
 	readonly tokens: Readonly<Record<Tenant, string>>;
 	/** The serial number of the certificate that the server file holds now. */
 	serverSerial(): string;
-	/** Issues the server a new certificate, with a new key, in place. The proxy reads it at the next reload. */
+	/** Replaces the server's certificate and key. The proxy reads them at the next reload. */
 	renewServerCertificate(): Promise<void>;
-	/** @param upstreams the addresses behind the names in routes. */
+	/** @param upstreams the upstreams that routes name. */
 	writeConfig(routes: readonly RouteEntry[], upstreams?: ConfigTables['upstreams']): void;
-	/** A token for a tenant whose limit no other act draws on, signed with one of the issuer's two keys; with a certificate, valid only for its holder (RFC 8705). */
+	/**
+	 * A token for a tenant that no other act uses, signed with one of the issuer's two keys. With `boundTo`, only the holder of that
+	 * certificate can use it (RFC 8705).
+	 */
 	mint(kid: Kid, boundTo?: Issued): string;
-	/** Publishes these keys of the issuer. At the start it is the first one. */
+	/** Publishes these keys of the issuer; at the start, only the first. */
 	publishKeys(kids: readonly Kid[]): void;
 	/** Revokes these certificates, and no others. */
 	revoke(certificates: readonly Issued[]): void;
@@ -59,7 +62,7 @@ export type Kid = 'first' | 'second';
 /**
  * Fills `dir`, made if needed, for `now` in ms since the epoch. Throws file errors as they come.
  *
- * @throws CommandError where the folder has files that no demo has made: keys in there would be overwritten.
+ * @throws CommandError if the folder has files that no demo has written, because keys in it would be overwritten.
  */
 export async function createWorkspace(dir: string, now: number): Promise<Workspace> {
 	mkdirSync(dir, { recursive: true, mode: 0o700 });
@@ -110,7 +113,7 @@ export async function createWorkspace(dir: string, now: number): Promise<Workspa
 	writeFileSync(file('ca.crt'), authority.certPem);
 	writeFileSync(file('client.crt'), client.certPem);
 	writeSecret(file('client.key'), client.keyPem);
-	// For programs that want one key; the proxy reads the set.
+	// For programs that need a single key; the proxy reads the key set.
 	writeFileSync(file('jwt.pub'), keys.first.publicKeyPem);
 	publishKeys(['first']);
 	revoke([]);
@@ -124,7 +127,7 @@ export async function createWorkspace(dir: string, now: number): Promise<Workspa
 		revoked_path: file('revoked.toml'),
 		tls: { cert_path: file('server.crt'), key_path: file('server.key'), client_ca_path: file('ca.crt') },
 		jwt: { jwks_path: file('jwks.json'), issuer: ISSUER, audience: AUDIENCE, reload: true },
-		// The one of `mint`: its acts ask as often as they like.
+		// The tenant of `mint`, whose acts need no limit.
 		tenants: [{ name: 'tenant-c', rps: 1000 }],
 	};
 	return {
@@ -154,7 +157,7 @@ export async function createWorkspace(dir: string, now: number): Promise<Workspa
 	};
 }
 
-/** RFC 7517. */
+/** The key as a JWK (RFC 7517). */
 function jwkOf({ publicKeyPem }: TokenKey, kid: Kid): object {
 	return { ...createPublicKey(publicKeyPem).export({ format: 'jwk' }), kid, use: 'sig', alg: 'RS256' };
 }
@@ -165,15 +168,15 @@ function thumbprint({ certPem }: Issued): Buffer {
 }
 
 /**
- * Keys and bearer tokens are for the owner's eyes. An old file goes first: `mode` holds only for files that are made,
- * and `wx` will not write through a link that somebody else left there.
+ * Only the owner may read keys and bearer tokens. An old file is removed first: `mode` applies only to new files, and
+ * `wx` does not write through a link that somebody else left there.
  */
 function writeSecret(path: string, content: string): void {
 	rmSync(path, { force: true });
 	writeFileSync(path, content, { mode: 0o600, flag: 'wx' });
 }
 
-/** A folder of the demo has a configuration with the demo's issuer. */
+/** Recognises a folder of the demo by a configuration with the demo's issuer. */
 function refuseForeign(dir: string): void {
 	const names = readdirSync(dir);
 	if (names.length === 0) return;

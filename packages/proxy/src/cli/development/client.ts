@@ -4,7 +4,7 @@ import { issue, loadAuthority, type Validity } from '../demo/pki.ts';
 import { developmentFiles, readDevelopmentFile, writeNewFiles } from './folder.ts';
 
 const DAY_MS = 86_400_000;
-/** A clock may lag behind the one here. */
+/** Other clocks may lag behind this one. */
 const CLOCK_SKEW_MS = 5 * 60_000;
 /** Longer than the 30 days before the end in which the proxy warns. */
 export const CERTIFICATE_DAYS = 365;

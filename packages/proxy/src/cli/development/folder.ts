@@ -3,8 +3,8 @@ import { dirname, join } from 'node:path';
 import { CommandError } from '../command.ts';
 
 /**
- * The folder with what `proxy init` makes for development: a CA with its key, the server's and the clients' certificates, and the
- * key that signs tokens. In production none of the private keys but the server's is anywhere near the proxy.
+ * The folder of `proxy init` for development: a CA with its key, the server's and the clients' certificates, and the key that signs
+ * tokens. In production, the server's private key is the only one near the proxy.
  */
 
 export interface DevelopmentFiles {
@@ -33,8 +33,8 @@ export interface NewFile {
 }
 
 /**
- * Writes files that must not exist yet. Folders are made as needed, those with secrets readable by their owner only. Either all are
- * written or, as far as the file system lets us, none.
+ * Writes files that must not exist yet. Creates folders as needed; only the owner can read those with secrets. Writes either all
+ * files or, as far as the file system allows, none.
  *
  * @throws CommandError naming the obstacle and the remedy.
  */
@@ -45,7 +45,7 @@ export function writeNewFiles(files: readonly NewFile[]): void {
 		for (const { path, content, secret } of files) {
 			const folder = dirname(path);
 			mkdirSync(folder, { recursive: true, mode: secretFolders.has(folder) ? 0o700 : 0o755 });
-			// Fails where anything is, also a link that leads nowhere.
+			// Fails if anything exists there, including a dangling link.
 			writeFileSync(path, content, { flag: 'wx', mode: secret ? 0o600 : 0o644 });
 			written.push(path);
 		}
@@ -62,10 +62,10 @@ export function writeNewFiles(files: readonly NewFile[]): void {
 }
 
 /**
- * One of the folder's files.
+ * Reads one of the folder's files.
  *
  * @param what for the message: `the development CA`.
- * @param remedy where there is no such file.
+ * @param remedy if there is no such file.
  * @throws CommandError
  */
 export function readDevelopmentFile(

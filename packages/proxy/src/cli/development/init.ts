@@ -10,20 +10,20 @@ import { sampleConfig } from './sample-config.ts';
 export interface InitOptions {
 	/** Made if needed. */
 	readonly dir: string;
-	/** DNS names and IP literals of the server, besides those of this machine's loopback. */
+	/** DNS names and IP literals of the server, in addition to loopback. */
 	readonly hosts: readonly string[];
 	/** `http://host:port` of the sample's route. */
 	readonly upstream: string;
 }
 
 export interface Initialised {
-	/** All files that were made. */
+	/** All files that were written. */
 	readonly all: readonly string[];
-	/** What a first client needs, relative to the folder. */
+	/** The files that a first client needs, relative to the folder. */
 	readonly next: { readonly ca: string; readonly cert: string; readonly key: string };
 }
 
-/** Its issuer does not exist, so no foreign token passes for one of development. */
+/** This issuer does not exist, so no foreign token is accepted in development. */
 const ISSUER = 'https://issuer.development.invalid';
 const AUDIENCE = 'edge';
 const INTRO = [
@@ -39,7 +39,7 @@ export const FIRST_CLIENT = 'alice';
  * client's, and a key for tokens.
  *
  * @param now milliseconds since the epoch.
- * @throws CommandError where one of the files is there already; then nothing has been written.
+ * @throws CommandError if one of the files already exists; then nothing is written.
  */
 export async function initialise({ dir, hosts, upstream }: InitOptions, now: number): Promise<Initialised> {
 	const files = developmentFiles(join(dir, DEVELOPMENT_FOLDER));
@@ -67,7 +67,7 @@ export async function initialise({ dir, hosts, upstream }: InitOptions, now: num
 			content: sampleConfig(INTRO, {
 				tls: { cert_path: inConfig.server.cert, key_path: inConfig.server.key, client_ca_path: inConfig.ca.cert },
 				jwt: { jwks_path: inConfig.issuer.publicKey, issuer: ISSUER, audience: AUDIENCE },
-				// A service with one tenant's bad request must not be closed to the others.
+				// One tenant's bad request must not open the breaker for the others.
 				breaker: { tenants: 2 },
 				routes: { prefix: '/', upstream },
 			}),

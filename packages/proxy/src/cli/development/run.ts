@@ -41,7 +41,7 @@ export async function runPkiClient(
 	return 0;
 }
 
-/** As `proxy token` was called. */
+/** The options of `proxy token`. */
 export interface TokenValues {
 	readonly sub: string;
 	readonly claims: readonly (readonly [name: string, value: unknown])[];
@@ -63,12 +63,12 @@ export async function runToken(
 	const own = Object.fromEntries(claims);
 	const parties = partiesOf(await loadConfig(config), own.iss);
 	print(`${makeToken({ sub, claims: own, ttlSeconds, certificate }, parties, key, Math.floor(Date.now() / 1000))}\n`);
-	// Where somebody looks on; a shell that takes the token takes nothing else.
+	// To standard error, for people: standard output has only the token.
 	stderr.write('proxy: a token for development: anyone with dev/issuer.key can sign any\n');
 	return 0;
 }
 
-/** How the command is called again: by its name where that finds it, otherwise by its file. */
+/** The words that call this command again: its name if PATH finds it, otherwise its file. */
 function spelling(mainPath: string, env: Context['env']): string {
 	// npm puts its own folders into PATH for what it runs; the user's shell does not know them.
 	const folders = env.npm_command === undefined ? (env.PATH ?? '').split(delimiter) : [];

@@ -11,7 +11,7 @@ const COLUMNS = 100;
  * A `config.toml` with every key: those of `values` set, and the others as comments that show their defaults. Meanings and
  * defaults are those of the configuration's schema.
  *
- * @param intro lines above it all, without `#`.
+ * @param intro lines at the top, without `#`.
  */
 export function sampleConfig(intro: readonly string[], values: SampleValues): string {
 	const schema = describeConfig();
@@ -25,7 +25,7 @@ export function sampleConfig(intro: readonly string[], values: SampleValues): st
 	return [SCHEMA_LINE, ...intro.map((line) => `# ${line}`), '', ...tables.flat()].join('\n');
 }
 
-/** Of the others a file may have none, and has to say something in each that it has: the sample only points at them. */
+/** Whether a table may stand empty. The sample only mentions the other tables: they are optional, but have required keys. */
 function canBeEmpty(name: string, schema: JsonSchema): boolean {
 	return name === '' || (!isList(schema, name) && tableOf(schema, name).required === undefined);
 }

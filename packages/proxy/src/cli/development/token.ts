@@ -3,27 +3,27 @@ import type { Config } from '../../config/config.ts';
 import { CommandError } from '../command.ts';
 import { mintToken, type TokenClaims } from '../demo/tokens.ts';
 
-/** A token as `proxy token` was asked for it. */
+/** The token that `proxy token` was asked for. */
 export interface TokenOrder {
 	readonly sub: string;
-	/** In addition, and in place of those that are made here: by name. */
+	/** Additional claims by name; they replace the default ones. */
 	readonly claims: Readonly<Record<string, unknown>>;
 	readonly ttlSeconds: number;
 	/** PEM of the client certificate that the token is bound to (RFC 8705). */
 	readonly certificate?: string | undefined;
 }
 
-/** Whom the token is to come from, and whom it is for. */
+/** Issuer and audience of the token. */
 export interface TokenParties {
 	readonly iss: string | undefined;
 	readonly aud: string | undefined;
 }
 
 /**
- * What the configuration wants of a token's `iss` and `aud`.
+ * The `iss` and `aud` that the configuration requires of a token.
  *
  * @param iss asked for by hand; chooses among several issuers.
- * @throws CommandError where there are several and none was chosen.
+ * @throws CommandError if there are several and none was chosen.
  */
 export function partiesOf({ jwt, issuers, path }: Config, iss: unknown): TokenParties {
 	if (jwt !== undefined) return { iss: jwt.issuer, aud: jwt.audience };
@@ -37,7 +37,7 @@ export function partiesOf({ jwt, issuers, path }: Config, iss: unknown): TokenPa
 }
 
 /**
- * Mints it: RS256, `nbf` now.
+ * Mints the token: RS256, `nbf` now.
  *
  * @param privateKey PEM.
  * @param now seconds since the epoch.

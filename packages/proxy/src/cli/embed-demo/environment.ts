@@ -15,7 +15,7 @@ export interface Settings {
 
 export type Environment = Readonly<Record<string, string | undefined>>;
 
-/** The environment cannot be used; the message is one line that names every variable to blame. */
+/** The environment cannot be used; the message is one line that names every faulty variable. */
 export class EnvironmentError extends Error {
 	override readonly name = 'EnvironmentError';
 }

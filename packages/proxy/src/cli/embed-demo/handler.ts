@@ -2,7 +2,7 @@ import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http
 import type { Gate } from '@mtls-edge-proxy/gate/embed/gate.ts';
 import { claimsOf, guard } from '@mtls-edge-proxy/gate/embed/node.ts';
 
-/** What the service takes of a request's body, in bytes. */
+/** Largest request body, in bytes. */
 export const MAX_BODY_BYTES = 2 * 1024 * 1024;
 
 /** `GET /health` for everybody; behind the gate `GET /whoami`, and nothing else. */
@@ -29,8 +29,8 @@ function route(path: string | undefined, req: IncomingMessage, res: ServerRespon
 }
 
 /**
- * The whole body, or `undefined` where it is larger than `limit` bytes; what is left of it is then read and dropped, so
- * that the client sees the answer instead of a broken connection. Rejects when the client goes away.
+ * The whole body, or `undefined` if it is larger than `limit` bytes; the rest is then read and dropped, so that the
+ * client sees the answer instead of a broken connection. Rejects when the client goes away.
  */
 async function receiveBody(req: IncomingMessage, limit: number): Promise<Buffer | undefined> {
 	const chunks: Buffer[] = [];

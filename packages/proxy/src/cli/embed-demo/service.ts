@@ -15,7 +15,7 @@ import {
 import { type Environment, EnvironmentError, readSettings, type Settings } from './environment.ts';
 import { createHandler } from './handler.ts';
 
-/** What the service needs of its process. */
+/** The parts of the process that the service needs. */
 export interface EmbedDemoIo {
 	readonly stdout: Output;
 	readonly stderr: Output;
@@ -29,8 +29,8 @@ type Output = { write(text: string): unknown; readonly isTTY?: boolean };
  * The example service: the embedded gate in a plain Node server over mutual TLS, HTTP/1.1 and
  * HTTP/2. Serves until SIGTERM or SIGINT, then drains for up to 25 s; SIGUSR1 reloads the certificates.
  *
- * @returns the exit code: 0 after a drain; 1 where it cannot start, with one line on `stderr`, or when a second signal
- *   cuts the drain short, for which the caller has to end the process.
+ * @returns the exit code: 0 after a drain; 1 if it cannot start, with one line on `stderr`, or if a second signal
+ *   cuts the drain short; then the caller must end the process.
  */
 export async function runEmbedDemo(env: Environment, { stdout, stderr, signals }: EmbedDemoIo): Promise<number> {
 	const [first, second] = stopSignals(signals);
@@ -112,7 +112,7 @@ function logReload(log: Logger, reload: Reload): void {
 	else log.error(TARGET, 'mTLS reload failed; keeping old', { error: reload.error });
 }
 
-/** The first two signals to stop. Heard from now on without a gap, in which the second one would kill the process. */
+/** The first two signals to stop. Listens without a gap, in which the second signal would kill the process. */
 function stopSignals(signals: NodeJS.EventEmitter): [Promise<string>, Promise<string>] {
 	const [first, second] = [Promise.withResolvers<string>(), Promise.withResolvers<string>()];
 	const waiting = [first, second];

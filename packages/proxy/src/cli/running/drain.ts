@@ -4,7 +4,7 @@ import { type Machine, THIS_MACHINE } from './machine.ts';
 import { hasGone, seconds, sendSignal } from './signal.ts';
 
 export interface DrainOptions extends Target {
-	/** Until the process has ended. */
+	/** Whether to wait until the process has ended. */
 	readonly wait: boolean;
 	readonly timeoutMs: number;
 }
@@ -15,7 +15,7 @@ const POLL_MS = 50;
  * `proxy drain`: SIGTERM, once. A second one would cut the drain short, so a proxy that says it is draining gets none.
  *
  * @returns the exit code 0.
- * @throws CommandError where there is no proxy, or where it has not ended in time.
+ * @throws CommandError if there is no proxy, or it has not ended in time.
  */
 export async function drain(
 	{ wait, timeoutMs, ...target }: DrainOptions,

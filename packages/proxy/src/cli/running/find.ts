@@ -16,21 +16,21 @@ export interface Target {
 /** A running proxy on this machine. */
 export interface Found {
 	readonly pid: number;
-	/** Of its start; `undefined` where the system does not tell. */
+	/** Start time of the process; `undefined` if the system does not give it. */
 	readonly startTicks: number | undefined;
-	/** What its metrics listener says, or in words why that is not known. */
+	/** The answer of its metrics listener, or in words why it is unknown. */
 	readonly facts: ProcessFacts | string;
 }
 
-/** So long one answer of the metrics listener may take. */
+/** Time limit for one answer of the metrics listener. */
 const ASK_MS = 2_000;
 
 /**
- * Finds the process for a signal: by its pid file, or by asking its metrics listener for the number. The
- * listener only tells; that its process is the one of that number here is proved by the moment at which both have begun, and
- * in either way its command line has to be one of ours.
+ * Finds the process to signal, by its pid file or by asking its metrics listener for the number. The listener's answer
+ * proves nothing: the start time that it gives must equal that of the local process with this number. In both ways the
+ * command line must be the proxy's.
  *
- * @throws CommandError where there is none.
+ * @throws CommandError if there is none.
  */
 export async function findProxy(target: Target, mainPath: string, machine: Machine): Promise<Found> {
 	return target.pidFile === undefined
@@ -42,7 +42,7 @@ async function findByMetrics(metrics: Address, mainPath: string, machine: Machin
 	const facts = await askFacts(metrics, machine);
 	const entry = machine.readProcess(facts.pid);
 	const startTicks = entry?.startTicks;
-	// Without /proc there is no proof, and an address that cannot be another machine's has to do.
+	// Without /proc there is no proof; a loopback address has to be enough.
 	const isHere =
 		startTicks === undefined || facts.startTicks === null ? isLoopback(metrics) : startTicks === facts.startTicks;
 	if (entry === undefined || !isHere) {
@@ -50,7 +50,7 @@ async function findByMetrics(metrics: Address, mainPath: string, machine: Machin
 			`${formatHost(metrics)}: its process ${facts.pid} is none of this machine or container; run the command where the proxy runs`,
 		);
 	}
-	// While the proxy does not run, any user of the machine can listen in its place, and see when each process has begun.
+	// While the proxy is down, any local user can listen in its place, and see when each process has started.
 	if (!mayBeProxy(entry, mainPath)) {
 		throw new CommandError(
 			`${formatHost(metrics)}: its process ${facts.pid} is another program on this machine; is that the --metrics-bind of the proxy?`,
@@ -64,7 +64,7 @@ async function findByPidFile(path: string, metrics: Address, mainPath: string, m
 	const facts = await askFacts(metrics, machine).catch(({ message }: Error) => message);
 	const entry = machine.readProcess(pid);
 	const isOther = typeof facts !== 'string' && facts.pid !== pid;
-	// The process proves itself by its number and its start. Times of files do not: somebody may have set the clock since.
+	// Number and start time prove the process. File times do not, because the clock may have been set since.
 	const isProved = typeof facts !== 'string' && !isOther && entry?.startTicks === facts.startTicks;
 	if (entry === undefined || !(isProved || namesProxy(path, pid, mainPath, machine.readProcess))) {
 		throw new CommandError(`${path}: its process ${pid} has gone; the proxy does not run, or with another --pid-file`);
@@ -89,7 +89,7 @@ function readPid(path: string): number {
 	return pid;
 }
 
-/** @throws CommandError where no proxy answers. */
+/** @throws CommandError if no proxy answers. */
 export async function askFacts(metrics: Address, { ask }: Pick<Machine, 'ask'>): Promise<ProcessFacts> {
 	const { status, body } = await ask(metrics, '/process', ASK_MS);
 	const facts = status === 200 ? readFacts(body) : undefined;
@@ -105,7 +105,7 @@ function readFacts(body: string): ProcessFacts | undefined {
 	try {
 		const facts = JSON.parse(body);
 		const { pid, generation, reloads } = facts;
-		// Some of it is shown to people, and counted with.
+		// These values are printed and compared, so they must be valid.
 		const isWhole = [pid, generation, reloads.success, reloads.failure].every(Number.isSafeInteger);
 		if (!isWhole || pid <= 0) return undefined;
 		return { ...facts, failures: printable(facts.failures), needsRestart: printable(facts.needsRestart) };
@@ -114,7 +114,7 @@ function readFacts(body: string): ProcessFacts | undefined {
 	}
 }
 
-/** Nothing in it moves the cursor of a terminal. A proxy of an earlier version has no such list. */
+/** Texts that cannot move the cursor of a terminal. Empty for an earlier version of the proxy, which has no such list. */
 function printable(lines: unknown): string[] {
 	const texts = Array.isArray(lines) ? lines.filter((line) => typeof line === 'string') : [];
 	return texts.map((line) => line.replace(/[^\P{C}\n]/gu, '?'));

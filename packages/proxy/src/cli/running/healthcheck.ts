@@ -4,12 +4,12 @@ import { askMetrics, formatHost } from './metrics-client.ts';
 
 export interface HealthcheckOptions {
 	readonly metrics: Address;
-	/** Whether it answers at all, instead of whether it takes connections. */
+	/** Checks whether the proxy answers at all, instead of whether it accepts connections. */
 	readonly live: boolean;
 	readonly timeoutMs: number;
 }
 
-/** `proxy healthcheck`. @returns the exit code: 0 where all is well, else 1 with one line that says why. */
+/** `proxy healthcheck`. @returns the exit code: 0 if healthy, else 1 with one line that says why. */
 export async function healthcheck(
 	{ metrics, live, timeoutMs }: HealthcheckOptions,
 	{ print }: Pick<Context, 'print'>,
@@ -20,7 +20,7 @@ export async function healthcheck(
 		status: 0,
 		body: message,
 	}));
-	// The status decides, as it does for load balancers. The body is for people, and may carry a remark.
+	// The status decides, as it does for load balancers. The body is for people, and may have a remark.
 	const [line = ''] = body.split('\n');
 	const isWell = status === 200;
 	const isOurs = isWell || status === 503 || status === 0;

@@ -3,7 +3,7 @@ import type { Address } from '../options.ts';
 import { askMetrics, type MetricsResponse } from './metrics-client.ts';
 import { type ProcessEntry, readProcess } from './process-table.ts';
 
-/** What the commands to a running proxy need of the machine; tests give their own. */
+/** The machine as seen by commands to a running proxy; tests pass their own. */
 export interface Machine {
 	readonly ask: (address: Address, path: string, limitMs: number) => Promise<MetricsResponse>;
 	readonly readProcess: (pid: number) => ProcessEntry | undefined;

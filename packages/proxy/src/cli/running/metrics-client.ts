@@ -7,17 +7,17 @@ export interface MetricsResponse {
 	readonly body: string;
 }
 
-/** What answers but the metrics page have at most. */
+/** Largest answer other than the metrics page. */
 const MAX_ANSWER_BYTES = 64 * 1024;
 
 /**
  * Asks the metrics listener of a running proxy, in HTTP/1.0 (RFC 1945): the answer has no chunks and ends with the connection.
- * By hand, because a health check runs every few seconds in every container: loading node:http takes 60 ms of CPU, more
- * than all the rest of it.
+ * Written by hand, because a health check runs every few seconds in every container, and loading node:http takes 60 ms of
+ * CPU, more than everything else in it.
  *
- * @param limitMs for the whole answer.
- * @param maxBytes of it, in characters.
- * @throws CommandError when there is none.
+ * @param limitMs time limit for the whole answer.
+ * @param maxBytes largest answer, in characters.
+ * @throws CommandError if there is no answer.
  */
 export function askMetrics(
 	address: Address,
@@ -50,7 +50,7 @@ export function askMetrics(
 	});
 }
 
-/** @returns the answer, or in words why it is none. */
+/** @returns the answer, or in words why it is invalid. */
 export function readResponse(text: string): MetricsResponse | string {
 	const [, status, body] = /^HTTP\/1\.[01] (\d{3}) [\s\S]*?\r\n\r\n([\s\S]*)$/.exec(text) ?? [];
 	if (status === undefined || body === undefined) {

@@ -2,8 +2,8 @@
  * The file of `--pid-file`: the number of the process and a line feed, nothing else, so that `kill -HUP "$(cat FILE)"` and
  * every supervisor can read it.
  *
- * A file may outlive its process, and its number may belong to another one by then. So a number counts only where such a
- * process lives, its command line can be ours, and it has not begun after the file was written.
+ * A file may outlive its process, and its number may belong to another one by then. So a number counts only if such a
+ * process is alive, its command line can be the proxy's, and it did not start after the file was written.
  */
 import { readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { quote } from '../../config/wording.ts';
@@ -11,15 +11,15 @@ import { StartError } from '../../control/start-error.ts';
 import { mayBeProxy, type ProcessEntry, readProcess } from './process-table.ts';
 
 export interface PidFile {
-	/** From here on others find this process; the file goes when the process exits, in whatever way but SIGKILL. */
+	/** Lets others find this process. The file is removed when the process exits, except by SIGKILL. */
 	publish(): void;
 }
 
 /**
- * Takes the file for this process, before anything else is started. All that could be wrong with the folder is found now,
- * because the new file is first written next to its final place.
+ * Claims the file for this process, before anything else starts. Problems with the folder appear now, because the new file
+ * is first written next to its final place.
  *
- * @throws StartError where a live proxy has it, where it is another kind of file, or where it cannot be written.
+ * @throws StartError if a live proxy has the file, it is another kind of file, or it cannot be written.
  */
 export function claimPidFile(path: string, mainPath: string): PidFile {
 	refuseForeign(path, mainPath);
@@ -31,15 +31,15 @@ export function claimPidFile(path: string, mainPath: string): PidFile {
 	process.on('exit', () => {
 		try {
 			rmSync(draft, { force: true });
-			// Whoever has taken it over since keeps it.
+			// A process that has taken the file over keeps it.
 			if (readPidFile(path) === process.pid) rmSync(path, { force: true });
 		} catch {
-			// A file that is left names a process that is gone, and counts for nothing.
+			// A leftover file names a dead process and is ignored.
 		}
 	});
 	return {
 		publish: () => {
-			// Somebody may have come first, while this one was starting.
+			// Another proxy may have claimed it while this one was starting.
 			refuseForeign(path, mainPath);
 			orStartError(path, () => renameSync(draft, path));
 		},
@@ -60,7 +60,7 @@ function refuseForeign(path: string, mainPath: string): void {
 	);
 }
 
-/** @returns the number; `undefined` where there is no file or an empty one. */
+/** @returns the number; `undefined` if the file is absent or empty. */
 export function readPidFile(path: string): number | 'no pid' | undefined {
 	let text: string;
 	try {
@@ -77,7 +77,7 @@ export function parsePid(text: string): number | 'no pid' | undefined {
 	return /^\s*[1-9]\d{0,9}\s*$/.test(text) ? Number(text) : 'no pid';
 }
 
-/** @returns the process that has written the file; `undefined` if it has ended. */
+/** @returns the process that wrote the file; `undefined` if it has ended. */
 export function namesProxy(
 	path: string,
 	pid: number,
@@ -90,7 +90,7 @@ export function namesProxy(
 	return entry !== undefined && file !== undefined && isWriter(entry, file.mtimeMs, mainPath) ? entry : undefined;
 }
 
-/** Clocks of file systems have grains, and the start of a process is a difference of clocks. */
+/** File system clocks are coarse, and the start of a process is a difference of two clocks. */
 const CLOCK_GRAIN_MS = 2_000;
 
 /** @param writtenMs when the file was written, ms since the epoch. */

@@ -4,19 +4,19 @@ import { basename } from 'node:path';
 import { readProcStat } from '../../control/admin/proc-stat.ts';
 import { PROGRAMS } from '../command.ts';
 
-/** What the system knows of a live process. Where it has no `/proc`, that is nothing but that it lives. */
+/** The system's data on a live process. Without `/proc`, no members are known. */
 export interface ProcessEntry {
-	/** Of `ProcessFacts`. */
+	/** As in `ProcessFacts`. */
 	readonly startTicks?: number;
-	/** ms since the epoch. It moves with the clock of the machine. */
+	/** ms since the epoch. Changes when the machine's clock is set. */
 	readonly startedMs?: number;
 	/** The command line. */
 	readonly args?: readonly string[];
 }
 
 /**
- * @returns `undefined` where no process has this number any more; a zombie has ended. Where `/proc` shows no processes of other
- *   users (`hidepid`, systemd's `ProtectProc=`), these are none.
+ * @returns `undefined` if no process has this number any more; a zombie counts as ended. Processes of other users count as ended
+ *   if `/proc` hides them (`hidepid`, systemd's `ProtectProc=`).
  */
 export function readProcess(pid: number): ProcessEntry | undefined {
 	const stat = readProcStat(pid);
@@ -29,8 +29,8 @@ export function readProcess(pid: number): ProcessEntry | undefined {
 }
 
 /**
- * Whether a process can be one of ours: a word of its command line is the module of the command, or one of the names that the
- * command has where it is installed. Where the system does not tell, it can.
+ * Whether a process can be a proxy: a word of its command line is the module of the command, or one of the command's installed
+ * names. True if the command line is unknown.
  */
 export function mayBeProxy({ args }: ProcessEntry, mainPath: string): boolean {
 	const names: readonly string[] = [...PROGRAMS, basename(mainPath)];

@@ -5,19 +5,19 @@ import { type Machine, THIS_MACHINE } from './machine.ts';
 import { hasGone, seconds, sendSignal } from './signal.ts';
 
 export interface ReloadOptions extends Target {
-	/** For the outcome. */
+	/** Time limit for the outcome. */
 	readonly timeoutMs: number;
-	/** `false`: the signal is all. */
+	/** `false`: only sends the signal. */
 	readonly wait: boolean;
 }
 
 const POLL_MS = 50;
 
 /**
- * `proxy reload`: SIGHUP, and what came of it.
+ * `proxy reload`: sends SIGHUP and reports the outcome.
  *
- * @returns the exit code: 0 where the reload took everything over, 1 where it failed in any part, 3 where settings need a restart.
- * @throws CommandError where there is no proxy or no outcome to be seen.
+ * @returns the exit code: 0 if the reload applied everything, 1 if any part failed, 3 if settings need a restart.
+ * @throws CommandError if there is no proxy or the outcome cannot be seen.
  */
 export async function reload(
 	{ timeoutMs, wait, ...target }: ReloadOptions,
@@ -58,8 +58,8 @@ export async function reload(
 }
 
 /**
- * What came of the reloads since `before`; `undefined` while there is none, or one that goes on. Another one may have been
- * under way when ours was asked for, so the first that ends need not be it.
+ * The outcome of the reloads since `before`; `undefined` while there is none, or one is running. Another reload may have been
+ * running when ours was requested, so the first to end need not be ours.
  */
 export function outcomeOf(
 	{ reloads: before }: Pick<ProcessFacts, 'reloads'>,

@@ -2,7 +2,7 @@ import { CommandError } from '../command.ts';
 import type { Found } from './find.ts';
 import type { Machine } from './machine.ts';
 
-/** @throws CommandError where the process has gone or is another user's. */
+/** @throws CommandError if the process has ended or belongs to another user. */
 export function sendSignal({ pid }: Found, signal: NodeJS.Signals, machine: Machine): void {
 	try {
 		machine.signal(pid, signal);
@@ -14,13 +14,13 @@ export function sendSignal({ pid }: Found, signal: NodeJS.Signals, machine: Mach
 	}
 }
 
-/** Whether the process has ended; the number may be another one's by then. */
+/** Whether the process has ended; another process may have its number by then. */
 export function hasGone({ pid, startTicks }: Found, machine: Machine): boolean {
 	const entry = machine.readProcess(pid);
 	return entry === undefined || entry.startTicks !== startTicks;
 }
 
-/** As `3.2 s`. */
+/** For example `3.2 s`. */
 export function seconds(ms: number): string {
 	return `${(ms / 1_000).toFixed(1)} s`;
 }
