@@ -28,6 +28,8 @@ const hung = { h1: await startFramesUpstream(), h2: await startFramesUpstream() 
 const storming = await startHttp2Upstream({ script: ownPath });
 const steady = await startHttp2Upstream({ script: ownPath });
 const other = await startHttp2Upstream({ script: ownPath });
+/** node:http2 takes 128 fields. */
+const fussy = await startHttp2Upstream({ script: ownPath });
 const secure = await startHttp2Upstream({
 	script: ownPath,
 	tls: { cert: pki.server.certPem, key: pki.server.keyPem },
@@ -78,6 +80,7 @@ const upstreams = (changing: string) => [
 		...h2,
 		retries: 0,
 	})),
+	{ name: 'fussy', addresses: [fussy.authority], ...h2 },
 	{ name: 'storm', addresses: [storming.authority], ...h2 },
 	{ name: 'changing', addresses: [changing], ...h2 },
 	{ name: 'mute', addresses: [muteAuthority], ...h2, tls, connect_timeout_secs: 0.2 },
@@ -93,7 +96,7 @@ const config = (changing: string) => ({
 	upstreams: upstreams(changing),
 	routes: [
 		...upstreams(changing).map(({ name }) => ({
-			...{ prefix: `/${name}`, upstream: name, failures: name === 'cancelled' ? 1 : 100 },
+			...{ prefix: `/${name}`, upstream: name, failures: name === 'cancelled' || name === 'fussy' ? 1 : 100 },
 			...(name === 'paused' && { upstream_timeout_secs: 1 }),
 		})),
 		...PROTOCOLS.map((protocol) => ({
@@ -110,7 +113,8 @@ const proxy = await startProxy({
 after(async () => {
 	pausable.kill('SIGKILL');
 	await proxy.stop();
-	for (const upstream of [resetting, hung.h1, hung.h2, storming, steady, other, secure, endless]) await upstream.stop();
+	for (const upstream of [resetting, hung.h1, hung.h2, storming, steady, other, fussy, secure, endless])
+		await upstream.stop();
 	mute.close();
 	for (const session of everywhereSessions) session.destroy();
 	everywhere.close();
@@ -202,6 +206,19 @@ describe('an HTTP/2 upstream that resets streams', () => {
 				await atRest();
 			});
 		}
+	}
+});
+
+describe('a request that is too much for an HTTP/2 upstream (ENHANCE_YOUR_CALM)', () => {
+	for (const protocol of PROTOCOLS) {
+		test(`is a bad gateway for its client, and opens no breaker for others, over ${protocol}`, async () => {
+			const headers = Array.from({ length: 200 }, (_, i) => [`x-${i}`, '1'] as const);
+			const { status } = await request(protocol, proxy, { path: `/fussy/${protocol}`, headers });
+			equal(status, 502);
+			equal(await reasonOf(`/fussy/${protocol}`), 'stream reset with ENHANCE_YOUR_CALM');
+			equal((await request(protocol, proxy, { path: '/fussy/next' })).status, 200);
+			await atRest();
+		});
 	}
 });
 

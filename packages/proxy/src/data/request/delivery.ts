@@ -198,7 +198,8 @@ export class Delivery implements Dispatched, Waiting, AttemptOwner {
 		request.body.onResponseLost();
 		if (kind === 'exhausted') return request.fail(rejection.OVERLOADED.because(cause), 'abandoned');
 		if (kind === 'oversized') return request.fail(rejection.HEADERS_TOO_LARGE.because(cause), 'abandoned');
-		if (kind === 'unsupported') return request.fail(rejection.BAD_GATEWAY.because(cause), 'abandoned');
+		if (kind === 'unsupported' || kind === 'excessive')
+			return request.fail(rejection.BAD_GATEWAY.because(cause), 'abandoned');
 		if (kind === 'malformed') return request.fail(rejection.BAD_GATEWAY.because(cause), 'broken');
 		const failure = { kind, cause };
 		const why = this.#mayRetry(kind) ? this.#retry(failure) : rejection.BAD_GATEWAY.because(cause);
@@ -322,6 +323,8 @@ const OUTCOMES: Readonly<Record<FailureKind, 'abandoned' | FailureReason>> = {
 		refused: 'abandoned',
 		exhausted: 'abandoned',
 		oversized: 'abandoned',
+		// Its client may have seen to that.
+		excessive: 'abandoned',
 		unsupported: 'abandoned',
 	},
 };

@@ -120,6 +120,8 @@ export type FailureKind =
 	| 'refused'
 	/** It does not accept a head of this size (HTTP/2); nothing was sent. */
 	| 'oversized'
+	/** It has reset this request as too much from one client (HTTP/2). */
+	| 'excessive'
 	/** Its protocol does not support this request; nothing was sent. */
 	| 'unsupported';
 

@@ -340,8 +340,9 @@ export class ClientProtocol implements FrameSink {
 		const code = uint32At(bytes, from);
 		this.#remove(stream, ENDED);
 		// Section 8.7.
-		if (code === CODE.REFUSED_STREAM && !stream.hasHead) stream.onClosed(REFUSED);
-		else stream.onClosed({ kind: 'reset', cause: `stream reset with ${nameOfCode(code)}` });
+		if (code === CODE.REFUSED_STREAM && !stream.hasHead) return stream.onClosed(REFUSED);
+		const kind = code === CODE.ENHANCE_YOUR_CALM && !stream.hasHead ? 'excessive' : 'reset';
+		stream.onClosed({ kind, cause: `stream reset with ${nameOfCode(code)}` });
 	}
 
 	#onSettings(flags: number, id: number, bytes: Buffer, from: number, to: number): void {

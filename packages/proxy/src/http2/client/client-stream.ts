@@ -8,6 +8,8 @@ export interface StreamEnd {
 		| 'refused'
 		/** By the server. */
 		| 'reset'
+		/** By the server, for what this client asks of it (RFC 9113 section 7, ENHANCE_YOUR_CALM): its fields are too many, say. */
+		| 'excessive'
 		/** The server has sent what is no response. */
 		| 'malformed'
 		/** The connection has ended. */

@@ -204,7 +204,7 @@ export class Http2UpstreamRequest extends ClientStream implements UpstreamReques
 	}
 
 	#failureOf({ kind, cause }: StreamEnd): UpstreamFailure {
-		if (kind === 'refused' || kind === 'malformed') return { kind, cause };
+		if (kind === 'refused' || kind === 'malformed' || kind === 'excessive') return { kind, cause };
 		return { kind: this.hasHead ? 'broken' : 'unanswered', cause: this.hasHead ? `${cause} ${this.place}` : cause };
 	}
 
