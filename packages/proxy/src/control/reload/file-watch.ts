@@ -61,7 +61,7 @@ export class FileWatch {
 		const paths = this.#paths;
 		const stamps = await this.#stamps(paths);
 		this.#looking = false;
-		// The watched files have changed meanwhile, and were read a moment ago.
+		// Other files are watched now, and were read a moment ago.
 		if (paths !== this.#paths) return;
 		const changed = this.#changes.look(stamps);
 		if (changed.length > 0) onChange(changed);

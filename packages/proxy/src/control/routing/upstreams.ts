@@ -181,7 +181,7 @@ export class Upstreams {
 	): Endpoint {
 		const key = endpointKey(address.authority, group);
 		const counters = this.#counters.get(key) ?? this.#newCounters();
-		// No probe will ever close it.
+		// Without probes nothing would close it.
 		const now = this.#clock.now();
 		const place = this.#newPlace();
 		const breakerMemory = BreakerCell.allocate(now, health === undefined ? CLOSED : OPEN, place);

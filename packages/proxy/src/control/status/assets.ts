@@ -3,15 +3,15 @@ import { readFileSync } from 'node:fs';
 import type { PageAssets } from './page.ts';
 
 export interface Assets extends PageAssets {
-	/** `Content-Security-Policy` of the page: nothing runs and nothing styles but what is named here by its hash. */
+	/** `Content-Security-Policy` of the page: only scripts and styles named here by hash take effect. */
 	readonly policy: string;
 }
 
 /**
- * Script and style of the page, as they lie in the source; `tools/build` puts the files beside the bundle (`tools/build/assets.ts`).
- * Charts are drawn by uPlot, and morphdom changes of the page what differs: both as their authors publish them.
+ * Script and style of the page, unchanged from the source; `tools/build` puts the files next to the bundle (`tools/build/assets.ts`).
+ * uPlot draws charts, and morphdom updates the parts of the page that differ: both as their authors publish them.
  *
- * @throws Error where a file is missing.
+ * @throws Error if a file is missing.
  */
 export function readAssets(): Assets {
 	const styles = [import.meta.resolve('uplot/dist/uPlot.min.css'), new URL('./assets/page.css', import.meta.url)];

@@ -1,7 +1,7 @@
 import type { History } from './history.ts';
 import type { Count } from './schema.ts';
 
-/** What workers count, added up; and what the counters are called, on the page and in the ring of the last ten minutes. */
+/** The workers' counters added up, and their names on the page and in the ring of the last ten minutes. */
 export interface CounterFacts {
 	/** Answers without an upstream, by status. */
 	readonly ownResponses: ReadonlyMap<number, number>;
@@ -22,7 +22,7 @@ export interface CounterFacts {
 	};
 }
 
-/** Those that are not zero, the most frequent of late first. */
+/** The counts above zero, the most frequent in the last ten minutes first. */
 export function countsOf(kind: string, counts: ReadonlyMap<string, number>, history: Pick<History, 'rise'>): Count[] {
 	return latestFirst(
 		[...counts]
@@ -33,7 +33,7 @@ export function countsOf(kind: string, counts: ReadonlyMap<string, number>, hist
 
 type Answered = Pick<CounterFacts, 'auth' | 'forbidden' | 'rateLimited' | 'ownResponses'>;
 
-/** The requests that never got as far as an upstream, by reason and by the status of their answers. */
+/** The requests that never reached an upstream, by reason and by the status of their answers. */
 export function refusalsOf(facts: Answered, history: Pick<History, 'rise'>): Count[] {
 	const counts = refusals(facts).filter(({ total }) => total > 0);
 	return latestFirst(
@@ -46,7 +46,7 @@ export function refusalsOf(facts: Answered, history: Pick<History, 'rise'>): Cou
 	);
 }
 
-/** All counters that the ring keeps, by name. The names are of fixed lists, so there are some dozens at most. */
+/** All counters in the ring, by name. The names come from fixed lists, so there are some dozens at most. */
 export function countersOf(facts: CounterFacts): Map<string, number> {
 	const { refused, ended, websocketEnds, http2Errors } = facts.connections;
 	const named = (kind: string, counts: ReadonlyMap<string, number>) =>

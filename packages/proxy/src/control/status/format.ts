@@ -1,6 +1,6 @@
 import { html, type Markup } from './markup.ts';
 
-/** Numbers and times as people read them; pure. What is not known is a dash. */
+/** Numbers and times as people read them; pure. Unknown values are dashes. */
 
 const NOT_KNOWN = html`<span class="none">–</span>`;
 
@@ -11,7 +11,7 @@ export function count(value: number | null): Markup {
 	return value === null ? NOT_KNOWN : html`${WHOLE.format(value)}`;
 }
 
-/** Of a chart; `null`: nothing of it is known. */
+/** The highest value of a chart; `null`: none is known. */
 export function peakOf(values: readonly (number | null)[]): number | null {
 	const known = values.filter((value) => value !== null);
 	return known.length === 0 ? null : Math.max(...known);
@@ -51,12 +51,12 @@ export function duration(seconds: number): string {
 	return hours > 0 ? `${hours} h ${minutes % 60} min` : `${minutes} min`;
 }
 
-/** How long `since` is past. */
+/** How long ago `since` was. */
 export function ago(since: string, now: string): string {
 	return duration(Math.max(0, Date.parse(now) - Date.parse(since)) / 1000);
 }
 
-/** The moment, to the second, in UTC: as in the log. The day is left out where it is the day of `now`. */
+/** The moment, to the second, in UTC, as in the log. Without the day if it is the day of `now`. */
 export function moment(iso: string, now: string): Markup {
 	const text = iso.slice(0, 10) === now.slice(0, 10) ? iso.slice(11, 19) : iso.slice(0, 19).replace('T', ' ');
 	return html`<time datetime="${iso}">${text} UTC</time>`;

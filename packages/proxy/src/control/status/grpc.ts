@@ -9,27 +9,27 @@ export function newGrpcCells(): GrpcCells {
 	return new Float64Array(GRPC_STATUS_NAMES.length);
 }
 
-/** The calls that one upstream has answered in the last ten minutes: a ring for each status that has been. */
+/** The calls that one upstream has answered in the last ten minutes: a ring for each status that has occurred. */
 export class GrpcHistory {
-	/** As they were at the last point. */
+	/** Totals at the last point. */
 	readonly #totals = newGrpcCells();
 	/** Calls of each point, by code. */
 	readonly #rings = new Map<number, Float32Array>();
 	#point = -1;
 
-	/** Looks at the counters so far, without a point: what they have counted until now is nobody's. */
+	/** Reads the counters without making a point: earlier calls belong to no point. */
 	begin(totals: GrpcCells): void {
 		this.#totals.set(totals);
 	}
 
-	/** @returns what has come since the last time. */
+	/** @returns the calls since the last time. */
 	advance(totals: GrpcCells, point: number): { readonly calls: number; readonly grpc: number } {
 		this.#forgetUntil(point);
 		const since = { calls: 0, grpc: 0 };
 		for (const [code, total] of totals.entries()) {
 			const before = this.#totals[code]!;
 			if (total === before) continue;
-			// The counters of an upstream that was gone meanwhile have begun anew.
+			// The counters of an upstream that was gone meanwhile start at zero again.
 			const calls = total > before ? total - before : total;
 			this.#totals[code] = total;
 			this.#ring(code)[point % POINTS]! += calls;
@@ -59,7 +59,7 @@ export class GrpcHistory {
 		return ring;
 	}
 
-	/** The ring still has the values of ten minutes before in the places of the points to come. */
+	/** The places of the next points still hold values from ten minutes ago. */
 	#forgetUntil(point: number): void {
 		for (const ring of this.#rings.values()) {
 			for (let gap = Math.max(this.#point + 1, point - POINTS + 1); gap <= point; gap++) ring[gap % POINTS] = 0;
@@ -68,7 +68,7 @@ export class GrpcHistory {
 	}
 }
 
-/** Those that have been, by code. @param totals keys are codes as text. */
+/** The statuses that have occurred, by code. @param totals keys are codes as text. */
 export function grpcCounts(
 	totals: ReadonlyMap<string, number>,
 	lately: (code: number, total: number) => number,
@@ -79,7 +79,7 @@ export function grpcCounts(
 	});
 }
 
-/** Of all upstreams together: failures first, OK last, and otherwise the most frequent of late first. */
+/** All upstreams together: failures first, OK last, otherwise the most frequent in the last ten minutes first. */
 export function grpcStatuses(upstreams: readonly Pick<UpstreamStatus, 'upstream' | 'grpc'>[]): GrpcStatus[] {
 	const parts = upstreams.flatMap(({ upstream, grpc }) => grpc.map((one) => ({ upstream, ...one })));
 	const statuses = Array.from(Map.groupBy(parts, ({ code }) => code).values(), (of) => {

@@ -11,12 +11,12 @@ import {
 	type UpstreamCounts,
 } from './shares.ts';
 
-/** Upstreams with a chart; further ones have none. Each costs 960 bytes, so 2 MB in all. */
+/** Limit for upstreams with a chart. Each costs 960 bytes, so 2 MB in all. */
 export const MAX_CHARTED = 2_048;
 
-/** Looked at in one turn, at least; thousands are spread over the seconds of a point. */
+/** Upstreams sampled in one turn, at least; thousands are spread over the seconds of a point. */
 const LEAST_BATCH = 64;
-/** Ticks of a second in which all have had their turn; two of the ten are left for a main thread that is late. */
+/** Ticks of a second within which all are sampled; two of the ten are left for a main thread that is late. */
 const TICKS_A_POINT = 8;
 
 /** One upstream, as the history looks at it every ten seconds. */
@@ -36,15 +36,15 @@ export interface Sampled {
 export interface HistorySource {
 	/** Those of the table in force. */
 	readonly upstreams: () => Iterable<Sampled>;
-	/** What is counted without an upstream, so far. */
+	/** Counts without an upstream, so far. */
 	readonly own: () => OwnCounts;
 	/** Other counters, by names of a fixed list. */
 	readonly counters: () => ReadonlyMap<string, number>;
 }
 
 /**
- * What the charts of the status page show: ten minutes in a ring of bounded size. It is written whether anybody looks or not.
- * Time is an argument; whoever owns it calls `tick` once a second.
+ * The data of the status page's charts: ten minutes in a ring of bounded size. It is written even if nobody looks.
+ * Time is an argument; the owner calls `tick` once a second.
  */
 export class History {
 	readonly #source: HistorySource;
@@ -52,7 +52,7 @@ export class History {
 	readonly #total: Series;
 	readonly #shares = new ShareHistory();
 	#own: OwnCounts;
-	/** What upstreams have counted since the last point of `#total`, and when that was. */
+	/** Counts of upstreams since the last point of `#total`, and when that was. */
 	#counted: UpstreamCounts = NOTHING_COUNTED;
 	#totalAt: number;
 	readonly #counters = new Map<string, Float64Array>();
@@ -60,7 +60,7 @@ export class History {
 	readonly #all = new Summary();
 	#point = -1;
 	#first = 0;
-	/** Whose turn is still to come in the present point. */
+	/** Upstreams still to be sampled for the present point. */
 	#left: Sampled[] = [];
 	#batch = LEAST_BATCH;
 
@@ -81,17 +81,17 @@ export class History {
 		this.#sample(this.#left.splice(0, this.#batch), nowMs);
 	}
 
-	/** The upstream's last ten minutes; `undefined` where it has no chart. */
+	/** The upstream's last ten minutes; `undefined` if it has no chart. */
 	chart(key: string, nowMs: number): Chart | undefined {
 		return this.#series.get(key)?.chart(pointAt(nowMs));
 	}
 
-	/** The last point that is known; of all upstreams together without a key. */
+	/** The last known point; without a key, of all upstreams together. */
 	latest(key?: string): Point {
 		return (key === undefined ? this.#total : this.#series.get(key))?.latest() ?? UNKNOWN;
 	}
 
-	/** That of all upstreams together. */
+	/** The chart of all upstreams together. */
 	total(nowMs: number): Chart {
 		return this.#total.chart(pointAt(nowMs))!;
 	}
@@ -131,7 +131,7 @@ export class History {
 		this.#left = [...this.#source.upstreams()];
 		this.#batch = Math.max(LEAST_BATCH, Math.ceil(this.#left.length / TICKS_A_POINT));
 		this.#follow(this.#left, nowMs);
-		// A point that has had no turn at all, on a main thread that stood still, stays a gap.
+		// A point without any turn, because the main thread was blocked, stays a gap.
 		this.#point = point;
 		this.#all.window.fill(0);
 		if (this.#left.length === 0) this.#complete(nowMs);
@@ -145,7 +145,7 @@ export class History {
 		for (const one of upstreams) {
 			if (this.#series.has(one.key)) continue;
 			const series = new Series(this.#series.size < MAX_CHARTED, nowMs);
-			// What it counts begins at zero with the first table, which requests may meet before this does.
+			// Counters start at zero with the first table, and requests may come before this sample.
 			if (!isFirstTable) series.begin(one, nowMs);
 			this.#series.set(one.key, series);
 		}
@@ -156,7 +156,7 @@ export class History {
 		let isEmpty = false;
 		for (const upstream of upstreams) {
 			const series = this.#series.get(upstream.key)!;
-			// Most of thousands are idle, and cost next to nothing.
+			// With thousands of upstreams most are idle, and cost next to nothing.
 			if (!isEmpty) this.#summary.window.fill(0);
 			isEmpty = !upstream.addRoundTrips(this.#summary, nowMs);
 			if (!isEmpty) for (let i = 0; i < this.#all.window.length; i++) this.#all.window[i]! += this.#summary.window[i]!;
@@ -168,7 +168,7 @@ export class History {
 		if (this.#left.length === 0) this.#complete(nowMs);
 	}
 
-	/** All have had their turn. */
+	/** All upstreams have been sampled. */
 	#complete(nowMs: number): void {
 		const own = this.#source.own();
 		const counts = countsSince(this.#own, own, this.#counted);
@@ -185,11 +185,11 @@ export class History {
 	#note(name: string, value: number, point: number): void {
 		let ring = this.#counters.get(name);
 		if (ring === undefined) {
-			// A counter that has not been there before was zero.
+			// A new counter was zero before.
 			ring = new Float64Array(POINTS);
 			this.#counters.set(name, ring);
 		}
-		// Those that were missed get the value of now: what rose meanwhile is then counted as new, never as negative.
+		// Missed points get the present value: the rise since then counts as new, never as negative.
 		const missed = Math.min(point - this.#point, POINTS);
 		for (let i = 0; i < missed; i++) ring[(point - i) % POINTS] = value;
 	}
@@ -212,7 +212,7 @@ const NOTHING = Array(COLUMNS).fill(Number.NaN);
 class Series {
 	static readonly BYTES = COLUMNS * POINTS * Float32Array.BYTES_PER_ELEMENT;
 
-	/** `undefined`: it is one too many to have a chart. */
+	/** `undefined`: too many upstreams have a chart already. */
 	readonly #cells: Float32Array | undefined;
 	#point = -1;
 	#answers = 0;
@@ -226,7 +226,7 @@ class Series {
 		this.#cells = charted ? new Float32Array(COLUMNS * POINTS).fill(Number.NaN) : undefined;
 	}
 
-	/** What its counters have until now belongs to no point. */
+	/** Earlier counts belong to no point. */
 	begin(upstream: Counted, nowMs: number): void {
 		this.#answers = upstream.answers();
 		this.#errors = upstream.serverErrors();
@@ -237,10 +237,10 @@ class Series {
 		this.#grpc.begin(calls);
 	}
 
-	/** @returns what has come since the last time. */
+	/** @returns the counts since the last time. */
 	advance(upstream: Counted, nowMs: number, point: number) {
 		const [answers, errors] = [upstream.answers(), upstream.serverErrors()];
-		// Those of an upstream that was forgotten, and has come back since, have begun anew.
+		// The counters of an upstream that was forgotten and has come back start at zero again.
 		const isNew = answers < this.#answers;
 		const counts = {
 			answers: isNew ? answers : answers - this.#answers,
@@ -271,7 +271,7 @@ class Series {
 
 	put(point: number, rate: number, errors: number, roundTrips: Summary | undefined): void {
 		if (point === this.#point || this.#cells === undefined) return;
-		// What lies between is unknown, and the ring still has the values of ten minutes before there.
+		// The points between are unknown, and the ring still holds values from ten minutes ago there.
 		for (let gap = Math.max(this.#point + 1, point - POINTS + 1); gap < point; gap++) this.#write(gap, NOTHING);
 		const quantile = (q: number) => (roundTrips?.quantile(q) ?? Number.NaN) / 1000;
 		const known = (value: number) => (Number.isFinite(value) ? value : Number.NaN);

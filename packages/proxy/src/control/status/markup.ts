@@ -1,5 +1,5 @@
 /**
- * HTML that cannot be forgotten to escape: whatever goes into a template is text, unless it is markup itself. Route prefixes,
+ * HTML that is always escaped: a value in a template is text, unless it is markup itself. Route prefixes,
  * subjects of certificates and names of issuers come from files of others.
  */
 
@@ -7,7 +7,7 @@
 export class Markup {
 	readonly #text: string;
 
-	/** @param text trusted: nothing of it may come from outside. */
+	/** @param text trusted: no part of it may come from outside. */
 	constructor(text: string) {
 		this.#text = text;
 	}
@@ -43,8 +43,8 @@ function compact(text: string): string {
 }
 
 /**
- * Text as HTML shows it. Control characters and the ones that turn the direction of writing are shown by their number: a name must
- * not make the text around it read as something else.
+ * Text escaped for HTML. Control characters, and those that change the direction of writing, are shown by number: a name must not
+ * change how the text around it reads.
  */
 function escapeText(text: string): string {
 	return text

@@ -21,11 +21,11 @@ import { keyOf } from './snapshot.ts';
 import { upstreamsPanel } from './upstreams-panel.ts';
 import { queryOf, type View } from './view.ts';
 
-/** What stands in the page beside the status: made once. */
+/** The parts of the page besides the status: made once. */
 export interface PageAssets {
 	readonly css: string;
 	readonly scripts: readonly string[];
-	/** Changes with the assets: a page that is older is to be loaded anew. */
+	/** Changes with the assets: an older page must be reloaded. */
 	readonly build: string;
 }
 
@@ -107,7 +107,7 @@ const SMALLER: readonly ((status: StatusPage) => Markup | undefined)[] = [
 	tenantsPanel,
 ];
 
-/** Which process this is, and from when its figures are. */
+/** Which process this is, and the time of its figures. */
 function header({ process, at, reloads, shared_limits: limits }: StatusPage, view: View): Markup {
 	const facts = [
 		limits !== null && limits.replicas > 1 && html`one of ${limits.replicas} replicas`,
@@ -158,7 +158,7 @@ function problemLine({ severity, text, since, look, link }: Problem, now: string
 	return html`<li>${badge} <a href="${link}">${text}</a>${age}<span class="look">${look}</span></li>`;
 }
 
-/** The figures that an eye takes in at once. What is not as it should be has a colour, and a sign for those who see none. */
+/** The main figures at a glance. A bad one has a colour, and a sign for people who do not see colours. */
 function numbers(status: StatusPage): Markup {
 	const { traffic, connections, upstreams, workers, refusals } = status;
 	const share = (kind: ShareStatus['kind']) => status.shares.find((one) => one.kind === kind);
@@ -217,7 +217,7 @@ function errorShares({ requests_per_second: answers, errors_per_second: errors }
 	return answers.map((all, i) => (all === null ? null : all === 0 ? 0 : Math.min((errors[i] ?? 0) / all, 1)));
 }
 
-/** Numbers alone, for the script. A data block is nothing that a browser runs. */
+/** Only numbers, for the script. Browsers do not run a data block. */
 function* chartData({ history, upstreams }: StatusPage): Generator<void, Markup> {
 	const columns = (chart: Chart) => ({
 		rate: [chart.requests_per_second, chart.errors_per_second],

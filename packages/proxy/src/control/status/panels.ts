@@ -12,7 +12,7 @@ const MAX_ROWS = 50;
 /** Only with `[[upstreams]] dns`. */
 export function dnsPanel({ dns, at }: StatusPage): Markup | undefined {
 	if (dns.length === 0) return undefined;
-	// Those that fail come first: there may be more than are shown.
+	// Failing names come first: there may be more than are shown.
 	const ordered = dns.toSorted((a, b) => trouble(b) - trouble(a));
 	return panel('dns', 'Addresses from DNS', [
 		table(
@@ -85,7 +85,7 @@ export function connectionsPanel({ connections }: StatusPage): Markup {
 	]);
 }
 
-/** Ends of WebSockets that are nobody's trouble. */
+/** Normal ends of WebSockets. */
 const ENDED_BY_A_PEER: ReadonlySet<string> = new Set(['client', 'upstream']);
 
 /** Only once there has been a call. */
@@ -162,7 +162,7 @@ export function issuersPanel({ issuers }: StatusPage): Markup {
 	]);
 }
 
-/** Names are no secret; there may be many, and long ones. */
+/** Names are not secret; there may be many, and long ones. */
 function keyNames(keys: readonly (string | null)[]): Markup | undefined {
 	const named = keys.filter((kid) => kid !== null);
 	if (named.length === 0) return undefined;

@@ -3,18 +3,18 @@ import { MEANWHILE } from '../facts/store.ts';
 import type { Found, Panel, Problem, ReloadStatus, ShareStatus, Snapshot } from './schema.ts';
 import { queryOf, WHOLE_VIEW } from './view.ts';
 
-/** Certificates that end so soon are worth a warning, days. The log warns from 30 on; here it must still mean something. */
+/** Certificates that expire within this time get a warning, days. The log warns from 30 days on; the page only when it is urgent. */
 export const EXPIRES_SOON_DAYS = 14;
-/** Of a budget. */
+/** Share from which a budget counts as full. */
 const FULL = 0.9;
-/** So long DNS may fail without a word, seconds: for seconds it does so every day, and the last addresses hold. */
+/** DNS may fail this long without a warning, seconds: short failures happen every day, and the last addresses hold. */
 const DNS_AWAY_S = 60;
 /** Answers of the store then take longer than the interval at which it is asked. */
 const SLOW_SETTLE_S = 0.4;
 /** Names in a sentence; the table has all. */
 const MAX_NAMES = 3;
 
-/** Adds what is wrong, the worst first; a proxy of which nothing is said here is well. Pure. */
+/** Adds the problems, the worst first; a proxy without any is well. Pure. */
 export function judge(snapshot: Found): Snapshot {
 	const problems = [
 		...processProblems(snapshot),
@@ -92,7 +92,7 @@ function upstreamProblems({ upstreams }: Found): Problem[] {
 	];
 }
 
-/** What the last probe of the first one found, and what to do; of the others each row says it. */
+/** The last probe's result for the first of them, and the remedy; the rows show the others. */
 function lastProbeOf(upstreams: Found['upstreams']): string {
 	const failed = upstreams.find(({ last_probe: last }) => last?.passed === false);
 	if (failed === undefined) return 'the row says why';
@@ -134,7 +134,7 @@ const SHARES: Readonly<Record<ShareStatus['kind'], { what: string; of: string; l
 		panel: 'handshakes',
 	},
 };
-/** Nearly all: nobody's mistake by the way, but one of the configuration or of an issuer. */
+/** From this share on, the configuration or an issuer is wrong, and not a few clients. */
 const NEARLY_ALL = 0.9;
 
 function shareProblems({ shares }: Found): Problem[] {
@@ -182,7 +182,7 @@ function certificateProblems({ certificates }: Found): Problem[] {
 			const text = kind === 'crl' ? `${which} is overdue` : `${which} has expired`;
 			return [{ severity: 'error', text, since: not_after, ...rest }];
 		}
-		// A CRL is replaced every few hours or days: only one that is over is worth a word.
+		// A CRL is replaced every few hours or days: only an expired one is worth a warning.
 		if (kind === 'crl' || days_left >= EXPIRES_SOON_DAYS) return [];
 		const text = `${which} expires in ${plural(days_left, 'day')}`;
 		const since = new Date(Date.parse(not_after) - EXPIRES_SOON_DAYS * DAY_MS).toISOString();
@@ -271,7 +271,7 @@ function linkTo(panel: Panel): Pick<Problem, 'panel' | 'link'> {
 	return { panel, link: `#${panel}` };
 }
 
-/** The rows that it is about: those that are well may fill pages. */
+/** Links to the affected rows: healthy ones may fill pages. */
 function linkToUpstreams(names: readonly string[]): Pick<Problem, 'panel' | 'link'> {
 	const view = names.length === 1 ? { filter: names[0]! } : { troubled: true };
 	return { panel: 'upstreams', link: `${queryOf({ ...WHOLE_VIEW, ...view })}#upstreams` };

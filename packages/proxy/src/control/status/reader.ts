@@ -35,12 +35,12 @@ import type {
 import type { ShareBounds } from './shares.ts';
 import type { StatusSource } from './status-pages.ts';
 
-/** What the status page is read from, beside what metrics are. */
+/** The sources of the status page, in addition to those of metrics. */
 export interface StatusSources {
 	readonly metrics: MetricSources;
 	readonly host: string;
 	readonly routing: () => RoutingPlan;
-	/** Of the upstreams whose addresses DNS says. */
+	/** The upstreams with addresses from DNS. */
 	readonly names: () => Iterable<Pick<AddressRefresher, 'group' | 'authority' | 'value' | 'ageMs' | 'failing'>>;
 	readonly inForce: Pick<InForce, 'tls' | 'upstreamTls' | 'identity' | 'generation' | 'reloads' | 'needsRestart'>;
 	readonly readiness: Pick<Readiness, 'obstacle'>;
@@ -55,7 +55,7 @@ export interface StatusSources {
 	readonly shareBounds: ShareBounds;
 }
 
-/** Reads shared memory and the state of the main thread. With thousands of upstreams and routes it takes a while: hence the generators. */
+/** Reads shared memory and the main thread's state. Uses generators, because thousands of upstreams and routes take a while. */
 export class StatusReader implements StatusSource {
 	readonly #sources: StatusSources;
 	/** Views on regions of memory, made once for each. */
@@ -287,7 +287,7 @@ export class StatusReader implements StatusSource {
 		return { lost_total: lines, failing_since: isoOf(failing?.sinceSeconds), cause: failing?.code ?? null };
 	}
 
-	/** Those of the configuration: of others nothing is kept by name, so there is nothing to show. The busiest first. */
+	/** The tenants of the configuration, the busiest first. No other names are kept. */
 	#tenants(): Snapshot['tenants'] {
 		const { tenants, inForce, memory } = this.#sources;
 		if (!tenants) return null;
@@ -349,7 +349,7 @@ function breakerOf(endpoint: Endpoint, regions: readonly UpstreamStats[]): Upstr
 	const opened = total([endpoint.counters, ...regions], ({ transitions }) =>
 		total(OPENINGS, (i) => transitions.cells[i]!),
 	);
-	// Of one that has never been open nobody asks why, and the words have to be decoded.
+	// A circuit that has never opened needs no reason, and decoding the words takes time.
 	const last = circuit !== CLOSED || opened > 0 ? lastTransition(endpoint) : undefined;
 	const transition = last ?? (circuit === CLOSED ? undefined : beginning(endpoint));
 	return {

@@ -4,14 +4,14 @@ import type { UpstreamProtocol } from '../../shared/messages.ts';
 import type { ShareKind } from './shares.ts';
 
 /**
- * What the status page shows and `/status.json` says, in that file's own words (docs/reference/status.md). Durations are in seconds, times
- * are ISO 8601, and what is not known is `null`. Members are added and never change their meaning while `schema` is 1.
+ * The content of the status page and of `/status.json`, with that file's names (docs/reference/status.md). Durations are in seconds,
+ * times are ISO 8601, and unknown values are `null`. While `schema` is 1, members may be added but never change their meaning.
  */
 export interface Snapshot {
 	readonly schema: 1;
 	/** When this was so. */
 	readonly at: string;
-	/** Whether nothing of `problems` is an error or a warning. */
+	/** Whether `problems` has neither an error nor a warning. */
 	readonly well: boolean;
 	/** The worst first. */
 	readonly problems: readonly Problem[];
@@ -23,7 +23,7 @@ export interface Snapshot {
 		readonly node: string;
 		readonly started_at: string;
 		readonly uptime_seconds: number;
-		/** Why `/readyz` says 503; `null` where it does not. */
+		/** Why `/readyz` answers 503; `null` if it does not. */
 		readonly not_ready: string | null;
 		readonly resident_bytes: number;
 		readonly heap_used_bytes: number;
@@ -41,9 +41,9 @@ export interface Snapshot {
 	/** What went wrong in the last minute. */
 	readonly shares: readonly ShareStatus[];
 	readonly upstreams: readonly UpstreamStatus[];
-	/** `[[upstreams]]` with `dns`, also those of which no address is known. */
+	/** `[[upstreams]]` with `dns`, also those without a known address. */
 	readonly dns: readonly DnsStatus[];
-	/** Requests and connections that were refused. Those of no kind are left out. */
+	/** Refused requests and connections. Kinds without any are left out. */
 	readonly refusals: readonly Count[];
 	readonly handshakes: {
 		readonly completed_total: number;
@@ -82,7 +82,7 @@ export interface Snapshot {
 		readonly failure_total: number;
 		/** The latest first. */
 		readonly last: readonly ReloadStatus[];
-		/** Settings of the file that only a restart takes over, as the last reload has found them: `tenant_rps (config.toml:3)`. */
+		/** Changed settings that only a restart takes over, as the last reload found them: `tenant_rps (config.toml:3)`. */
 		readonly needs_restart: readonly string[];
 		/** When a reload found the first of them. */
 		readonly needs_restart_since: string | null;
@@ -122,13 +122,13 @@ export interface UpstreamStatus {
 	readonly upstream: string;
 	/** Name of its `[[upstreams]]`, if it is in one. */
 	readonly group: string | null;
-	/** How that spreads its requests. */
+	/** How the group spreads its requests. */
 	readonly balance: string | null;
-	/** How much of them it gets, compared with the others. */
+	/** Its share of the group's requests, relative to the others. */
 	readonly weight: number | null;
-	/** What is spoken to it. */
+	/** The protocol towards it. */
 	readonly protocol: UpstreamProtocol;
-	/** Whether it is spoken to over TLS, and whether its certificate is verified then. */
+	/** Whether connections to it use TLS, and whether its certificate is verified then. */
 	readonly tls: 'none' | 'verified' | 'not verified';
 	/** Prefixes of its routes. */
 	readonly routes: readonly string[];
@@ -223,7 +223,7 @@ export interface CertificateStatus {
 	readonly subject: string;
 	/** Empty for a CRL. */
 	readonly serial: string;
-	/** Or of the CRL the time of its next update. */
+	/** For a CRL, the time of its next update. */
 	readonly not_after: string;
 	/** Rounded down; negative: so long ago. */
 	readonly days_left: number;
@@ -262,7 +262,7 @@ export interface BudgetStatus {
 
 export interface ReloadStatus {
 	readonly at: string;
-	/** What is taken over by itself, or stays as it was. */
+	/** A part that is reloaded independently of the others. */
 	readonly part: 'tls' | 'identity' | 'routes';
 	/** A signal, or `files changed`. */
 	readonly asked: string;
@@ -275,7 +275,7 @@ export interface ReloadStatus {
 
 export interface TenantStatus {
 	readonly tenant: string;
-	/** `null`: what holds for all. */
+	/** `null`: the limit for all tenants. */
 	readonly requests_per_second: number | 'unlimited' | null;
 	readonly burst: number | null;
 	readonly concurrency: number | null;
@@ -285,7 +285,7 @@ export interface TenantStatus {
 
 export interface SharedLimitsStatus {
 	readonly store: 'up' | 'away';
-	/** For how long. */
+	/** How long it has been in this state. */
 	readonly for_seconds: number;
 	readonly since: string;
 	/** Why it is away: one of the results of `proxy_limiter_store_calls_total`. */
@@ -302,7 +302,7 @@ export interface SharedLimitsStatus {
 	readonly revocations: number | null;
 }
 
-/** What one reader gets: of the upstreams one page, each with its last ten minutes. */
+/** The status for one reader: one page of the upstreams, each with its last ten minutes. */
 export interface StatusPage extends Omit<Snapshot, 'upstreams'> {
 	readonly upstreams: Page<UpstreamStatus & { readonly history: Chart | null }> & {
 		/** Those of `total` whose breaker is closed and whose health check does not fail. */
@@ -311,16 +311,16 @@ export interface StatusPage extends Omit<Snapshot, 'upstreams'> {
 	readonly history: Chart & { readonly seconds_between: number };
 }
 
-/** One sentence on what is not well. */
+/** A problem in one sentence. */
 export interface Problem {
 	readonly severity: 'error' | 'warning';
 	/** What, and how much of it. */
 	readonly text: string;
-	/** Since when, as far as that is known. */
+	/** Since when, if known. */
 	readonly since: string | null;
 	/** What to look at, or to do. */
 	readonly look: string;
-	/** Part of the page's address that shows what it is about. */
+	/** The part of the page's address that shows the affected items. */
 	readonly link: string;
 	/** The part of the page with the details. */
 	readonly panel: Panel;

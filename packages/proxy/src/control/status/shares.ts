@@ -14,14 +14,14 @@ export type ShareKind = (typeof SHARE_KINDS)[number];
 export interface ShareBounds {
 	/** From this share on, 0 to 1; 0: never. */
 	readonly share: Readonly<Record<ShareKind, number>>;
-	/** Of fewer answers, or handshakes, in a minute nothing is said. */
+	/** With fewer answers or handshakes in a minute, nothing is reported. */
 	readonly least: number;
 }
 
 /** Counts of the same span of time. */
 export type ShareCounts = Readonly<Record<ShareKind | Total, number>>;
 
-/** What the shares are of: answers, gRPC calls with a status of an upstream, and handshakes that have ended. */
+/** The totals behind the shares: answers, gRPC calls with a status of an upstream, and handshakes that have ended. */
 type Total = 'answers' | 'calls' | 'attempts';
 
 const TOTALS = {
@@ -32,13 +32,13 @@ const TOTALS = {
 	handshakes: 'attempts',
 } as const satisfies Record<ShareKind, Total>;
 
-/** What of it upstreams count. */
+/** The counts that come from upstreams. */
 export const UPSTREAM_COUNTS = ['answers', '5xx', 'calls', 'grpc'] as const;
 export type UpstreamCounts = Readonly<Record<(typeof UPSTREAM_COUNTS)[number], number>>;
 /** The proxy itself. */
 export type OwnCounts = Omit<ShareCounts, 'calls' | 'grpc'>;
 
-/** What of it is counted without an upstream, since the start. */
+/** The counts without an upstream, since the start. */
 export function ownShareCounts({ ownResponses, handshakesDone, handshakeFailures }: ShareSource): OwnCounts {
 	const failed = sum(handshakeFailures.values());
 	return {
@@ -53,7 +53,7 @@ export function ownShareCounts({ ownResponses, handshakesDone, handshakeFailures
 
 type ShareSource = Pick<CounterFacts, 'ownResponses' | 'handshakesDone' | 'handshakeFailures'>;
 
-/** What has come since `before`, and from upstreams. */
+/** The counts since `before`, including those from upstreams. */
 export function countsSince(before: OwnCounts, now: OwnCounts, upstreams: UpstreamCounts): ShareCounts {
 	return {
 		answers: now.answers - before.answers + upstreams.answers,
@@ -73,7 +73,7 @@ const POINTS = 60;
 
 /** Ten minutes in steps of ten seconds. */
 export class ShareHistory {
-	/** Oldest first; what has come since the point before. */
+	/** Oldest first; each has the counts since the point before. */
 	readonly #points: { readonly atMs: number; readonly counts: ShareCounts }[] = [];
 
 	add(counts: ShareCounts, atMs: number): void {

@@ -3,7 +3,7 @@ import type { History } from './history.ts';
 import type { Snapshot, StatusPage, UpstreamStatus } from './schema.ts';
 import { pageOf, type View } from './view.ts';
 
-/** The part of a snapshot that a view shows, what is in trouble first. Pure; a step for each upstream. */
+/** The part of a snapshot that a view shows, upstreams with problems first. Pure; a step for each upstream. */
 export function* pageOfSnapshot(
 	{ upstreams, ...rest }: Snapshot,
 	view: View,

@@ -13,7 +13,7 @@ import { ownShareCounts } from './shares.ts';
 import { pageOfSnapshot } from './snapshot.ts';
 import { parseView, queryOf, type View } from './view.ts';
 
-/** What the pages are made of. */
+/** The source of the pages. */
 export interface StatusSource {
 	/** All of it, anew; a step for each upstream and route. */
 	read(history: History): Generator<void, Found>;
@@ -32,12 +32,12 @@ export interface StatusParts {
 	readonly onFault: (error: unknown) => void;
 }
 
-/** How long a snapshot and its renderings serve all readers, ms, however many there are. */
+/** How long a snapshot and its renderings serve all readers, ms. */
 const FRESH_MS = 900;
 const HISTORY_TICK_MS = 1_000;
 
 /**
- * The status page, what changes of it, and the same as JSON. While nobody looks, only the history is written, once in ten seconds for
+ * The status page, its changing part, and the same as JSON. While nobody looks, only the history is written, once in ten seconds for
  * each upstream.
  */
 export class StatusPages {
@@ -45,7 +45,7 @@ export class StatusPages {
 	readonly #history: History;
 	#read: Assets | undefined;
 	#snapshot: { readonly value: Snapshot; readonly at: number } | undefined;
-	/** What was rendered in the last `FRESH_MS`, or is about to be, by what it is and by view. */
+	/** Renderings of the last `FRESH_MS`, finished or under way, by kind and view. */
 	readonly #rendered = new Map<string, Promise<unknown>>();
 	#renderedAt = 0;
 	/** The last of the renderings, which are made one after the other. */
@@ -154,7 +154,7 @@ const HEADERS = {
 	'referrer-policy': 'no-referrer',
 	'cross-origin-resource-policy': 'same-origin',
 	'cross-origin-opener-policy': 'same-origin',
-	// No script and no frame, where a browser shows it as a document.
+	// No script and no frame if a browser shows it as a document.
 	'content-security-policy': "default-src 'none'; frame-ancestors 'none'",
 } as const;
 

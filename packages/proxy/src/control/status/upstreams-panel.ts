@@ -12,7 +12,7 @@ const MAX_PREFIXES = 4;
 
 type Row = UpstreamStatus & { readonly history: Chart | null };
 
-/** Routes and their upstreams: one page of them, what is in trouble first; a step for each row. */
+/** One page of routes and their upstreams, those with problems first; a step for each row. */
 export function* upstreamsPanel({ upstreams, dns, shares, at }: StatusPage, view: View): Generator<void, Markup> {
 	const { total, matching, items } = upstreams;
 	const head = html`
@@ -44,7 +44,7 @@ export function* upstreamsPanel({ upstreams, dns, shares, at }: StatusPage, view
 	`;
 }
 
-/** Those that are `spare` have no place on a phone. */
+/** `spare` columns are hidden on a phone. */
 const COLUMNS = [
 	['Upstream and routes', 'name'],
 	['State', 'state'],
@@ -94,7 +94,7 @@ function share(part: number | null, bound: number): Markup {
 		: percent(part);
 }
 
-/** What else is to be known of an upstream, in a few words each. */
+/** Further facts about an upstream, in a few words each. */
 function notesOn({ group, weight, protocol, tls }: UpstreamStatus): string[] {
 	const notes: string[] = [];
 	if (group !== null) notes.push(`of ${group}`);
@@ -110,7 +110,7 @@ const PROTOCOLS: Readonly<Record<UpstreamProtocol, string>> = {
 	auto: 'HTTP/2 or HTTP/1.1',
 };
 
-/** Breaker and health check in one line, the worse of them; where there is more to say, it opens. */
+/** The worse state of breaker and health check, in one line; it opens if there are details. */
 function state(one: UpstreamStatus, now: string): Markup {
 	const { breaker, health, health_since: healthSince } = one;
 	const isBreakers = breaker.state !== 'closed';
@@ -167,7 +167,7 @@ function detailsOf({ breaker, last_probe: last, grpc }: UpstreamStatus, now: str
 	return details;
 }
 
-/** The script draws into the first two; the words are for all, and all there is without it. */
+/** The script draws into the first two; the words are for everybody, and the only content without it. */
 function trend(history: Chart | null, key: string): Markup {
 	if (history === null) return html`<span class="quiet">no chart</span>`;
 	return html`

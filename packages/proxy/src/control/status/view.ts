@@ -1,8 +1,8 @@
 import type { Page } from './schema.ts';
 
-/** Which part of a long table somebody looks at. Everything else of the page is the same for all. */
+/** The part of a long table that a reader sees. The rest of the page is the same for all. */
 export interface View {
-	/** Shown are the upstreams with this in their name or in a route's prefix; empty: all. */
+	/** Shows upstreams with this text in their name or in a route's prefix; empty: all. */
 	readonly filter: string;
 	/** Only those that are not well. */
 	readonly troubled: boolean;
@@ -13,14 +13,14 @@ export interface View {
 }
 
 export const DEFAULT_ROWS = 25;
-/** What a page may cost has a bound. */
+/** Bounds the cost of a page. */
 export const MAX_ROWS = 200;
 /** All rows, as they come. */
 export const WHOLE_VIEW: View = { filter: '', troubled: false, page: 1, rows: DEFAULT_ROWS };
 const MAX_FILTER_LENGTH = 100;
 const MAX_PAGE = 100_000;
 
-/** Reads the query of an address. What cannot be meant is read as what is usual: a link that is old still leads somewhere. */
+/** Reads the query of an address. Invalid values become defaults: an old link still leads somewhere. */
 export function parseView(query: string): View {
 	const parameters = new URLSearchParams(query);
 	return {
@@ -31,7 +31,7 @@ export function parseView(query: string): View {
 	};
 }
 
-/** The query that leads to a view: `?filter=a&page=2`, or `?` where all is as usual. */
+/** The query that leads to a view: `?filter=a&page=2`, or `?` if all values are defaults. */
 export function queryOf({ filter, troubled, page, rows }: View): string {
 	const parameters = new URLSearchParams();
 	if (filter !== '') parameters.set('filter', filter);
@@ -45,7 +45,7 @@ function wholeNumber(text: string | null, fallback: number, most: number): numbe
 	return /^[1-9]\d{0,8}$/.test(text ?? '') ? Math.min(Number(text), most) : fallback;
 }
 
-/** A page of those that a view shows; beyond the last page, the last one. */
+/** One page of the matching items; beyond the last page, the last one. */
 export function pageOf<Item>(matching: readonly Item[], { page, rows }: View): Omit<Page<Item>, 'total'> {
 	const pages = Math.max(1, Math.ceil(matching.length / rows));
 	const shown = Math.min(page, pages);

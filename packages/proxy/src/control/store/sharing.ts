@@ -44,7 +44,7 @@ export class Sharing {
 	/** Resolves when the store has answered, or its time is up. Waits for its revocations as long as they are being read. */
 	async start(): Promise<void> {
 		if (this.#store === undefined) return;
-		// Or could not be, for the moment.
+		// Goes on without a connection if there is none in time.
 		await within(this.#store.connect(), FIRST_CONNECTION_MS, this.#timers);
 		await Promise.all([this.#fleet?.start(FIRST_ANSWER_MS), this.#revocations?.start()]);
 	}

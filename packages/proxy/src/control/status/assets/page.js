@@ -1,12 +1,12 @@
-// The page is whole without this script, as it was when it was asked for. The script keeps it up to date: it asks for the part that
-// changes, and morphdom changes of the page what differs, so that focus, selection and scrolling stay. uPlot draws.
+// Without this script the page is complete, but does not change. The script keeps it up to date: it asks for the part that changes,
+// and morphdom updates only what differs, so that focus, selection and scrolling stay. uPlot draws the charts.
 
 (() => {
-	/** What follows the last change that was told, for screen readers, ms. */
+	/** Pause between two announcements for screen readers, ms. */
 	const LEAST_BETWEEN_ANNOUNCEMENTS = 10_000;
 	/** Between two updates, ms. */
 	const POLL_EVERY = 2_000;
-	/** Of an answer that does not come, ms. */
+	/** Limit for an answer, ms. */
 	const PATIENCE = 10_000;
 	const TYPING_PAUSE = 300;
 
@@ -24,9 +24,9 @@
 		if (after.dataset.build !== firstBuild) return location.reload();
 		morphdom(byId('page'), after, {
 			onBeforeElUpdated: (from, to) => {
-				// What a reader has opened stays open.
+				// Details that a reader has opened stay open.
 				if (from instanceof HTMLDetailsElement && from.open) to.setAttribute('open', '');
-				// What the script has drawn, and what somebody is typing into.
+				// Keeps charts, and fields that somebody is typing into.
 				return !('keep' in from.dataset && 'keep' in to.dataset) && !from.isEqualNode(to);
 			},
 		});
@@ -40,7 +40,7 @@
 	let shownAt = new Date();
 	const firstBuild = byId('page').dataset.build;
 
-	// --- For those who do not see what changes: the verdict alone, and not too often. ---
+	// --- For screen readers: only the verdict, and not too often. ---
 
 	function verdictNow() {
 		const items = [...document.querySelectorAll('#summary li')].map((item) => item.textContent);
@@ -112,7 +112,7 @@
 		const large = element.classList.contains('large');
 		const kind = /** @type {Kind} */ (element.dataset.series);
 		const { scale, label, series } = KINDS[kind];
-		// What is empty has no size.
+		// An empty element has no size.
 		element.append(document.createElement('i'));
 		const { width, height } = sizeOf(element);
 		element.replaceChildren();
@@ -161,7 +161,7 @@
 		);
 	}
 
-	/** Minutes that are named. None at the left end, where the other axis has its lowest label. */
+	/** Minutes with a label. None at the left end, where the other axis has its lowest label. */
 	const TIMES = () => [-8, -6, -4, -2, 0];
 	/** @param {number} minutes */
 	const minutesAgo = (minutes) => (minutes === 0 ? 'now' : `${minutes} min`);
@@ -225,14 +225,14 @@
 
 	// --- Where the news comes from. ---
 
-	/** Ends what is under way, and the timer after it. */
+	/** Ends the request under way, and the timer after it. */
 	let stop = () => {};
 	let paused = false;
 
 	/** Asks for the page's changing part again and again. */
 	function start() {
 		stop();
-		// A page that nobody sees asks for nothing.
+		// A hidden page asks for nothing.
 		if (paused || document.hidden) return;
 		const ended = new AbortController();
 		stop = () => ended.abort();
@@ -257,7 +257,7 @@
 		ended.addEventListener('abort', () => clearTimeout(timer));
 	}
 
-	/** What the page shows is of the past: nobody is to take it for what is so. */
+	/** Marks the page as stale, so that nobody takes old figures for current ones. */
 	function lost() {
 		document.body.classList.add('stale');
 		document.title = `No answer – ${host}`;
@@ -316,7 +316,7 @@
 		if (form === null) return;
 		const fields = new URLSearchParams(/** @type {any} */ (new FormData(form)));
 		if (fields.get('filter') === '') fields.delete('filter');
-		// Each letter would be a step back otherwise.
+		// Otherwise each letter would be a step in the browser's history.
 		view(fields.toString(), 'replaceState');
 	}
 	/** @type {number | undefined} */
