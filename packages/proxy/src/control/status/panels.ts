@@ -335,7 +335,7 @@ function table<Item>(
 	`;
 }
 
-/** A bar beside its number: the number says it all. */
+/** A bar next to its number; the number says everything. */
 function meter(share: number, name: string): Markup {
 	return html`<span class="meter"><meter min="0" max="1" low="0.7" high="0.9" optimum="0" value="${Math.min(share, 1).toFixed(3)}" aria-label="${name}"></meter> <span>${percent(share)}</span></span>`;
 }

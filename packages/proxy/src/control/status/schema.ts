@@ -279,7 +279,7 @@ export interface TenantStatus {
 	readonly requests_per_second: number | 'unlimited' | null;
 	readonly burst: number | null;
 	readonly concurrency: number | null;
-	/** Counted only where there is a `concurrency`. */
+	/** Counted only with a `concurrency`. */
 	readonly in_flight: number | null;
 }
 

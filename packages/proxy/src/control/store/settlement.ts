@@ -102,7 +102,7 @@ export class Settlement {
 		return this.#delay.ms;
 	}
 
-	/** @returns calls to be sent at once, each of which is `answered` or `failed` later; and whether to `register`. */
+	/** @returns calls to send at once, each `answered` or `failed` later; and whether to `register`. */
 	tick(now: number): { readonly calls: readonly Call[]; readonly register: boolean } {
 		if (now - this.#tickedAt > LATE_MS) for (const shard of this.#shards) shard.heldUp(now);
 		this.#tickedAt = now;
