@@ -1,11 +1,14 @@
 /**
  * Every command of `proxy`.
  *
- * To add one: describe it in `commands/<name>.ts` with `defineCommand` (see `commands/check.ts`: options with flag,
- * variable, default and parser; switches; operands; an example; exit codes), let its `run` import the module that does the
- * work (`packages/proxy/src/cli/<name>/…`, never at the top: each start of any command would load it), and put it into the list below, beside
- * the others of its group. Help, completion, near-miss suggestions and the warnings about unknown variables know it then;
- * `node tools/command-docs.ts` writes man/proxy.1 and docs/reference/command.md anew, and a test fails until that has been done.
+ * To add a command:
+ *
+ * 1. Describe it in `commands/<name>.ts` with `defineCommand`. `commands/check.ts` has options with flag, variable, default and parser,
+ *    switches, operands, an example and exit codes.
+ * 2. Import the module that does the work (`packages/proxy/src/cli/<name>/…`) in `run`, never at the top: every command would load it.
+ * 3. Add it to the list below, next to the others of its group. Help, completion, near-miss suggestions and the warnings about unknown
+ *    variables use this list.
+ * 4. Run `node tools/command-docs.ts`, which rewrites man/proxy.1 and docs/reference/command.md. A test fails until then.
  */
 import type { Command } from './command.ts';
 import { check } from './commands/check.ts';

@@ -7,8 +7,8 @@ import { isTable, type TomlDocument, type TomlTable } from './toml.ts';
 import { quote } from './wording.ts';
 
 /**
- * Keys of one table that do not go together. They are judged apart from the schema, so that all problems are reported at once, and on
- * the file's own keys: to the schema a default is a key like any other.
+ * Finds conflicting keys of one table. Runs apart from the schema, so that all problems are reported at once, and on the keys of the
+ * file, because the schema cannot tell a default from a key that was set.
  */
 export function conflictsInTables(document: TomlDocument): ConfigProblem[] {
 	return Object.entries(RULES).flatMap(([name, rule]) =>
@@ -170,7 +170,7 @@ function storeAddresses(limiter: TomlTable, wrong: Wrong): void {
 		return typeof address === 'string' ? [] : address;
 	});
 	const [first] = addresses;
-	// An address that is wrong by itself is reported by the schema.
+	// The schema reports invalid addresses.
 	if (first === undefined || addresses.length < [limiter.store].flat().length) return;
 	if (addresses.length > 1 && limiter.sentinel_name === undefined && limiter.cluster !== true) {
 		const either =

@@ -3,9 +3,9 @@ import { configFile } from './schema.ts';
 import { unitOf } from './units.ts';
 
 /**
- * The configuration file's JSON Schema (draft-07, which taplo, Even Better TOML and VS Code read), made from the zod schema: keys, types, ranges,
- * defaults and meanings are only in `tables/`. It accepts whatever the proxy accepts, and refuses what a JSON Schema can find: for the
- * rest there is `proxy check`.
+ * The configuration file's JSON Schema (draft-07, for taplo, Even Better TOML and VS Code), generated from the zod schema: only `tables/`
+ * has keys, types, ranges, defaults and meanings. It accepts whatever the proxy accepts, and refuses the mistakes that a JSON Schema can
+ * express. `proxy check` finds the rest.
  */
 
 /** The schema's file name in the folder of a configuration. */
@@ -73,8 +73,8 @@ function where(condition: JsonSchema, holds: JsonSchema, otherwise?: JsonSchema)
 }
 
 /**
- * The rules for keys that go together (`*conflicts.ts`), as far as JSON Schema can express them. Duplicate names and prefixes, and a number
- * that bounds another one, are beyond it.
+ * The rules for combinations of keys (`*conflicts.ts`), as far as JSON Schema can express them. It cannot express duplicate names and
+ * prefixes, nor a number that bounds another one.
  */
 const RULES: Readonly<Record<string, JsonSchema>> = {
 	'': {

@@ -10,8 +10,8 @@ import { parseUpstream } from './upstream.ts';
 import { quote, show } from './wording.ts';
 
 /**
- * Tables that do not go together. They are judged apart from the schema, which looks at a list as a whole only once every
- * element is right: all problems are reported at once.
+ * Finds conflicts between tables. Runs apart from the schema, which checks a list as a whole only if every element is valid,
+ * so that all problems are reported at once.
  */
 export function conflictsBetweenTables(document: TomlDocument): ConfigProblem[] {
 	return [
