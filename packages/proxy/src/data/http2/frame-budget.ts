@@ -93,7 +93,7 @@ export class FrameBudget {
 		this.#share.spend(price);
 	}
 
-	/** The head led to no request: its stream has ended, it follows our GOAWAY, or it is malformed. @throws ConnectionError ENHANCE_YOUR_CALM. */
+	/** The head is useless: its stream has ended, it follows our GOAWAY, or it is malformed. @throws ConnectionError ENHANCE_YOUR_CALM. */
 	vainHead(price: number, now: number): void {
 		this.#share.release(HEAD - VAIN_HEAD);
 		this.#takeFrames(price - HEAD + VAIN_HEAD, now, 'too many heads that are no requests');

@@ -8,16 +8,16 @@ import { type ConnectionOwner, Http2Connection } from './connection.ts';
 import type { Http2Request } from './request.ts';
 
 /**
- * The HTTP/2 front. It takes over connections whose handshake is done, and does at the end of each turn of the loop what
- * all of them have to do then.
+ * The HTTP/2 front. It takes over connections whose handshake is done, and does their common work
+ * at the end of each turn of the loop.
  */
 export class Http2Front implements ConnectionOwner {
 	readonly plane: DataPlane;
 	readonly log: RateLimitedLog;
-	/** All that are up. */
+	/** Open connections. */
 	readonly connections = new Set<Http2Connection>();
 	#draining = false;
-	/** Requests that have come in this turn of the loop. */
+	/** Requests that have arrived in this turn of the loop. */
 	#opened: Http2Request[] = [];
 	/** Connections that have something to write. */
 	readonly #writing: FlushQueue;
@@ -59,9 +59,9 @@ export class Http2Front implements ConnectionOwner {
 	}
 
 	/**
-	 * Requests begin at the end of the turn that has brought them: whoever opens streams and resets them at once (rapid reset,
-	 * CVE-2023-44487) has done both by then, and nobody has gone to an upstream in vain. What is refused at once goes out
-	 * with the answers that have come in the same turn.
+	 * Requests begin at the end of their turn. A client that opens streams and resets them at once (rapid reset,
+	 * CVE-2023-44487) has done both by then, and no request has gone to an upstream in vain. Immediate refusals go out
+	 * with the answers of the same turn.
 	 */
 	readonly #startAll = (): void => {
 		const opened = this.#opened;

@@ -33,24 +33,24 @@ import {
 import type { Stream } from './stream.ts';
 import { Streams, type StreamsEvents } from './streams.ts';
 
-/** What the protocol asks of the one who has the socket. */
+/** Events for the owner of the socket. */
 export interface ProtocolEvents extends StreamsEvents {
 	/** A request has been understood, or refused for reasons that deserve an answer. @returns its stream. */
 	onRequest(id: number, facts: RequestFacts, endStream: boolean, sendWindow: number): Stream;
-	/** A stream was reset before there was a request. @param what was wrong with it, in words. */
+	/** A stream was reset before there was a request. @param what the fault, in words. */
 	onMalformed(what: string, code: number): void;
-	/** There is something to take from `output`. */
+	/** `output` has something to send. */
 	onOutput(): void;
 	/** An acknowledgement of a ping of ours. @param opaque its 8 bytes. */
 	onPong(opaque: string): void;
-	/** The client says goodbye: no more streams are to be taken. */
+	/** The client has sent GOAWAY: take no more streams. */
 	onGoodbye(): void;
 }
 
 export interface ProtocolLimits {
 	readonly maxConcurrentStreams: number;
 	readonly maxHeaderBytes: number;
-	/** Some route takes WebSockets: the client is told of the extended CONNECT (RFC 8441 section 3). */
+	/** Some route takes WebSockets, so the extended CONNECT is announced (RFC 8441 section 3). */
 	readonly extendsConnect?: boolean;
 	/** As for `readHttp2Fields`. */
 	readonly identifiers?: Identifiers;
@@ -71,19 +71,19 @@ export class Protocol implements FrameSink {
 	readonly #blocks: HeaderBlockReader;
 	readonly #share: ConnectionShare;
 	readonly #budget: FrameBudget;
-	/** Bytes of the preface that have come. */
+	/** Bytes of the preface received so far. */
 	#preface = 0;
 	readonly #settings = new PeerSettings();
 	#settingsCame = false;
 	#settingsAcknowledged = false;
-	/** Of the DATA frame whose payload is coming; `undefined`: it is dropped. */
+	/** Stream of the current DATA frame; `undefined`: its payload is dropped. */
 	#dataStream: Stream | undefined;
 	/** Bytes of its data so far. */
 	#dataBytes = 0;
 	/** Monotonic milliseconds of this read. */
 	#now = 0;
 
-	/** @param share pays for what comes. */
+	/** @param share charged for received frames. */
 	constructor(events: ProtocolEvents, limits: ProtocolLimits, share: ConnectionShare) {
 		this.#events = events;
 		this.#share = share;
@@ -103,7 +103,7 @@ export class Protocol implements FrameSink {
 		);
 	}
 
-	/** RFC 9113 section 3.4: our SETTINGS, at once. */
+	/** Sends our SETTINGS at once (RFC 9113 section 3.4). */
 	begin(): void {
 		const { maxConcurrentStreams, maxHeaderBytes, extendsConnect } = this.#limits;
 		this.output.write(
@@ -120,8 +120,8 @@ export class Protocol implements FrameSink {
 
 	/**
 	 * @param now monotonic milliseconds.
-	 * @returns how many bytes were taken, at least one: the others are to be given again when the connection's share allows it.
-	 * @throws ConnectionError; the connection is to be ended with `streams.end`.
+	 * @returns how many bytes were taken, at least one: give the rest again when the connection's share allows it.
+	 * @throws ConnectionError; then end the connection with `streams.end`.
 	 */
 	receive(bytes: Buffer, now: number): number {
 		if (this.streams.isOver) return bytes.length;
@@ -145,7 +145,7 @@ export class Protocol implements FrameSink {
 		if (this.streams.isOver) return;
 		this.#expectFrame(FRAME.DATA);
 		if (id === 0) throw protocolError('DATA on stream 0');
-		// What its payload takes of the windows, whatever becomes of it; what nobody wants is given back at once.
+		// The payload always uses up the windows; unwanted bytes are given back at once.
 		this.streams.receive(length);
 		this.#dataStream = undefined;
 		this.#dataBytes = 0;
@@ -184,7 +184,7 @@ export class Protocol implements FrameSink {
 		this.#budget.data(this.#dataBytes, endStream, this.#now, stream?.isTunnel);
 		this.#dataStream = undefined;
 		if (stream === undefined || stream.isClosed) return;
-		// Padding takes of the window what it has, and nobody but us takes it.
+		// Padding uses up the window, and only the proxy consumes it.
 		const padding = stream.paddingDue;
 		stream.paddingDue = 0;
 		if (padding > 0 && stream.unwanted === undefined) this.streams.release(stream, padding);
@@ -226,11 +226,11 @@ export class Protocol implements FrameSink {
 			case FRAME.WINDOW_UPDATE:
 				return this.#onWindowUpdate(id, bytes, from, to);
 		}
-		// Section 5.5: types that nobody knows are ignored.
+		// Section 5.5: unknown types are ignored.
 		this.#budget.unknown(to - from, this.#now);
 	}
 
-	/** Section 3.4: SETTINGS first. Section 6.10: between the frames of a header block nothing else. */
+	/** Section 3.4: SETTINGS first. Section 6.10: no other frame within a header block. */
 	#expectFrame(type: number, isAck = false): void {
 		if (!this.#settingsCame) {
 			if (type !== FRAME.SETTINGS || isAck)
@@ -250,7 +250,7 @@ export class Protocol implements FrameSink {
 		if (this.#blocks.goOn(flags, id, bytes, from, to)) this.#onBlock(id);
 	}
 
-	/** The block is decoded whatever is done with it: the tables must agree (RFC 7541 section 2.2). */
+	/** The block is always decoded: the tables must agree (RFC 7541 section 2.2). */
 	#onBlock(id: number): void {
 		const { bytes, from, to, endStream } = this.#blocks;
 		const { made } = this.#decoder;
@@ -296,14 +296,14 @@ export class Protocol implements FrameSink {
 		const open = this.streams.receiving(id, 'HEADERS');
 		if (open === undefined) return false;
 		const { endStream, dependsOnItself } = this.#blocks;
-		// What is over a limit is not all there.
+		// A block over a limit is incomplete.
 		if (block.fields.length !== block.count) this.streams.fail(open, CODE.ENHANCE_YOUR_CALM, 'too many fields');
 		else if (endStream && !dependsOnItself && areTrailers(block)) this.#endBody(open, trailersOf(block));
 		else this.streams.fail(open, CODE.PROTOCOL_ERROR, 'malformed trailers');
 		return true;
 	}
 
-	/** Section 5.1.2. A client that knows the limit has no excuse; one that cannot know it yet may try again. */
+	/** Section 5.1.2. A client that knows the limit is at fault; one that cannot know it yet may try again. */
 	#refuseStream(id: number): false {
 		if (this.#settingsAcknowledged) {
 			throw new ConnectionError(CODE.PROTOCOL_ERROR, 'stream-limit', 'more streams than allowed');
@@ -312,11 +312,11 @@ export class Protocol implements FrameSink {
 		return false;
 	}
 
-	/** Section 5.3.1 of RFC 7540: a stream on itself is an error, though priorities mean nothing any more. */
+	/** Section 5.3.1 of RFC 7540: a stream that depends on itself is an error, although priorities are obsolete. */
 	#onPriority(id: number, bytes: Buffer, from: number, to: number): void {
 		this.#budget.take(ControlCosts.priority, this.#now);
 		if (id === 0) throw protocolError('PRIORITY on stream 0');
-		// An error of the stream (section 6.3) even where its length is wrong.
+		// An error of the stream (section 6.3) even if its length is wrong.
 		if (to - from !== 5) this.streams.failAt(id, CODE.FRAME_SIZE_ERROR, 'PRIORITY of a wrong length');
 		else if (uint31At(bytes, from) === id) this.streams.failAt(id, CODE.PROTOCOL_ERROR, DEPENDS_ON_ITSELF);
 	}
@@ -343,7 +343,7 @@ export class Protocol implements FrameSink {
 		this.streams.setSendWindow(this.#settings.window);
 	}
 
-	/** Section 6.7. An acknowledgement of a ping that was never sent is nobody's. */
+	/** Section 6.7. An acknowledgement without a ping is ignored. */
 	#onPing(flags: number, id: number, bytes: Buffer, from: number, to: number): void {
 		if (id !== 0) throw protocolError('PING on a stream');
 		if (to - from !== 8) throw new ConnectionError(CODE.FRAME_SIZE_ERROR, 'frame-size', 'PING of a wrong length');
@@ -388,7 +388,7 @@ export class Protocol implements FrameSink {
 		this.output.pump();
 	}
 
-	/** @returns what follows it. */
+	/** @returns the bytes after it. */
 	#readPreface(bytes: Buffer): Buffer {
 		const length = Math.min(PREFACE.length - this.#preface, bytes.length);
 		if (bytes.toString('latin1', 0, length) !== PREFACE.slice(this.#preface, this.#preface + length)) {

@@ -18,11 +18,11 @@ import { LastRequest } from '../memo/last-request.ts';
 import { LiteralPool } from '../memo/literal-pool.ts';
 
 /**
- * What makes a request malformed (RFC 9113 sections 8.1.1 to 8.3.1): its stream is reset, nothing of it is dropped or
- * repaired. What the gates have against a request that is well-formed, they say themselves (`readHttp2Fields`).
+ * Malformed requests (RFC 9113 sections 8.1.1 to 8.3.1): their stream is reset, and no field is dropped or
+ * repaired. The gates judge well-formed requests themselves (`readHttp2Fields`).
  */
 
-/** A field, and what was worked out when it was first seen. It stands in the tables of its connection. */
+/** A field, with the facts computed when it was first seen. Its connection's tables hold it. */
 export class RequestField implements HeadField {
 	readonly name: string;
 	readonly value: string;
@@ -30,7 +30,7 @@ export class RequestField implements HeadField {
 	readonly #meaning: FieldName;
 	#line: string | undefined = undefined;
 
-	/** @param named a field of the same name: what the name means has been worked out. */
+	/** @param named a field of the same name, whose meaning is known. */
 	constructor(name: string, value: string, named?: RequestField) {
 		this.name = name;
 		this.value = value;
@@ -50,12 +50,12 @@ export class RequestField implements HeadField {
 	}
 }
 
-/** What a name means, for all fields that refer to it: nearly all of a connection. */
+/** The meaning of a name, shared by all fields that refer to it: nearly all fields of a connection. */
 class FieldName {
 	readonly #name: string;
-	/** As far as the name says. */
+	/** The kind, as far as the name shows it. */
 	readonly #kind: number;
-	/** What it means to the gates where these identifiers are read apart. */
+	/** The identifiers for which `#meaning` was computed. */
 	#apart: Identifiers | undefined = undefined;
 	#meaning = 0;
 
@@ -90,12 +90,12 @@ class FieldName {
 	}
 }
 
-/** What a header block says that opens a stream. */
+/** The facts of a header block that opens a stream. */
 export interface RequestFacts {
 	readonly head: RequestHead | Rejection;
-	/** Its content type is that of gRPC; of a head that is refused as far as its fields were read. */
+	/** Its content type is that of gRPC, if a refused head was read that far. */
 	readonly isGrpc: boolean;
-	/** Empty where there is none among the fields that were read; so is `path`. */
+	/** Empty if the fields that were read have none; so is `path`. */
 	readonly method: string;
 	readonly path: string;
 	/** Bytes of the body by `content-length`, or `UNDECLARED`. */
@@ -114,15 +114,15 @@ export function requestDecoder(maxBytes: number): HpackDecoder<RequestField> {
 	} satisfies FieldReading<RequestField>);
 }
 
-/** Of all connections of the thread. */
+/** Shared by all connections of the thread. */
 const LITERALS = new LiteralPool<RequestField>();
 
-/** A block with more fields than that is not answered at all. */
+/** A block with more fields gets no answer. */
 export function maxFieldsOf(maxBytes: number): number {
 	return Math.ceil(maxBytes / 32) + 8;
 }
 
-/** Reads what the header blocks of one connection ask for. Facts of fields, never a verdict. */
+/** Reads the header blocks of one connection: facts of fields, never a verdict. */
 export class RequestFieldsReader {
 	readonly #maxBytes: number;
 	readonly #apart: Identifiers;
@@ -132,7 +132,7 @@ export class RequestFieldsReader {
 	/**
 	 * @param maxBytes longest list of names and values.
 	 * @param apart as for `readHttp2Fields`.
-	 * @param extendsConnect the client was told of the extended CONNECT (RFC 8441).
+	 * @param extendsConnect whether the extended CONNECT was announced to the client (RFC 8441).
 	 */
 	constructor(maxBytes: number, apart: Identifiers, extendsConnect = false) {
 		this.#maxBytes = maxBytes;
@@ -141,9 +141,9 @@ export class RequestFieldsReader {
 	}
 
 	/**
-	 * Once for each block: the same bytes have the same facts.
+	 * Reads each block once: the same bytes have the same facts.
 	 *
-	 * @returns for a malformed request what is wrong with it, in words for operators.
+	 * @returns text if the request is malformed: the fault, in words for operators.
 	 */
 	read(block: HeaderBlock<RequestField>, endStream: boolean): RequestFacts | string {
 		const at = endStream ? 1 : 0;
@@ -192,27 +192,27 @@ const PATH = 5;
 const PROTOCOL = 6;
 const HOST = 7;
 const CONTENT_LENGTH = 8;
-/** Valid with one value, and then plain. */
+/** Valid only with one value, and then plain. */
 const TE = 9;
 
-/** Control data (section 8.3.1), and what may stand in it. Other names that begin with a colon are malformed. */
+/** Control data (section 8.3.1) and its valid values. Other names that begin with a colon are malformed. */
 const CONTROL_DATA: Readonly<Record<string, readonly [kind: number, isValid: (value: string) => boolean]>> = {
 	// RFC 9110 section 9.1.
 	':method': [METHOD, isToken],
 	// RFC 3986 section 3.1.
 	':scheme': [SCHEME, (value) => /^[A-Za-z][A-Za-z0-9+\-.]*$/.test(value)],
 	':authority': [AUTHORITY, isAuthority],
-	// An origin form, or the asterisk of OPTIONS; what else a path must be is for `gates/path.ts`.
+	// An origin form, or the asterisk of OPTIONS; `gates/path.ts` checks the rest.
 	':path': [PATH, (value) => /^(?:\/[^\x00-\x20\x7f]*|\*)$/.test(value)],
-	// RFC 8441 section 4. Unknown where the client was not told of it.
+	// RFC 8441 section 4. Unknown if it was not announced to the client.
 	':protocol': [PROTOCOL, isToken],
 };
 /** Section 8.2.2. */
 const CONNECTION_SPECIFIC = new Set(['connection', 'keep-alive', 'proxy-connection', 'transfer-encoding', 'upgrade']);
-/** Section 8.2.1: a name is a token in lower case. A value has no control character but the tab, of which that section names three. */
+/** Section 8.2.1: a name is a token in lower case. A value has no control character but the tab; that section names only three of them. */
 const NOT_IN_VALUE = /[\x00-\x08\x0a-\x1f\x7f]/;
 
-/** Of a field with this name whose value is valid. */
+/** The kind of a field with this name and a valid value. */
 function kindOf(name: string): number {
 	if (name.charCodeAt(0) === COLON) return Object.hasOwn(CONTROL_DATA, name) ? CONTROL_DATA[name]![0] : MALFORMED;
 	if (!isLowerCaseToken(name) || CONNECTION_SPECIFIC.has(name)) return MALFORMED;
@@ -221,7 +221,7 @@ function kindOf(name: string): number {
 	return name === 'content-length' ? CONTENT_LENGTH : PLAIN;
 }
 
-/** What is wrong with a malformed field. Of what the client has sent, only names are told that we know ourselves. */
+/** The fault of a malformed field. Of the client's bytes, only names that we know are reported. */
 function faultOf(name: string): string {
 	if (name.charCodeAt(0) === COLON)
 		return Object.hasOwn(CONTROL_DATA, name) ? `malformed ${name}` : UNKNOWN_CONTROL_DATA;
@@ -254,7 +254,7 @@ function readRequest(
 	return { head, isGrpc: head instanceof Rejection ? saysGrpc(fields) : head.isGrpc, method, path, declaredLength };
 }
 
-/** For heads of which nothing else is believed. */
+/** For heads of which nothing else is trusted. */
 function saysGrpc(fields: readonly RequestField[]): boolean {
 	const [type, ...others] = fields.filter(({ name }) => name === 'content-type');
 	return type !== undefined && others.length === 0 && isGrpc(type.value);
@@ -265,9 +265,9 @@ function firstOf(fields: readonly RequestField[], kind: number): string {
 	return '';
 }
 
-/** @returns the declared length, or what is wrong with the request. */
+/** @returns the declared length, or the request's fault. */
 function checkFields(fields: readonly RequestField[], endStream: boolean): number | string {
-	/** A bit for each kind that has been there. */
+	/** A bit for each kind seen so far. */
 	let seen = 0;
 	let declaredLength = UNDECLARED;
 	let method = '';
@@ -277,7 +277,7 @@ function checkFields(fields: readonly RequestField[], endStream: boolean): numbe
 			seen |= 1 << PLAIN;
 			continue;
 		}
-		// Each of the others once, and control data before the fields (section 8.3).
+		// The others may occur once, and control data only before the fields (section 8.3).
 		if (kind === MALFORMED) return faultOf(name);
 		if ((seen & (1 << kind)) !== 0) return `${name} twice`;
 		if (kind <= PROTOCOL && (seen & FIELDS) !== 0) return 'control data behind fields';

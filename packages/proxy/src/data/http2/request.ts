@@ -21,13 +21,13 @@ import { Stream, type StreamOwner } from './stream.ts';
 export interface RequestOwner {
 	readonly plane: DataPlane;
 	readonly client: ClientConnection;
-	/** The request is paid for: the price of its head comes back. */
+	/** The request is charged to its tenant: gives back the price of its head. */
 	giveBackTokens(price: number): void;
-	/** Tells by `onAnswered` when the kernel has all that has been put together so far. */
+	/** Has `onWritten` called when the kernel has all output so far. */
 	whenWritten(request: Http2Request): void;
-	/** A stream was reset for an error of the client's. @param what in words. */
+	/** A stream was reset for an error of the client. @param what in words. */
 	onStreamError(reason: Http2StreamErrorReason, what: string): void;
-	/** Has `onReadEnd` called when the read is over that is being taken apart. */
+	/** Has `onReadEnd` called when the current read is over. */
 	whenRead(request: Http2Request): void;
 }
 
@@ -40,16 +40,16 @@ export class Http2Request extends Stream implements ClientRequest {
 	readonly connection: ClientConnection;
 	readonly exchange: Exchange;
 	readonly #connection: RequestOwner;
-	/** What has come of the body and is not wanted yet, or too small to be handed on by itself. */
+	/** Body bytes that are not wanted yet, or too few to hand on separately. */
 	#kept: KeptPieces | undefined;
 	#bodyState: 'unasked' | 'waits' | 'read' | 'paused' = 'unasked';
 	#endTold = false;
 	#awaitsReadEnd = false;
-	/** Of a whole answer. */
+	/** Trailers of a whole answer. */
 	#trailers: Trailers | undefined;
-	/** Of the request. */
+	/** Trailers of the request. */
 	#requestTrailers: Trailers | undefined;
-	/** Of a long answer. */
+	/** A long answer's body. */
 	#whole: WholeBody | undefined;
 
 	constructor(
@@ -96,7 +96,7 @@ export class Http2Request extends Stream implements ClientRequest {
 		this.#pump();
 	}
 
-	/** In pieces, so that a client that takes its time can be told from one that takes nothing. */
+	/** Sends in pieces, to distinguish a slow client from one that takes nothing. */
 	#pump(): void {
 		for (let piece = this.#whole?.shift(); piece !== undefined; piece = this.#whole?.shift()) {
 			if (this.#whole!.left === 0 ? !this.#sendLast(piece) : !this.sendData(piece, false)) return;
@@ -134,7 +134,7 @@ export class Http2Request extends Stream implements ClientRequest {
 
 	reset(): void {
 		this.#whole = undefined;
-		// RFC 8441 section 5: what TCP says by a reset.
+		// RFC 8441 section 5: the equivalent of a TCP reset.
 		this.owner.reset(this, this.isTunnel ? CODE.CANCEL : CODE.INTERNAL_ERROR);
 	}
 
@@ -146,7 +146,7 @@ export class Http2Request extends Stream implements ClientRequest {
 	}
 
 	override onRoom(): void {
-		// What goes out has been copied.
+		// Outgoing bytes have been copied.
 		this.#whole?.free();
 		this.exchange.onClientDrained(this.#whole?.left ?? 0);
 		this.#pump();
@@ -173,7 +173,7 @@ export class Http2Request extends Stream implements ClientRequest {
 
 	closeTunnel(): void {
 		this.#forgetBody();
-		// What the client has not taken by now is kept no longer.
+		// Bytes that the client has not taken by now are discarded.
 		if (this.isLocalOpen) this.owner.reset(this, CODE.CANCEL);
 		else if (this.isRemoteOpen) this.owner.dropBody(this);
 	}
@@ -224,7 +224,7 @@ export class Http2Request extends Stream implements ClientRequest {
 		this.#handOn();
 	}
 
-	/** Small pieces of one read are put together: each by itself could cost its upstream connection a write. */
+	/** Joins small pieces of one read: each could cost the upstream connection a write. */
 	override onBody(bytes: Buffer): void {
 		const mayGo = this.#bodyState === 'read';
 		if (mayGo && bytes.length >= SMALL && (this.#kept === undefined || this.#kept.length === 0))
@@ -248,7 +248,7 @@ export class Http2Request extends Stream implements ClientRequest {
 		this.#handOn();
 	}
 
-	/** What is there, as long as it is wanted, and the end behind it. */
+	/** Hands on the kept bytes while they are wanted, then the end. */
 	#handOn(): void {
 		const kept = this.#kept;
 		while (this.#bodyState === 'read' && (!this.isClosed || this.isTunnel)) {
@@ -256,20 +256,20 @@ export class Http2Request extends Stream implements ClientRequest {
 			if (piece === undefined) break;
 			this.#take(piece);
 		}
-		// The end takes no room, so whoever has all before it need not ask for it.
+		// The end needs no room, so it follows the last byte unasked.
 		const hasAll = kept === undefined || kept.length === 0;
 		if (hasAll && (this.#bodyState === 'read' || this.#bodyState === 'paused')) this.#tellEnd();
 		this.#tellHeld();
 	}
 
-	/** A body that is not asked for yet is read in the turn that has brought it, or told of by `holdBody`. */
+	/** Reports held bytes. A body not asked for yet is read in its turn, or reported by `holdBody`. */
 	#tellHeld(): void {
 		if (this.#kept !== undefined && this.#bodyState !== 'unasked') this.exchange.onBodyHeld(this.#kept.length);
 	}
 
 	#take(bytes: Buffer): void {
 		this.exchange.onRequestBody(bytes);
-		// What an unwanted body held has been given back with the rest of it.
+		// The held bytes of an unwanted body have already been given back with its rest.
 		if (this.unwanted === undefined) this.owner.release(this, bytes.length);
 	}
 
@@ -285,10 +285,10 @@ export class Http2Request extends Stream implements ClientRequest {
 	}
 }
 
-/** Pieces of a body below this wait for the others of the same read, bytes. */
+/** Smaller pieces of a body wait for the others of the same read, bytes. */
 const SMALL = 4096;
 
-/** Not remembered, as those of heads are: sums and messages are other ones each time. */
+/** Not remembered, unlike fields of heads: checksums and messages differ each time. */
 function codedTrailers(trailers: Trailers): string {
 	let block = '';
 	for (let i = 0; i < trailers.length; i += 2) block += codedField(trailers[i]!, trailers[i + 1]!);

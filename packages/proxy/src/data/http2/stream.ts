@@ -7,15 +7,15 @@ import type { UnwantedBody } from '../client/unwanted-body.ts';
 /** The connection, as its streams see it. */
 export interface StreamOwner {
 	readonly output: Output;
-	/** Begins the connection's first header block; nothing in later ones. */
+	/** The start of the connection's first header block; empty for later ones. */
 	blockPrefix(): string;
-	/** The answer is complete, though the request need not be. */
+	/** The answer is complete; the request may not be. */
 	onResponseEnd(stream: Stream): void;
-	/** Resets it because of something that is not the client's fault. */
+	/** Resets the stream for a reason that is not the client's fault. */
 	reset(stream: Stream, code: number): void;
 	/** Bytes of a body have been taken: the windows may be opened by as many. */
 	release(stream: Stream, bytes: number): void;
-	/** Nobody takes any more of the body: what is held and what still comes is dropped. */
+	/** The body is no longer wanted: drops held and further bytes. */
 	dropBody(stream: Stream): void;
 }
 
@@ -25,27 +25,27 @@ export abstract class Stream extends SendingStream {
 	/** The client may still send. */
 	isRemoteOpen: boolean;
 	isClosed = false;
-	/** What we allow the client to send. */
+	/** The window that we allow the client. */
 	receiveWindow = INITIAL_WINDOW;
-	/** Taken, and not given back to the client yet, bytes. */
+	/** Bytes taken but not given back to the client's window yet. */
 	owed = 0;
-	/** The window that the client has of us when it owes us nothing. */
+	/** The client's window when nothing is outstanding. */
 	fullWindow = INITIAL_WINDOW;
-	/** Whatever comes of the body is taken at once, so a larger window lets nothing wait here. */
+	/** The body is taken at once, so a larger window makes no bytes wait here. */
 	isTakenAtOnce = false;
-	/** Its two directions end each by itself: the end of the answer does not end the request. */
+	/** Its two directions end separately: the end of the answer does not end the request. */
 	isTunnel = false;
 	/** Received and not taken, bytes. */
 	held = 0;
-	/** Of the DATA frame that is coming: what its data has not taken, bytes. */
+	/** Padding of the current DATA frame, bytes. */
 	paddingDue = 0;
 	/** Tokens that its head has cost the connection. */
 	headPrice = 0;
-	/** What is dropped of the body, from `dropBody` on. */
+	/** The dropped part of the body, from `dropBody` on. */
 	unwanted: UnwantedBody | undefined = undefined;
 	/** `content-length`, or -1. */
 	readonly declaredLength: number;
-	/** Of the body, bytes. */
+	/** Received bytes of the body. */
 	received = 0;
 
 	constructor(owner: StreamOwner, id: number, endStream: boolean, declaredLength: number, sendWindow: number) {
@@ -55,13 +55,13 @@ export abstract class Stream extends SendingStream {
 		this.declaredLength = declaredLength;
 	}
 
-	/** Some of the body, to be taken at once or kept in copy. `owner.release` is called when it is taken. */
+	/** Part of the body: take it at once or copy it. `owner.release` is called when it is taken. */
 	abstract onBody(bytes: Buffer): void;
 	/** The body is complete. */
 	abstract onBodyEnd(trailers?: Trailers): void;
 	/** The whole answer is on its way. */
 	abstract onResponseSent(): void;
-	/** Closed before its answer was complete: nobody waits for it any more. @param why for an error of the client's, with its code. */
+	/** Closed before its answer was complete: the client no longer waits. @param why for an error of the client, with its code. */
 	abstract onGone(why?: string, code?: number): void;
 
 	/** @param block coded. */

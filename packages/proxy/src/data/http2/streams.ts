@@ -18,13 +18,13 @@ import { MAX_DROPPED, UnwantedBody } from '../client/unwanted-body.ts';
 import type { FrameBudget } from './frame-budget.ts';
 import type { Stream, StreamOwner } from './stream.ts';
 
-/** What streams tell of the connection. */
+/** Events of the streams for the connection. */
 export interface StreamsEvents {
-	/** Called once, when the last stream is gone and there are to be no more. */
+	/** Called once, when the last stream has ended and no more may begin. */
 	onFinished(): void;
-	/** A client goes on with a request that has its answer: `cutOverdue` is to be called from time to time. */
+	/** A client goes on with a request that has its answer: call `cutOverdue` from time to time. */
 	onUnwanted(): void;
-	/** An upload was cut for what the client has sent behind its answer. @param dropped bytes. */
+	/** An upload was cut because it went on too long after its answer. @param dropped bytes. */
 	onCut(dropped: number): void;
 }
 
@@ -35,9 +35,9 @@ export class Streams implements StreamOwner {
 	now = 0;
 	/** The connection has ended, or is about to. */
 	isOver = false;
-	/** What the client lets us send on a new stream, as its SETTINGS say. */
+	/** Our send window on a new stream, by the client's SETTINGS. */
 	sendWindow = INITIAL_WINDOW;
-	/** What the client may send on the connection before it is given some of it back, bytes. */
+	/** The connection's receive window when nothing is outstanding, bytes. */
 	readonly fullWindow: number;
 	readonly #budget: FrameBudget;
 	readonly #events: StreamsEvents;
@@ -46,7 +46,7 @@ export class Streams implements StreamOwner {
 	readonly #open = new StreamTable<Stream>();
 	readonly #closed: ClosedStreams;
 	#receiveWindow: number;
-	/** What has been taken since the client was last told, bytes. */
+	/** Bytes taken since the last window update. */
 	#owed = 0;
 	/** Highest stream that the client has opened. */
 	#lastOpened = 0;
@@ -58,8 +58,8 @@ export class Streams implements StreamOwner {
 		this.output = output;
 		this.#budget = budget;
 		this.#events = events;
-		// Room for all streams at once, so that none can take another one's: what bounds a body is its stream's window. Twice
-		// that, since up to half of it may be taken already and not given back yet.
+		// Room for all streams at once, so that none can use up another's: a body is limited by its stream's window. Twice
+		// that, since up to half of it may be taken but not given back yet.
 		this.fullWindow = Math.min(MAX_WINDOW, 2 * maxConcurrent * INITIAL_WINDOW);
 		this.#closed = new ClosedStreams(maxConcurrent);
 		this.#receiveWindow = this.fullWindow;
@@ -74,22 +74,22 @@ export class Streams implements StreamOwner {
 		return this.#open.get(id);
 	}
 
-	/** Never opened, and the next one to be might be it (RFC 9113 section 5.1, "idle"). */
+	/** Whether the stream was never opened and still may be (RFC 9113 section 5.1, "idle"). */
 	isIdle(id: number): boolean {
 		return id > this.#lastOpened && id <= this.#lastServed;
 	}
 
-	/** Behind the last stream that our GOAWAY has named: nothing on it is looked at (section 6.8). */
+	/** Whether the stream is above the last one in our GOAWAY: its frames are ignored (section 6.8). */
 	isDisowned(id: number): boolean {
 		return id > this.#lastServed;
 	}
 
-	/** Below the highest one and not one of those that were closed last: most likely never opened (section 5.1.1). */
+	/** Below the highest one and not among the last closed ones: most likely never opened (section 5.1.1). */
 	isUnknown(id: number): boolean {
 		return this.#open.get(id) === undefined && this.#closed.how(id) === FORGOTTEN;
 	}
 
-	/** The client opens it. What comes of it is for `add` or `refuse` to say. */
+	/** The client opens the stream; `add` or `refuse` follows. */
 	take(id: number): void {
 		this.#lastOpened = id;
 	}
@@ -101,7 +101,7 @@ export class Streams implements StreamOwner {
 	/**
 	 * The stream of a DATA or HEADERS frame, if it still takes them (section 5.1).
 	 *
-	 * @returns `undefined` where the frame is to be ignored. @throws ConnectionError
+	 * @returns `undefined` if the frame must be ignored. @throws ConnectionError
 	 */
 	receiving(id: number, what: 'DATA' | 'HEADERS'): Stream | undefined {
 		const stream = this.#open.get(id);
@@ -132,13 +132,13 @@ export class Streams implements StreamOwner {
 		this.#provokedReset(id, code);
 	}
 
-	/** Section 5.4.2: an error of the client's on an open stream. @param what it was, in words. */
+	/** Section 5.4.2: an error of the client on an open stream. @param what the error, in words. */
 	fail(stream: Stream, code: number, what: string): void {
 		this.#budget.reset(this.now);
 		this.reset(stream, code, what);
 	}
 
-	/** The same on a stream that need not be open; where it never was, no RST_STREAM may name it (section 6.4). */
+	/** Like `fail`, for a stream that may not be open; if it never was, no RST_STREAM may name it (section 6.4). */
 	failAt(id: number, code: number, what: string): void {
 		const stream = this.#open.get(id);
 		if (stream !== undefined) return this.fail(stream, code, what);
@@ -146,7 +146,7 @@ export class Streams implements StreamOwner {
 		throw new ConnectionError(code, code === CODE.FRAME_SIZE_ERROR ? 'frame-size' : 'protocol', what);
 	}
 
-	/** What the client has provoked (CVE-2025-8671) counts like a reset of its own. */
+	/** A reset that the client provokes (CVE-2025-8671) counts like one of its own. */
 	#provokedReset(id: number, code: number): void {
 		this.#budget.reset(this.now);
 		this.output.write(rstStreamFrame(id, code));
@@ -156,7 +156,7 @@ export class Streams implements StreamOwner {
 	resetByClient(id: number): void {
 		const stream = this.#open.get(id);
 		if (stream === undefined) return;
-		// A client that has its answer and gives up the rest of its request does as it should.
+		// A client with its answer may properly give up the rest of its request.
 		if (stream.isLocalOpen) this.#budget.reset(this.now);
 		this.#close(stream, RESET_BY_CLIENT);
 	}
@@ -193,14 +193,14 @@ export class Streams implements StreamOwner {
 		stream.dropPending();
 		this.#open.delete(stream.id);
 		this.#closed.add(stream.id, how);
-		// What it held of the connection's window.
+		// Its part of the connection's window.
 		if (stream.held > 0) this.giveBackToConnection(stream.held);
 		stream.held = 0;
 		if (how === ENDED) this.#budget.answered();
 		if (this.size === 0 && this.#lastServed !== UNDECIDED && !this.isOver) this.#events.onFinished();
 	}
 
-	// --- Bodies that nobody wants. ---
+	// --- Unwanted bodies. ---
 
 	dropBody(stream: Stream): void {
 		if (stream.unwanted === undefined) {
@@ -211,8 +211,8 @@ export class Streams implements StreamOwner {
 	}
 
 	/**
-	 * Both windows are opened again for what is dropped, so that a client which sends before it reads gets on to its answer. Beyond the
-	 * bound the stream's window stays closed, and after a whole answer the rest is asked to stay away without an error (section 8.1).
+	 * Both windows are reopened for dropped bytes, so that a client which sends before it reads reaches its answer. Beyond the
+	 * limit the stream's window stays closed, and after a whole answer the stream is reset without an error (section 8.1).
 	 */
 	drop(stream: Stream, bytes: number): void {
 		const isWithin = stream.unwanted!.drop(bytes) && this.#unwanted.take(bytes, this.now);
@@ -248,7 +248,7 @@ export class Streams implements StreamOwner {
 
 	// --- Windows. ---
 
-	/** The client sends so much on the connection. @throws ConnectionError */
+	/** Counts bytes against the connection's window. @throws ConnectionError */
 	receive(bytes: number): void {
 		if (bytes > this.#receiveWindow) {
 			throw new ConnectionError(CODE.FLOW_CONTROL_ERROR, 'flow-control', 'DATA beyond the window');
@@ -256,9 +256,9 @@ export class Streams implements StreamOwner {
 		this.#receiveWindow -= bytes;
 	}
 
-	/** Windows are opened when half of them has been taken: a frame for every piece would cost more than the piece. */
+	/** A window is reopened when half of it has been taken: a frame for every piece would cost more than the piece. */
 	release(stream: Stream, bytes: number): void {
-		// What a closed stream held has been given back with it.
+		// The held bytes of a closed stream were given back with it.
 		if (stream.isClosed) return;
 		stream.held -= bytes;
 		this.giveBackToConnection(bytes);
@@ -282,7 +282,7 @@ export class Streams implements StreamOwner {
 		this.#owed = 0;
 	}
 
-	/** The client's SETTINGS say so, for the streams that are open as well (section 6.9.2). @throws ConnectionError */
+	/** Applies the client's SETTINGS, also to open streams (section 6.9.2). @throws ConnectionError */
 	setSendWindow(window: number): void {
 		const change = window - this.sendWindow;
 		this.sendWindow = window;
@@ -299,12 +299,12 @@ export class Streams implements StreamOwner {
 
 	// --- The end of the connection (section 6.8). ---
 
-	/** Says that it is about to come. Streams on their way are still served. */
+	/** Announces the end. Streams on their way are still served. */
 	announceEnd(): void {
 		this.output.write(goawayFrame(MAX_STREAM_ID, CODE.NO_ERROR));
 	}
 
-	/** Says which stream was the last one. Whatever comes behind it is not served, and may be sent elsewhere. */
+	/** Names the last stream. Later ones are not served, and may be sent elsewhere. */
 	finish(): void {
 		if (this.#lastServed !== UNDECIDED || this.isOver) return;
 		this.#lastServed = this.#lastOpened;
@@ -312,7 +312,7 @@ export class Streams implements StreamOwner {
 		if (this.size === 0) this.#events.onFinished();
 	}
 
-	/** It is over, with an error. What is in `output` may still go out. */
+	/** Ends the connection with an error. `output` may still be sent. */
 	end(code: number): void {
 		if (this.isOver) return;
 		this.isOver = true;
@@ -328,9 +328,9 @@ export class Streams implements StreamOwner {
 	}
 }
 
-/** Of a stream whose body is taken at once, bytes: fewer frames and fewer pauses. */
+/** Window of a stream whose body is taken at once, bytes: fewer frames and pauses. */
 const WIDE_WINDOW = 262_144;
-/** Of a connection's unwanted bodies, beyond the first `MAX_DROPPED` of them, bytes. */
+/** Rate for a connection's unwanted bodies beyond the first `MAX_DROPPED` bytes. */
 const DROPPED_PER_SECOND = 4_194_304;
-/** Above all identifiers: that of the last stream is one, too. */
+/** Above all stream identifiers. */
 const UNDECIDED = Number.POSITIVE_INFINITY;
