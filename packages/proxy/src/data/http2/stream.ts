@@ -37,7 +37,7 @@ export abstract class Stream extends SendingStream {
 	isTunnel = false;
 	/** Received and not taken, bytes. */
 	held = 0;
-	/** Padding of the current DATA frame, bytes. */
+	/** Bytes of the current DATA frame without the data read so far: its padding, in the end. */
 	paddingDue = 0;
 	/** Tokens that its head has cost the connection. */
 	headPrice = 0;

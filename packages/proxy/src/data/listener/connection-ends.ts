@@ -12,7 +12,7 @@ import { namesOf } from './certificate-names.ts';
 export interface LiveConnection {
 	readonly client: ClientConnection;
 	readonly socket: Socket;
-	/** Wall-clock seconds at which it has to end; infinite for most. */
+	/** Wall-clock seconds at which it must end; infinite for most. */
 	endsAt: number;
 	/** Set by `expect`. */
 	admitted: Admitted | undefined;
@@ -31,12 +31,12 @@ export interface EndsParts {
 	readonly stats: Pick<WorkerStats, 'count'>;
 	readonly log: Logger;
 	readonly deadlines: {
-		/** Lasts as long as lies between two looks. */
+		/** Its length is the interval between two looks. */
 		readonly patrol: DeadlineQueue;
-		/** Lasts as long as a connection that has to go may still take. */
+		/** Its length is the time that a connection gets to finish. */
 		readonly ending: DeadlineQueue;
 	};
-	/** All that are up. */
+	/** All open connections. */
 	readonly live: () => Iterable<LiveConnection>;
 	/** When a certificate ends its connections, wall-clock seconds. */
 	readonly endOf: (certificate: X509Certificate) => number;
@@ -45,16 +45,16 @@ export interface EndsParts {
 }
 
 /**
- * Ends connections before their clients do: at their certificate's end, at their age, or because a reload has revoked whom they
- * belong to. A connection costs a number here and nothing else: all of them are looked at, but not before the first one is due.
+ * Ends connections before their clients do: at their certificate's end, at their age, or because a reload has revoked their
+ * client. A connection costs only a number here: all are checked when the earliest one is due.
  */
 export class ConnectionEnds extends Timed {
 	readonly #parts: EndsParts;
-	/** No connection is due before; that of one which has closed meanwhile may be the reason. Wall-clock seconds. */
+	/** Wall-clock seconds before which no connection is due. May stem from a closed connection. */
 	#earliest = Number.POSITIVE_INFINITY;
 	/** Those that are closed soon whatever is under way on them. */
 	readonly #doomed = new WeakSet<LiveConnection>();
-	/** The sweep that is under way; another one takes its place. */
+	/** The current sweep; a new one replaces it. */
 	#sweep = 0;
 
 	constructor(parts: EndsParts) {
@@ -117,13 +117,13 @@ export class ConnectionEnds extends Timed {
 			let certificate: X509Certificate | undefined;
 			let reason: ConnectionEnd | undefined;
 			try {
-				// Of one that has closed meanwhile there is no certificate any more.
+				// A connection that has closed meanwhile has no certificate.
 				certificate = connection.client.readCertificate();
 				if (certificate === undefined) return;
 				reason = judge(certificate, connection.admitted!);
 				if (reason === undefined) this.#schedule(connection, this.#parts.endOf(certificate));
 			} catch (error) {
-				// The reload has happened, and the thread has others to serve. Who cannot be judged anew would not be let in, either.
+				// The reload goes on. A client that cannot be judged anew would not be let in, either.
 				if (faults++ === 0) this.#reportFault(error as Error);
 				certificate = undefined;
 				reason = 'revoked';
@@ -160,7 +160,7 @@ export class ConnectionEnds extends Timed {
 			...(certificate && namesOf(certificate)),
 		});
 		connection.drain(reason);
-		// Age is no fault of the client's: what is under way has its own limits.
+		// Age is not the client's fault: requests under way have their own limits.
 		if (reason === 'age') return;
 		this.#doomed.add(connection);
 		deadlines.ending.add(new LastMoment(connection.socket));

@@ -26,7 +26,7 @@ export interface Origin {
 /** How a handshake ends: `onSecure` or `onRefused` is called, once. */
 export interface HandshakeEvents extends FaultOwner {
 	onSecure(handshake: Handshake, certificate: X509Certificate): void;
-	/** What there is to say against a client whose chain OpenSSL takes for good. */
+	/** Judges a client whose chain OpenSSL accepts. */
 	judge(handshake: Handshake, certificate: X509Certificate): HandshakeRefusal | undefined;
 	/**
 	 * Called while the socket can still be asked for the client's certificate, unless the connection is gone.
@@ -71,7 +71,7 @@ export class Handshake extends Timed {
 		);
 	}
 
-	/** Where OpenSSL has an alert to send, it is on its way by now. */
+	/** If OpenSSL sends an alert, it is on its way by now. */
 	#onError({ code }: NodeJS.ErrnoException): void {
 		this.#refuse(refusalOfError(code, this.bytesRead), code);
 		this.socket.destroy();
@@ -113,7 +113,7 @@ export class Handshake extends Timed {
 				return void socket.destroy();
 			}
 		} catch (error) {
-			// What the client has presented cannot be judged: that costs nobody else anything.
+			// The client's certificate cannot be judged, which must not affect others.
 			this.#refuse('bad certificate', (error as NodeJS.ErrnoException).code ?? (error as Error).message);
 			return void socket.destroy();
 		}

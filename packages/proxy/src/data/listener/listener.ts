@@ -38,7 +38,7 @@ export class Listener implements HandshakeEvents, HeaderEvents {
 	#policy: ClientPolicy;
 	readonly #ends: ConnectionEnds;
 	readonly #shares = new CertificateShares();
-	/** Who begins each connection with a PROXY header; `undefined`: nobody. */
+	/** Load balancers that begin each connection with a PROXY header; `undefined`: none. */
 	readonly #balancers: Balancers | undefined;
 	/** Under way, with the PROXY headers ahead of them. */
 	readonly #handshakes = new Set<Handshake | HeaderWait>();
@@ -46,7 +46,7 @@ export class Listener implements HandshakeEvents, HeaderEvents {
 	readonly #sockets = new Set<Socket>();
 	readonly #refusals: RateLimitedLog;
 	#open = 0;
-	/** Connections that ever came. */
+	/** Connections accepted so far. */
 	#accepted = 0;
 	#onDrained: (() => void) | undefined;
 
@@ -158,12 +158,12 @@ export class Listener implements HandshakeEvents, HeaderEvents {
 		this.#checkDrained();
 	}
 
-	/** Handshakes under way have their own limit; who has not even begun one is not waited for. */
+	/** Handshakes under way have their own limit; connections without any bytes are dropped. */
 	#dropSilent(): void {
 		for (const { bytesRead, socket } of this.#handshakes) if (bytesRead === 0) socket.destroy();
 	}
 
-	/** Takes and reads nothing more: this thread is about to end. */
+	/** Stops accepting and reading: this thread is about to end. */
 	abandon(): void {
 		this.#tcp.close();
 		for (const socket of this.#sockets) socket.destroy();
@@ -200,7 +200,7 @@ export class Listener implements HandshakeEvents, HeaderEvents {
 		else this.#shakeHands(socket, { peer, headerBytes: 0 });
 	}
 
-	/** Something of ours has thrown for a connection without a request. Its socket is destroyed. */
+	/** Our code has thrown for a connection without a request. Its socket is destroyed. */
 	onFault(error: unknown): void {
 		this.#plane.log.error(LISTENER, 'internal error', { error });
 	}
@@ -248,7 +248,7 @@ export class Listener implements HandshakeEvents, HeaderEvents {
 
 	#reportFailure(reason: HandshakeRefusal, fields: () => Record<string, unknown>): void {
 		this.#plane.stats.count('handshakeRefusals', reason);
-		// Load balancers look whether the port is open all the time; that is no news.
+		// Load balancers check the port all the time, which is not worth a log line.
 		const level = reason === 'nothing sent' ? 'debug' : 'info';
 		this.#refusals.write(level, 'proxy::tls', 'handshake failed', reason, fields);
 	}
@@ -291,7 +291,7 @@ export class Listener implements HandshakeEvents, HeaderEvents {
 		this.#ends.expect(connection, certificate, { bundle: handshake.contexts.bundle, seconds, oldAt });
 	}
 
-	/** What the connection may cost this worker, together with all others that have shown the same certificate. */
+	/** The connection's share of this worker, partly shared by all connections with the same certificate. */
 	#shareOf(socket: TLSSocket, { fingerprint256 }: X509Certificate): ConnectionShare {
 		socket.once('close', () => this.#shares.leave(fingerprint256));
 		return new ConnectionShare(this.#shares.enter(fingerprint256));

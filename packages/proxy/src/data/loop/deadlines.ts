@@ -7,7 +7,7 @@ import { endOwner, type FaultOwner, type FaultReport, uncaught } from './faults.
  * one costs a few pointer writes and no allocation.
  */
 export class Deadlines {
-	/** Monotonic milliseconds at the last tick: time enough for limits, and it costs nothing to read. */
+	/** Monotonic milliseconds at the last tick: exact enough for limits, and free to read. */
 	now: number;
 	/** How often `tick` was called. */
 	ticks = 0;
@@ -45,7 +45,7 @@ export class Deadlines {
 		for (const queue of this.#queues) queue.expire(now);
 	}
 
-	/** For queues: what is due next must not wait for ever behind one that throws. */
+	/** For queues: a deadline that throws must not block the next ones. */
 	expire(timed: Timed): void {
 		try {
 			timed.onDeadline();

@@ -6,13 +6,13 @@ import type { Logger } from '@mtls-edge-proxy/gate/shared/log.ts';
  */
 export type FaultReport = (error: unknown) => void;
 
-/** What a callback was called for: a request or a connection. */
+/** The request or connection that a callback serves. */
 export interface FaultOwner {
 	/** Something of ours has thrown on its behalf: ends it. The error is reported by it, or thrown again. */
 	onFault(error: unknown): void;
 }
 
-/** A callback has thrown: it costs its owner, and nobody else. */
+/** A callback has thrown: ends its owner, and nothing else. */
 export function endOwner(owner: FaultOwner, error: unknown, report: FaultReport = uncaught): void {
 	try {
 		owner.onFault(error);
@@ -21,7 +21,7 @@ export function endOwner(owner: FaultOwner, error: unknown, report: FaultReport 
 	}
 }
 
-/** The callback as a socket or a timer may have it: a throw costs its owner. */
+/** Wraps a callback for a socket or a timer: a throw ends only its owner. */
 export function guarded<A extends unknown[]>(owner: FaultOwner, callback: (...args: A) => void): (...args: A) => void {
 	return (...args) => {
 		try {

@@ -55,7 +55,7 @@ export class TurnEnd {
 /** No step is being done. */
 const NONE = 4;
 
-/** What has something to write, written in the order of asking. */
+/** Flushes its members in the order of `add`. */
 export class FlushQueue {
 	readonly #turnEnd: TurnEnd;
 	#waiting: Flushed[] = [];
