@@ -15,7 +15,7 @@ export class RewrittenHead {
 	#head: RequestHead | undefined;
 
 	/**
-	 * Works it out anew where something differs.
+	 * Recomputes it if something differs.
 	 *
 	 * @param upstream its `versionAndHost`.
 	 * @param authority what the client asked for.

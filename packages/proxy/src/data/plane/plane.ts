@@ -45,7 +45,7 @@ export interface DataPlane {
 	/** Requests on their way to the upstreams. */
 	readonly dispatches: DispatchQueue;
 	readonly log: Logger;
-	/** For lines that anybody can provoke. */
+	/** For log lines that any client can provoke. */
 	readonly strangers: RateLimitedLog;
 	/** `undefined` when requests are neither logged nor traced, which is the normal case. */
 	readonly requestLog: RequestLog | undefined;

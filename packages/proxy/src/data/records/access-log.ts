@@ -21,7 +21,7 @@ export interface AccessLogParts {
  */
 const GATHER_MS = 20;
 const GATHER_BYTES = 64 * 1024;
-/** What one of very many workers still has. */
+/** The least share of one of very many workers. */
 const LEAST_SHARE = 32 * 1024;
 
 /**
@@ -68,7 +68,7 @@ export class AccessLog {
 		this.#parts.send(lines, dropped);
 	};
 
-	/** So many bytes have been written. */
+	/** The main thread has written these bytes. */
 	onWritten(bytes: number): void {
 		this.#underWay -= bytes;
 		// Whoever reads again learns what is missing even if no request follows.

@@ -6,7 +6,7 @@ import type { TunnelEnd } from '../../memory/stats.ts';
 import type { ClientConnection } from '../client/client-connection.ts';
 import { RequestSpan } from './request-span.ts';
 
-/** What became of a request. */
+/** How a request ended. */
 export type Ending =
 	/** The client has the whole answer, as far as we can know. */
 	| 'complete'
@@ -44,7 +44,7 @@ export class RequestRecord {
 	bytesIn = 0;
 	bytesOut = 0;
 	ending: Ending = 'complete';
-	/** What has ended the tunnel that it was. */
+	/** The cause of its tunnel's end. */
 	tunnelEnd: TunnelEnd | undefined = undefined;
 	readonly #clock: Clock;
 	readonly #startedAt: number;
@@ -144,7 +144,7 @@ export class RequestRecord {
 	}
 }
 
-/** As much of a request as is known before it is read. */
+/** The part of a request that is known before it is read. */
 export interface Loggable {
 	readonly connection: ClientConnection;
 	readonly method: string;

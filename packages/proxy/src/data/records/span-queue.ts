@@ -64,7 +64,7 @@ export class SpanQueue {
 		this.#parts.send(spans);
 	};
 
-	/** The main thread has so many fewer of ours. */
+	/** The main thread has exported or dropped these spans. */
 	onDone(spans: number): void {
 		this.#underWay -= spans;
 	}

@@ -22,7 +22,7 @@ export interface Route {
 	readonly requestLimits: RequestLimits;
 	/** Where its requests go. */
 	readonly upstream: Upstream;
-	/** Who may use it; `undefined`: whoever has come this far. */
+	/** Who may use it; `undefined`: every authenticated client. */
 	readonly access: RouteAccess | undefined;
 	/** What the endpoint is told of the client's certificate; `undefined`: nothing. */
 	readonly certificateHeaders: CertificateHeaders | undefined;
@@ -38,7 +38,7 @@ export interface Route {
 export interface WebSocketRoute {
 	/** They end when their token expires. */
 	readonly endsAtExpiry: boolean;
-	/** That a client may send; `undefined`: any number. */
+	/** Messages that a client may send; `undefined`: any number. */
 	readonly messagesPerSec: number | undefined;
 	/** How long one may stand without a byte. */
 	readonly idle: DeadlineQueue;
