@@ -1,4 +1,4 @@
-/** Oldest Node without the remotely reachable TLS faults that 26.12.1 and 26.13.1 have fixed; the proxy does not use `node:http2`. */
+/** Oldest Node without the remotely reachable TLS faults that 26.12.1 and 26.13.1 have fixed; those in `node:http2` are not reachable here. */
 const SAFE_NODE = '26.13.1';
 
 /** @param version as `process.versions.node` has it. */
