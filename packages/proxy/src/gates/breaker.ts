@@ -1,6 +1,6 @@
 /**
- * The circuit breaker of one upstream: what each event makes
- * of each state. Values in, next state out; `memory/breaker-cell.ts` makes the transitions atomic over all threads.
+ * The circuit breaker of one upstream: the next state for each
+ * state and event. Values in, next state out; `memory/breaker-cell.ts` makes the transitions atomic across threads.
  */
 
 import { UPSTREAM_UNAVAILABLE } from '@mtls-edge-proxy/gate/gates/rejection.ts';
@@ -22,13 +22,13 @@ export interface BreakerState {
 
 /** Failures in a row: no request has succeeded since the first of them. */
 export interface Streak {
-	/** Tells it from the streaks before it. */
+	/** Distinguishes it from earlier streaks. */
 	readonly number: number;
 	/** Failures of all kinds, up to `MAX_FAILURES`. */
 	readonly failures: number;
 	/** The part of them that were failures to connect. */
 	readonly connects: number;
-	/** Of how many tenants the others were, up to `MAX_TENANTS`. */
+	/** The number of tenants that had the other failures, up to `MAX_TENANTS`. */
 	readonly tenants: number;
 }
 
@@ -40,7 +40,7 @@ export const MAX_TENANTS = 16;
 export interface OpeningRule {
 	/** In a row. */
 	readonly failures: number;
-	/** Of how many tenants they must be. */
+	/** The number of tenants that must have failures among them. */
 	readonly tenants: number;
 	/** Statuses of gRPC that are failures as well. */
 	readonly grpcStatuses?: readonly number[];
@@ -59,7 +59,7 @@ export const REFUSED = -1;
 export const CIRCUIT_OPEN = UPSTREAM_UNAVAILABLE.because('circuit open');
 
 /**
- * What went wrong with a request: the upstream's status says that it cannot serve; no connection came about; no answer in
+ * What went wrong with a request: the upstream's status says that it cannot serve; no connection was made; no answer in
  * time; the answer broke off or was not HTTP.
  */
 export type FailureReason = 'status' | 'connect' | 'timeout' | 'broken';
@@ -85,12 +85,12 @@ export function onRequest(state: BreakerState, now: number, cooldownMs: number):
 }
 
 /**
- * A request that was let through has been answered by a status that is no failure.
+ * A request that was let through has been answered with a status that is not a failure.
  *
  * @param streak number of the streak that begins where one ends.
  */
 export function onSuccess(state: BreakerState, admission: Admission, streak: number): BreakerState | undefined {
-	// Open: an old request's success says nothing of an upstream that failed since. Only the probe closes.
+	// Open: an old request's success says nothing about an upstream that has failed since. Only the probe closes.
 	const endsStreak = state.circuit === CLOSED && state.streak.failures > 0;
 	return endsStreak || isProbe(state, admission) ? closed(state, streak) : undefined;
 }
@@ -98,7 +98,7 @@ export function onSuccess(state: BreakerState, admission: Admission, streak: num
 /**
  * A request that was let through has failed.
  *
- * @param counts `connect`: no connection came about, which says nothing of a tenant; otherwise whether the tenant is one
+ * @param counts `connect`: no connection was made, which says nothing about a tenant; otherwise whether the tenant is one
  *   that has no failure in this streak yet.
  */
 export function onFailure(
@@ -135,14 +135,14 @@ export function onAbandoned(state: BreakerState, admission: Admission): BreakerS
 	return isProbe(state, admission) ? opened(state, LONG_AGO) : undefined;
 }
 
-/** The active health check has spoken. @param streak as in `onSuccess`. */
+/** The active health check has a verdict. @param streak as in `onSuccess`. */
 export function onHealth(state: BreakerState, healthy: boolean, now: number, streak: number): BreakerState | undefined {
 	if (healthy) return state.circuit === CLOSED ? undefined : closed(state, streak);
 	// Restarting the cooldown keeps an upstream without a 2xx `/health` at 503.
 	return opened(state, now);
 }
 
-/** The state of an upstream that is believed to be well; no request of it has failed yet. */
+/** The state of an upstream that is believed to be healthy; no request to it has failed yet. */
 export function closed({ probe }: BreakerState, streak: number): BreakerState {
 	return { circuit: CLOSED, since: 0, probe, streak: { ...NO_STREAK, number: streak } };
 }

@@ -4,11 +4,11 @@ import type { RequestHead } from './headers.ts';
 export interface Correlation {
 	/** 32 hexadecimal digits. */
 	readonly traceId: string;
-	/** 1 to 128 characters of visible ASCII; `undefined` where requests are traced and have no identifiers of their own. */
+	/** 1 to 128 characters of visible ASCII; `undefined` if requests are traced and have no identifiers of their own. */
 	readonly requestId: string | undefined;
 	/** `traceparent`, `tracestate` and `x-request-id` lines for the upstream, each ended by CRLF. */
 	readonly lines: string;
-	/** The span that is made of the request here; `undefined`: none. */
+	/** The span of this request; `undefined`: none. */
 	readonly span?: SpanContext | undefined;
 	/** Whether somebody who has the trace's identifier will find the trace: then it is worth being an exemplar. */
 	readonly isShown: boolean;
@@ -30,7 +30,7 @@ export type Identified = Pick<RequestHead, 'traceparent' | 'tracestate' | 'reque
 
 /**
  * Takes the client's identifiers over if they are well-formed, and generates the missing ones. The trace is the client's: the proxy
- * is no span of it, so a valid `traceparent` goes on as it is (W3C Trace Context section 4.3, "forward").
+ * is not a span in it, so a valid `traceparent` goes on as it is (W3C Trace Context section 4.3, "forward").
  *
  * @param head read with its identifiers apart.
  * @param hex makes as many random hexadecimal digits.
@@ -45,7 +45,7 @@ export function correlate(
 		return { traceId: traceparent.slice(3, 35), requestId: id, lines, isShown: true };
 	}
 	const traceId = hex(32);
-	// Not sampled: whether to is not ours to decide. A `tracestate` says nothing of this trace (section 3.3.1.4).
+	// Not sampled: sampling is not our decision. A `tracestate` says nothing about this trace (section 3.3.1.4).
 	const lines = `traceparent: 00-${traceId}-${hex(16)}-00\r\nx-request-id: ${id}\r\n`;
 	return { traceId, requestId: id, lines, isShown: true };
 }

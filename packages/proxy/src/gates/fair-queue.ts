@@ -1,4 +1,4 @@
-/** What became of a turn: it was used; this one had no use for it, though another one may have; there is nothing left for anybody. */
+/** The result of a turn: used; not usable by this request, though maybe by another one; no place is left for any request. */
 export type Turn = 'taken' | 'passed' | 'over';
 
 /**
@@ -6,9 +6,9 @@ export type Turn = 'taken' | 'passed' | 'over';
  * itself, and the one request of another tenant is behind at most one of each.
  */
 export class FairQueue<Tenant, Waiting> {
-	/** In the order of their turns; each has somebody waiting. */
+	/** In the order of their turns; each has a pending request. */
 	readonly #tenants = new Map<Tenant, Places<Waiting>>();
-	/** The tenants that have so many waiting, by that number. */
+	/** The tenants, by their number of pending requests. */
 	readonly #bySize: Set<Tenant>[] = [];
 	#size = 0;
 
@@ -16,12 +16,12 @@ export class FairQueue<Tenant, Waiting> {
 		return this.#size;
 	}
 
-	/** How many the tenant has waiting that has most. */
+	/** The pending requests of the tenant that has most. */
 	get most(): number {
 		return Math.max(0, this.#bySize.length - 1);
 	}
 
-	/** How many `tenant` has waiting. */
+	/** The pending requests of `tenant`. */
 	sizeOf(tenant: Tenant): number {
 		return this.#tenants.get(tenant)?.size ?? 0;
 	}

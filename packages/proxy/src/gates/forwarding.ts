@@ -55,7 +55,7 @@ export class Forwarding {
 	 * The target that the upstream gets.
 	 *
 	 * @param target has been matched by the route.
-	 * @param authority `null`: it is malformed, and refused where the upstream would get it.
+	 * @param authority `null`: it is malformed, and refused if the upstream would get it.
 	 */
 	target(target: CleanTarget, authority: string | null | undefined): CleanTarget | Rejection {
 		if (authority === null && this.#usesAuthority) return BAD_HOST;

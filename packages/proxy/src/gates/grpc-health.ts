@@ -2,7 +2,7 @@
 
 export const HEALTH_CHECK_PATH = '/grpc.health.v1.Health/Check';
 
-/** Bytes that a message is preceded by: whether it is compressed, and its length. */
+/** Bytes before each message: whether it is compressed, and its length. */
 const PREFIX = 5;
 /** Field 1 of HealthCheckRequest, a string: its number and type in one byte. */
 const SERVICE = 0x0a;

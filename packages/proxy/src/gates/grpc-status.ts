@@ -1,4 +1,4 @@
-/** What the status codes of gRPC are called, and whose fault they are. */
+/** Names of gRPC's status codes, and whose fault they are. */
 
 /** By code. */
 export const GRPC_STATUS_NAMES = [

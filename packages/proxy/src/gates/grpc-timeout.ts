@@ -19,12 +19,12 @@ export function parseGrpcTimeout(value: string): number | undefined {
 
 const MALFORMED = BAD_REQUEST.because('malformed grpc-timeout');
 
-/** As gRPC servers do, which do not guess at a deadline. @param timeout of the request's head. */
+/** gRPC servers refuse it too: they do not guess a deadline. @param timeout of the request's head. */
 export function refuseMalformedTimeout(timeout: number | null | undefined): Rejection | undefined {
 	return timeout === null ? MALFORMED : undefined;
 }
 
-/** In the finest unit that has room for it, rounded up; never 0, which is no timeout of gRPC. @param ms milliseconds. */
+/** In the finest unit that has room for it, rounded up; never 0, which is not a valid timeout in gRPC. @param ms milliseconds. */
 export function grpcTimeoutOf(ms: number): string {
 	for (const unit of FINEST_FIRST) {
 		const number = Math.max(1, Math.ceil(ms / UNITS[unit]));

@@ -14,7 +14,7 @@ import { HANDSHAKE_FIELDS, type HandshakeFrame, readHandshake, type WebSocketHan
 /** Which identifiers are read apart from the lines of a request: none, those of its trace, or its own as well (`x-request-id`). */
 export type Identifiers = 'none' | 'trace' | 'trace and request';
 
-/** What the gates need to know of a request head, and what of it is passed on. */
+/** The facts of a request head that the gates need, and the lines to pass on. */
 export interface RequestHead {
 	/** `undefined`: none; `null`: more than one. */
 	readonly authorization: string | null | undefined;
@@ -69,19 +69,19 @@ const COOKIE = 9;
 const TRACEPARENT = 10;
 const TRACESTATE = 11;
 const REQUEST_ID = 12;
-/** The proxy's own word, which a client does not get to say: dropped. */
+/** Only the proxy may write it: a client's is dropped. */
 const OWN = 13;
 /** Its name could be read as one of the above: dropped. */
 const FOLDED = 14;
-/** The proxy's own word on some routes (`forwarding.ts`), and the client's on all others. Its name may be spelled in any way. */
+/** Written by the proxy on some routes (`forwarding.ts`), by the client on all others. Its name may be spelled in any way. */
 const ORIGIN = 15;
 /** Upstreams that know it look up its value in place of the path, which the gates have judged: dropped. */
 const PATH = 16;
 /** Forwarded, under this very name: another spelling is another field. */
 const CONTENT_TYPE = 17;
-/** Read apart from the lines where the request is a gRPC call, and otherwise forwarded like any field. */
+/** Read apart from the lines if the request is a gRPC call, and otherwise forwarded like any field. */
 const GRPC_TIMEOUT = 18;
-/** Hop-by-hop, and told of (`acceptsTrailers`, `announcedTrailers`). */
+/** Hop-by-hop, and reported (`acceptsTrailers`, `announcedTrailers`). */
 const TE = 19;
 const TRAILER = 20;
 
@@ -240,7 +240,7 @@ export function readHttp2Fields(
 	const raw = isSpecial ? fields.flatMap(({ name, value }) => [name, value]) : [];
 	reader.finish(raw);
 	if (reader.upgrade === WEB_SOCKET) {
-		// What follows is no body, but what passes through the tunnel.
+		// The bytes that follow are those of the tunnel, not a body.
 		reader.bodyLength = 0;
 		reader.readHandshake(raw, { protocol: 'h2', hasBody: reader.hasLength, isEnded: endStream });
 	}
@@ -446,7 +446,7 @@ export class RequestReader {
 		if (this.#timeouts !== undefined && !named?.has('grpc-timeout')) this.#takeTimeouts(this.#timeouts);
 	}
 
-	/** Whether it is a gRPC call is known only behind all fields. */
+	/** Only after all fields is it known whether this is a gRPC call. */
 	#takeTimeouts(values: readonly string[]): void {
 		if (!this.isGrpc) for (const value of values) this.lines += `grpc-timeout: ${value}\r\n`;
 		else this.grpcTimeout = values.length > 1 ? null : (parseGrpcTimeout(values[0]!) ?? null);
@@ -482,7 +482,7 @@ function placeOf(name: string): number {
 function findKind(name: string, { kinds }: FieldTable): number {
 	const kind = kinds.get(name) ?? kinds.get(name.toLowerCase());
 	if (kind !== undefined) return kind;
-	// CGI and its heirs fold `-` and `_` into one (RFC 3875 section 4.1.18), some of them all that is no letter or digit:
+	// CGI and its heirs fold `-` and `_` into one (RFC 3875 section 4.1.18), some of them every character other than a letter or digit:
 	// X_Proxy_Tenant would be believed there.
 	if (!/[^A-Za-z0-9-]/.test(name)) return FORWARD;
 	const read = kinds.get(foldedName(name));
@@ -490,7 +490,7 @@ function findKind(name: string, { kinds }: FieldTable): number {
 	return read === ORIGIN || read === PATH ? read : FOLDED;
 }
 
-/** A name as those read it who fold the most. */
+/** A name as the reader that folds most characters sees it. */
 export function foldedName(name: string): string {
 	return name.toLowerCase().replaceAll(/[^a-z0-9]/g, '-');
 }

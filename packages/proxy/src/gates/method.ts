@@ -3,7 +3,7 @@ import { BAD_REQUEST, METHOD_NOT_IMPLEMENTED, type Rejection } from '@mtls-edge-
 
 /**
  * The methods that requests may have, over either protocol. They are those that Node's HTTP/1.1 parser reads: most of the
- * IANA registry, and a few that are in use without standing there. One list for both, because a method that passes over one
+ * IANA registry, and a few unregistered ones that are in use. One list for both, because a method that passes over one
  * protocol only lets a client choose its gates by choosing its protocol.
  *
  * CONNECT and TRACE have refusals of their own (`upgrade.ts`).
@@ -51,7 +51,7 @@ const METHODS: ReadonlySet<string> = new Set([
 
 /**
  * RFC 9110 section 9.1: 501 for a method that is not implemented. Methods are case-sensitive, so `get` is another one than
- * GET. What is no token is no method, and its message no request.
+ * GET. Text that is not a token is not a method, and its message is not a request.
  */
 export function refuseMethod(method: string): Rejection | undefined {
 	if (METHODS.has(method)) return undefined;

@@ -1,7 +1,7 @@
 /**
  * Every path that software in use could take a path for. Servers differ in what they do to a path before they look up its
- * handler, in which order, and how often. So each step below is applied to the path and to every result, until nothing new comes
- * of it. All steps shorten a path or leave fewer backslashes in it, so this ends.
+ * handler, in which order, and how often. So each step below is applied to the path and to every result, until the results contain
+ * nothing new. All steps shorten a path or leave fewer backslashes in it, so this ends.
  *
  * Results are bytes, as in a latin1 text: decoded bytes need not be UTF-8.
  *

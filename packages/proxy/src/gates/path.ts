@@ -15,7 +15,7 @@ export function cleanTarget(target: string): CleanTarget | Rejection {
 	if (!ORIGIN_FORM.test(target)) return target.startsWith('/') ? BAD_CHARACTER : NOT_ORIGIN_FORM;
 	const query = target.indexOf('?');
 	const path = query === -1 ? target : target.slice(0, query);
-	// `//host/x` is a reference to another host where a reader takes it for a relative URL (RFC 3986 section 4.2).
+	// `//host/x` is a reference to another host if a reader takes it for a relative URL (RFC 3986 section 4.2).
 	if (path.startsWith('//')) return TWO_SLASHES;
 	const doubt = DOUBTFUL.test(path) ? resolveDoubt(path) : undefined;
 	return doubt?.refusal ?? (target as CleanTarget);
@@ -32,7 +32,7 @@ export interface PathDoubt {
 	readonly reading?: string;
 }
 
-/** The place in a target that `cleanTarget` refuses; `undefined` where it refuses none. */
+/** The place in a target that `cleanTarget` refuses; `undefined` if it refuses none. */
 export function doubtIn(target: string): PathDoubt | undefined {
 	const refusal = cleanTarget(target);
 	if (typeof refusal === 'string') return undefined;
@@ -71,8 +71,8 @@ const DOUBTFUL = /[%\\;]|\/[./]/;
 
 /**
  * What an upstream may decode a second time or decode to something dangerous: NUL, `%u` of old IIS, an encoded percent
- * sign before the digits of a dot or separator, be they plain or encoded in turn (`%252e`, `%25%32%65`). A `%` that
- * begins no octet is nothing that two readers agree on.
+ * sign before the digits of a dot or separator, be they plain or encoded in turn (`%252e`, `%25%32%65`). Two readers need not
+ * agree on a `%` that begins no octet.
  */
 const DANGEROUS_ESCAPE = /%(?:00|u|25(?:(?:2|%32)(?:[ef]|%[46][56])|(?:5|%35)(?:c|%[46]3))|(?![0-9a-f]{2}))/i;
 

@@ -39,7 +39,7 @@ export class ResponseHeadReader {
 				this.chunked = true;
 				break;
 			case CONNECTION:
-				// What nearly every upstream sends, and it says nothing.
+				// Nearly every upstream sends this, and it says nothing.
 				if (value === 'keep-alive') break;
 				this.named = namedByConnection(value, this.named);
 				if (CLOSE.test(value)) this.close = true;

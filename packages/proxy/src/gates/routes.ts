@@ -3,7 +3,7 @@ import { TOO_AMBIGUOUS } from './path.ts';
 import { isPlain, readingsOf } from './path-readings.ts';
 import { PrefixTable } from './prefix-table.ts';
 
-/** What of a route its lookup needs. */
+/** The part of a route that its lookup needs. */
 export interface Routed {
 	readonly prefix: string;
 	/** Its upstream takes paths in any letter case for the same path. */
@@ -16,7 +16,7 @@ export interface Routed {
  */
 export class RouteTable<Route extends Routed> {
 	readonly #written: PrefixTable<Route>;
-	/** By every reading of the prefixes; the same table where they have no other one. */
+	/** By every reading of the prefixes; the same table if they have no other one. */
 	readonly #read: PrefixTable<Route>;
 	/** Routes whose upstreams ignore letter case. */
 	readonly #folded: PrefixTable<Route> | undefined;

@@ -7,7 +7,7 @@ import { isPlain, readingsOf } from './path-readings.ts';
  * the segments that are left are those that the client sent: the cut makes no dot segment and no escape. The query stays.
  *
  * @param target its path matches `prefix` (`RouteTable.match`).
- * @returns a target that begins with one `/`; refused where the path could be read as beginning with two, since `//host/x` is
+ * @returns a target that begins with one `/`; refused if the path could be read as beginning with two, since `//host/x` is
  *   a reference to another host for those who resolve it (RFC 3986 section 4.2).
  */
 export function stripPrefix(target: CleanTarget, prefix: string): CleanTarget | Rejection {

@@ -2,7 +2,7 @@ import { type Correlation, type Identified, isTraceparent, requestIdOf } from '.
 
 /** Which requests become spans, and the trace fields that upstreams get (W3C Trace Context). */
 export interface Tracing {
-	/** Of the traces that begin here so many are sampled, 0 to 1. */
+	/** The fraction of the traces beginning here that is sampled, 0 to 1. */
 	readonly ratio: number;
 	/** Whether requests have an identifier of their own as well (`[log] request_id`). */
 	readonly requestIds: boolean;
@@ -53,7 +53,7 @@ export function createTracing({ ratio, requestIds }: Tracing, hex: (digits: numb
 	};
 }
 
-/** A request of which nothing could be read. */
+/** A request that could not be read at all. */
 export const UNIDENTIFIED: Identified = { traceparent: undefined, tracestate: '', requestId: undefined };
 
 const SAMPLED = 0x01;

@@ -5,9 +5,9 @@ import { foldedName } from './headers.ts';
 export type Trailers = readonly string[];
 
 /**
- * What of a message's trailers may go on.
+ * Those of a message's trailers that may pass.
  *
- * Whoever reads a message may merge its trailers into its head. So a trailer must not say what is asked of a head only: where the message
+ * A reader of a message may merge its trailers into its head. So a trailer must not say what is asked of a head only: where the message
  * ends or goes, who sends it, how it is to be read or answered (RFC 9110 section 6.5.1); and a client must not say by a trailer what the
  * proxy lets nobody say by a field. All other names pass: a client could send them as fields.
  */

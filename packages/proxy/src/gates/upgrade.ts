@@ -14,7 +14,7 @@ export function refuseProtocolChange(method: string, wantsUpgrade: boolean): Rej
 }
 
 /**
- * The target of a request. That of a CONNECT names an authority, and is refused whatever it names.
+ * The target of a request. The target of a CONNECT names an authority, and is always refused.
  *
  * @param isExtended it is one that has a path (RFC 8441 section 4).
  */

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { TOKEN_SOURCE } from '@mtls-edge-proxy/gate/gates/grammar.ts';
 import { BAD_REQUEST, Rejection, UPGRADE_UNSUPPORTED } from '@mtls-edge-proxy/gate/gates/rejection.ts';
 
-/** A handshake that is right, as far as its fields go (RFC 6455 section 4.1; over HTTP/2 RFC 8441 section 5). */
+/** A handshake whose fields are valid (RFC 6455 section 4.1; over HTTP/2 RFC 8441 section 5). */
 export interface WebSocketHandshake {
 	/** `undefined` over HTTP/2, which has none. */
 	readonly key: string | undefined;
@@ -29,7 +29,7 @@ export function admitHandshake(
 	return handshake instanceof Rejection || isExtended || method === 'GET' ? handshake : NOT_GET;
 }
 
-/** What of a head is no field of the handshake, and decides about it. */
+/** Facts of a head, other than its handshake fields, that decide about the handshake. */
 export interface HandshakeFrame {
 	readonly protocol: 'http/1.1' | 'h2';
 	/** `Connection` names `upgrade`; over HTTP/2 there is none. */
@@ -43,7 +43,7 @@ export interface HandshakeFrame {
 	readonly isEnded: boolean;
 }
 
-/** Names of the handshake's fields; an upstream gets ours alone. */
+/** Names of the handshake's fields; an upstream gets only ours. */
 export const HANDSHAKE_FIELDS: ReadonlySet<string> = new Set([
 	'sec-websocket-key',
 	'sec-websocket-version',
@@ -133,7 +133,7 @@ export function acceptOf(key: string): string {
 	return createHash('sha1').update(`${key}258EAFA5-E914-47DA-95CA-C5AB0DC85B11`).digest('base64');
 }
 
-/** @returns the members of all lines; `undefined` where one of them is malformed. Empty members are none (RFC 9110 section 5.6.1). */
+/** @returns the members of all lines; `undefined` if one of them is malformed. Empty members are none (RFC 9110 section 5.6.1). */
 function listOf(lines: readonly string[], member: RegExp): string[] | undefined {
 	const members = lines
 		.flatMap((text) => text.split(','))

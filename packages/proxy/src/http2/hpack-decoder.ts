@@ -10,7 +10,7 @@ export interface KnownLiterals<Field> {
 	add(field: Field, bytes: Buffer, from: number, to: number): void;
 }
 
-/** What a decoder makes of fields, and how many it keeps of a block. */
+/** How a decoder represents fields, and how many of a block it keeps. */
 export interface FieldReading<Field extends TableEntry> {
 	/**
 	 * Called once for each field that has not been seen before; what it works out stays with the field in the tables.
@@ -36,7 +36,7 @@ export class HeaderBlock<Field> {
 	bytes = 0;
 	/** How many there were. */
 	count = 0;
-	/** For its reader: what it has made of the block, by whether the block ended its stream. */
+	/** The reader's result for the block, by whether the block ended its stream. */
 	readonly memo: [open: unknown, ended: unknown] = [undefined, undefined];
 }
 
@@ -107,7 +107,7 @@ export class HpackDecoder<Field extends TableEntry> {
 		return block;
 	}
 
-	/** RFC 7541 section 4.2: at the beginning alone, and no more than the smallest and the last of several changes. */
+	/** RFC 7541 section 4.2: only at the beginning, and no more than the smallest and the last of several changes. */
 	#sizeUpdates(): void {
 		for (let count = 0; this.#at < this.#end && (this.#bytes[this.#at]! & 0xe0) === 0x20; count++) {
 			if (count === MAX_SIZE_UPDATES) throw malformed('too many table size updates');

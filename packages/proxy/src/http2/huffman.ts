@@ -31,7 +31,7 @@ buildSteps();
 /**
  * Decodes into `out` from its begin; it must have room for `decodedRoom` bytes.
  *
- * @returns the length of the text, or -1 where the code is malformed.
+ * @returns the length of the text, or -1 if the code is malformed.
  */
 export function decodeHuffman(bytes: Uint8Array, from: number, to: number, out: Uint8Array): number {
 	let state = 0;
@@ -52,7 +52,7 @@ export function decodeHuffman(bytes: Uint8Array, from: number, to: number, out: 
 	return MAY_END[state] === 1 ? length : -1;
 }
 
-/** Most bytes of text that `coded` bytes can stand for, and the place behind them. */
+/** The most bytes of text that `coded` bytes can encode, and one more. */
 export function decodedRoom(coded: number): number {
 	return Math.floor((coded * 8) / MIN_BITS) + 1;
 }

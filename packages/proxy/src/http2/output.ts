@@ -9,13 +9,13 @@ import { type Sender, SenderTurns } from './sender-turns.ts';
 export class Output {
 	/** What the client allows us to send on the connection (RFC 9113 section 6.9), bytes. */
 	window = INITIAL_WINDOW;
-	/** Whoever takes this takes nothing more for now. Control frames are still put together; bodies wait. */
+	/** The taker accepts nothing more for now. Control frames are still put together; bodies wait. */
 	isBlocked = false;
 	/** Put together and not taken yet. */
 	bytes = 0;
 	readonly #onOutput: () => void;
 	readonly #onData: (bytes: number) => void;
-	/** Put together behind what is in the slab. */
+	/** Frames that follow those in the slab. */
 	#text = '';
 	#slab: Buffer | undefined;
 	#slabLength = 0;
@@ -26,7 +26,7 @@ export class Output {
 	#lastStream = 0;
 	#lastData = '';
 	#lastFlags = -1;
-	/** Who waits for the connection's window or for `isBlocked` to end. */
+	/** Streams that wait for the connection's window or for `isBlocked` to end. */
 	readonly #turns = new SenderTurns();
 
 	/**

@@ -2,9 +2,9 @@ import { ConnectionError } from './errors.ts';
 import { CODE, INITIAL_WINDOW, MAX_FRAME_SIZE, MAX_WINDOW, SETTING } from './frame-format.ts';
 import { uint32At } from './frame-reader.ts';
 
-/** What the peer has said of itself (RFC 9113 section 6.5.2). We never send larger frames than all must take, nor use a dynamic table. */
+/** The peer's settings (RFC 9113 section 6.5.2). We never send larger frames than all must take, nor use a dynamic table. */
 export class PeerSettings {
-	/** Of new streams, bytes. */
+	/** Window of new streams, bytes. */
 	window = INITIAL_WINDOW;
 	/** Streams that it takes at once. */
 	maxStreams = Number.POSITIVE_INFINITY;

@@ -7,7 +7,7 @@ export interface Sender {
 }
 
 /**
- * Who waits to send on a connection. Each tenant has its turn, however many streams it has: with one stream it gets as much of the
+ * The streams that wait to send on a connection. Each tenant has its turn, however many streams it has: with one stream it gets as much of the
  * connection as another one with a hundred. The streams of a tenant take its turns one after the other.
  */
 export class SenderTurns {

@@ -18,7 +18,7 @@ export abstract class SendingStream implements Sender {
 	#pending: Piece[] = [];
 	#pendingAt = 0;
 	#endsWithPending = false;
-	/** Header block that goes out behind what is pending. */
+	/** Header block that goes out after the pending data. */
 	#trailers: string | undefined;
 	#isWaiting = false;
 

@@ -27,7 +27,7 @@ export class StreamTable<Stream> {
 		return this;
 	}
 
-	/** What stands behind in the same run moves up, so that no search ends too early. */
+	/** Later entries of the same run move up, so that no search ends too early. */
 	delete(id: number): boolean {
 		const ids = this.#ids;
 		const mask = ids.length - 1;

@@ -21,7 +21,7 @@ export class TokenBucket {
 		return this.#tokens >= 0;
 	}
 
-	/** What is owed to the other side, as answers are for what they make necessary. */
+	/** Gives tokens back, for example for the frames that an answer makes necessary. */
 	release(count: number): void {
 		this.#tokens = Math.min(this.#burst, this.#tokens + count);
 	}

@@ -43,7 +43,7 @@ export class Caller implements CertificateSource {
 		return lines;
 	}
 
-	/** `undefined` where they cannot be read. */
+	/** `undefined` if they cannot be read. */
 	names(read: NameReader): CertificateNames | undefined {
 		this.#names ??= { value: read(this.certificate) };
 		return this.#names.value;

@@ -13,7 +13,7 @@ export interface CertificateHeadersSeed {
 /** A client's certificate, as far as it matters here. */
 export interface CertificateSource {
 	readonly certificate: X509Certificate;
-	/** `undefined` where they cannot be read. */
+	/** `undefined` if they cannot be read. */
 	names(read: NameReader): CertificateNames | undefined;
 }
 

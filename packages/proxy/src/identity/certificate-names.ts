@@ -11,7 +11,7 @@ export interface CertificateNames {
 	readonly commonNames: readonly string[];
 }
 
-/** @returns `undefined` where the certificate cannot be read without doubt. */
+/** @returns `undefined` if the certificate cannot be read without doubt. */
 export type NameReader = (certificate: X509Certificate) => CertificateNames | undefined;
 
 /**

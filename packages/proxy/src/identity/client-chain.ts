@@ -12,11 +12,11 @@ export interface CrlSeed {
 	readonly issuer: string;
 	/** Seconds since the epoch. */
 	readonly nextUpdate: number;
-	/** Which of the CA's certificates it speaks of. */
+	/** Which of the CA's certificates it covers. */
 	readonly covers: 'all' | 'users' | 'authorities';
 	/** Where it is one of several lists, as `CertificateFacts.crlPoints`: only of certificates that name one of these. */
 	readonly points?: readonly string[] | undefined;
-	/** Of the certificates that are revoked, for `SerialTable`. */
+	/** Serial numbers of the revoked certificates, for `SerialTable`. */
 	readonly serials: SerialMemory;
 }
 
@@ -74,7 +74,7 @@ export class ChainRevocation {
 		);
 	}
 
-	/** A CA of the bundle is the operator's own word: a CRL that speaks of it is not required. */
+	/** A CA of the bundle is the operator's own word: a CRL that covers it is not required. */
 	#isCovered(chain: readonly X509Certificate[], nowSeconds: number): boolean {
 		return chain.slice(0, -1).every((certificate, i) => this.#crlsAbove(chain, i)?.isFresh(certificate, nowSeconds));
 	}
@@ -104,7 +104,7 @@ class IssuedCrls {
 		return this.#tables.some((table) => table.has(serial));
 	}
 
-	/** Whether one that speaks of the certificate is fresh. */
+	/** Whether a CRL that covers the certificate is fresh. */
 	isFresh(certificate: X509Certificate, nowSeconds: number): boolean {
 		const others = certificate.ca ? 'users' : 'authorities';
 		return this.#crls.some(

@@ -11,9 +11,9 @@ export type XfccMember = (typeof XFCC_MEMBERS)[number];
 export interface ForwardedClientCert {
 	readonly members: readonly XfccMember[];
 	readonly certificate: X509Certificate;
-	/** Behind the leaf. */
+	/** After the leaf. */
 	readonly issuers: readonly X509Certificate[];
-	/** `undefined` where they cannot be read. */
+	/** `undefined` if they cannot be read. */
 	readonly names: CertificateNames | undefined;
 	/** URIs of the proxy's own certificate. */
 	readonly ownUris: readonly string[];

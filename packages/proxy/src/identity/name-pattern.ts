@@ -44,7 +44,7 @@ export function matches({ segments }: NamePattern, name: readonly string[]): boo
  * The certificate's names of one kind, each in segments of their canonical spelling.
  *
  * A certificate that leaves a doubt is refused, since a name that one reader takes for another one gets past `deny`: a name
- * that is not well-formed, a SPIFFE ID next to another URI (X.509-SVID section 2: exactly one), several common names.
+ * that is not well-formed, a SPIFFE ID as well as another URI (X.509-SVID section 2: exactly one), several common names.
  */
 export function namesOfKind(kind: NameKind, { uris, dns, commonNames }: CertificateNames): string[][] | Rejection {
 	if (kind === 'cn') return commonNames.length > 1 ? SEVERAL_COMMON_NAMES : commonNames.map((name) => [name]);

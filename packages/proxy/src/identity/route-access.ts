@@ -17,7 +17,7 @@ export interface RouteAccessSeed {
 	readonly deny: readonly string[] | undefined;
 	/** Exactly as in `x-proxy-tenant`. */
 	readonly tenants: readonly string[] | undefined;
-	/** Of which a token needs all; scope-tokens of RFC 6749 section 3.3. */
+	/** A token needs all of them; scope-tokens of RFC 6749 section 3.3. */
 	readonly scopes: readonly string[] | undefined;
 }
 
@@ -36,7 +36,7 @@ export class RouteAccess {
 
 	/**
 	 * @param read for seeds with `allow` or `deny`.
-	 * @throws Error where a pattern is none; the configuration has judged them before.
+	 * @throws Error if a pattern is malformed; the configuration has judged them before.
 	 */
 	constructor({ allow, deny, tenants, scopes = [] }: RouteAccessSeed, read: NameReader | undefined) {
 		if (allow !== undefined || deny !== undefined) {

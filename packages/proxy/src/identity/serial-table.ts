@@ -22,7 +22,7 @@ export const MAX_SERIAL_OCTETS = 255;
 
 export class SerialTable {
 	readonly #memory: SerialMemory;
-	/** Behind the last one that this object has added. */
+	/** The offset after the last one that this object has added. */
 	#end = 1;
 
 	constructor(memory: SerialMemory) {

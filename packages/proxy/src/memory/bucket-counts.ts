@@ -83,7 +83,7 @@ export class BucketCounts {
 		cells.write(bucket, { traceId, ms, wallSeconds: clock.wallSeconds() });
 	}
 
-	/** Adds what this region holds to a total that is being put together. */
+	/** Adds this region's counts to a total. */
 	addTo(total: BucketTotal): void {
 		total.sumMs += this.#cells[0]!;
 		for (let bucket = 0; bucket <= this.#bounds.length; bucket++) {

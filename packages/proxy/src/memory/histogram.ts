@@ -42,7 +42,7 @@ export class Histogram {
 	record(ms: number, nowMs: number): void {
 		this.#totals[0]! += ms;
 		this.#totals[1]! += 1;
-		// Epoch 0 would be what fresh memory says, so counting begins at 1.
+		// Fresh memory has epoch 0, so counting begins at 1.
 		const epoch = Math.floor(nowMs / SLICE_MS) + 1;
 		const slice = epoch % SLICES;
 		if (this.#epochs[slice] !== epoch) {
@@ -52,7 +52,7 @@ export class Histogram {
 		this.#buckets[slice * BUCKETS + bucketOf(ms)]! += 1;
 	}
 
-	/** Adds what this region holds to a summary that is being put together. */
+	/** Adds this region's records to a summary. */
 	addTo(summary: Summary, nowMs: number): void {
 		summary.sumMs += this.#totals[0]!;
 		summary.count += this.#totals[1]!;
@@ -72,7 +72,7 @@ export class Histogram {
 	addLastSliceTo(summary: Summary, nowMs: number): boolean {
 		const last = Math.floor(nowMs / SLICE_MS);
 		const slice = last % SLICES;
-		// Of the first slice nothing is written before its first record, and 0 is what fresh memory says.
+		// A slice's epoch is written with its first record; fresh memory has 0.
 		if (last === 0 || this.#epochs[slice] !== last) return false;
 		this.#addSlice(summary, slice);
 		return true;

@@ -3,7 +3,7 @@ import type { UpstreamLoad } from './upstream-load.ts';
 /**
  * How the places of a full queue change hands between workers. Each worker keeps its own pending requests, and only it can end one of them;
  * so it says here how many places one tenant has there at most, and another worker may claim one of these for a tenant that has fewer.
- * The place counts for the other worker at once. Who is asked for it hears of it by the bell, and gives up a request.
+ * The place counts for the other worker at once. The bell tells the worker that must give it up, and that worker ends a request.
  */
 export class QueueClaims {
 	readonly #words: Int32Array;

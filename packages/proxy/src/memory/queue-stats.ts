@@ -1,4 +1,4 @@
-/** What became of requests that had to wait for an upstream. */
+/** Results of requests that had to wait for an upstream. */
 export const QUEUE_RESULTS = [
 	/** They left for it. */
 	'served',

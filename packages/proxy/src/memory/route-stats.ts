@@ -1,5 +1,5 @@
 /**
- * What one worker counts of one route: requests in flight, and bytes of their bodies, by the client's protocol. All workers of a route
+ * One worker's counts for one route: requests in flight, and bytes of their bodies, by the client's protocol. All workers of a route
  * share one region, each with its own cache line. The replacement of a dead worker continues in the same cells.
  */
 
@@ -52,7 +52,7 @@ export class RouteStats {
 		this.#cells[first(protocol) + CELL.gave]! += bytes;
 	}
 
-	/** Of a worker that is gone nothing is in flight any more. */
+	/** A dead worker has nothing in flight any more. */
 	clearGauges(): void {
 		for (const protocol of CLIENT_PROTOCOLS) this.#cells[first(protocol) + CELL.inFlight] = 0;
 	}

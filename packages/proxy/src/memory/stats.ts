@@ -7,7 +7,7 @@ import { CLIENT_PROTOCOLS, type ClientProtocol, ROUTE_STATS_BYTES, RouteStats } 
 import { TRANSITION_CELLS, TransitionCounts } from './transition-counts.ts';
 
 /**
- * What the metrics are made of: regions of plain 64-bit floats, one for each worker and one for each worker and
+ * The memory behind the metrics: regions of plain 64-bit floats, one for each worker and one for each worker and
  * upstream. Only that worker writes; the main thread adds them up at scrape. A worker that takes a dead one's place
  * goes on in the same regions, so counters never fall.
  */
@@ -22,7 +22,7 @@ export type ConnectionRefusal = (typeof CONNECTION_REFUSALS)[number];
 export const CONNECTION_ENDS = ['revoked', 'expired', 'ca_removed', 'age'] as const;
 export type ConnectionEnd = (typeof CONNECTION_ENDS)[number];
 
-/** What has ended a tunnel: one of its two ends, or the proxy. */
+/** The cause of a tunnel's end: one of its two sides, or the proxy. */
 export const TUNNEL_ENDS = [
 	'client',
 	'upstream',
@@ -188,7 +188,7 @@ export class WorkerStats {
 		this.cells[WORKER.cell('tunnels', protocol)]! += change;
 	}
 
-	/** The gauges of a worker that is gone: nothing of it is connected any more. */
+	/** Clears the gauges of a dead worker, which has no connections any more. */
 	clearGauges(): void {
 		for (const cell of Object.values(CONNECTION_CELLS)) this.cells[cell] = 0;
 		for (const protocol of CLIENT_PROTOCOLS) this.cells[WORKER.cell('tunnels', protocol)] = 0;
@@ -249,7 +249,7 @@ export class UpstreamStats {
 	readonly cells: Float64Array;
 	/** Successful round trips: from the request's departure to the end of the exchange with the upstream. */
 	readonly roundTrips: Histogram;
-	/** What this worker has made of the circuit. */
+	/** This worker's changes of the circuit. */
 	readonly transitions: TransitionCounts;
 
 	constructor(memory: SharedArrayBuffer) {

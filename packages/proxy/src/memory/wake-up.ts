@@ -1,6 +1,6 @@
 /**
- * A bell that any thread rings and all hear who are listening: that something may have become free. Who listens takes the count first,
- * looks then, and waits with that count: a ring in between is not missed.
+ * A bell that any thread rings when something may have become free, and that all listening threads hear. A listener takes the count,
+ * looks, and then waits with that count, so it does not miss a ring in between.
  */
 export class WakeUp {
 	readonly #rings: Int32Array;

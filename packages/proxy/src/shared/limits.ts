@@ -14,9 +14,9 @@ export interface Limits {
 	readonly maxHeaderBytes: number;
 	/** All bodies held in memory at once in the process. */
 	readonly maxBufferedBytes: number;
-	/** Of them, the bodies of one tenant's requests. */
+	/** The part of them that one tenant's requests may hold. */
 	readonly maxBufferedBytesPerTenant: number;
-	/** Average that a client must take its answer at, 0 for any; `undefined` means: what the body mode has of itself. */
+	/** Average that a client must take its answer at, 0 for any; `undefined` means the default of the body mode. */
 	readonly minAnswerBytesPerSec?: number | undefined;
 	/** Client connections at once in the process; `undefined` means: derive it from the file-descriptor limit. */
 	readonly maxConnections?: number | undefined;

@@ -24,7 +24,7 @@ import type { SpanRecord } from './span-record.ts';
  * imports the other; they meet here.
  */
 
-/** What the TLS listener is made of, validated by the control plane. */
+/** The material of the TLS listener, validated by the control plane. */
 export interface TlsMaterial extends PemMaterial {
 	/** What is asked of clients' certificates beyond a valid chain; absent: nothing. */
 	readonly clients?: ClientRules | undefined;
@@ -48,7 +48,7 @@ export interface EndpointSeed {
 	readonly authority: string;
 	readonly host: string;
 	readonly port: number;
-	/** The `Host` header, where it is not `authority`. */
+	/** The `Host` header, if it is not `authority`. */
 	readonly hostField?: string | undefined;
 	/** Of its `[[upstreams]]`; `undefined`: a route's URL. */
 	readonly group: string | undefined;
@@ -114,11 +114,11 @@ export interface UpstreamSeed {
 	readonly balancing: BalancingSettings;
 	/** `undefined`: no queue, and no request waits. */
 	readonly limits?: UpstreamLimits | undefined;
-	/** The same memory in every worker; it is there where there are `limits`. */
+	/** The same memory in every worker; present if there are `limits`. */
 	readonly waiting?: PendingQueueSeed | undefined;
 }
 
-/** What an endpoint may have at once, over all threads. */
+/** What an endpoint may have at once, across threads. */
 export interface UpstreamLimits {
 	/** Requests under way at each address; `undefined`: no limit. */
 	readonly maxRequests: number | undefined;
@@ -159,7 +159,7 @@ export interface RouteSeed {
 	readonly access?: RouteAccessSeed | undefined;
 	/** Fields about the client's certificate for the endpoint; `undefined`: none. */
 	readonly certificateHeaders?: CertificateHeadersSeed | undefined;
-	/** What becomes of a request on its way there; `undefined`: what becomes of all. */
+	/** Changes to a request on its way there; `undefined`: only those that all requests get. */
 	readonly forwarding?: ForwardingSeed | undefined;
 	/** `undefined`: those of all. */
 	readonly requestLimits?: RequestLimitsSeed | undefined;
@@ -173,9 +173,9 @@ export interface RouteSeed {
 export interface WebSocketSeed {
 	/** They end when their token expires. */
 	readonly endsAtExpiry: boolean;
-	/** That a client may send; `undefined`: any number. */
+	/** Limit of a client's messages; `undefined`: none. */
 	readonly messagesPerSec: number | undefined;
-	/** How long one may stand without a byte, ms. */
+	/** How long a tunnel may be idle, ms. */
 	readonly idleMs: number;
 }
 
@@ -195,7 +195,7 @@ export interface LogSettings {
 
 /** What workers need to know of `[trace]`. */
 export interface TraceSettings {
-	/** Of the traces that begin here so many are sampled, 0 to 1. */
+	/** The fraction of the traces beginning here that is sampled, 0 to 1. */
 	readonly ratio: number;
 	/** Whether spans name tenants. */
 	readonly tenants: boolean;
@@ -235,13 +235,13 @@ export interface WorkerSeed {
 	/** `undefined`: no peer sends it. */
 	readonly proxyProtocol?: ProxyProtocolSettings | undefined;
 	readonly limits: Limits;
-	/** For tenants of which nothing else is said; 0: no limit. */
+	/** For tenants without a rate of their own; 0: no limit. */
 	readonly tenantRps: number;
 	readonly identity: IdentitySeed;
 	readonly tls: TlsMaterial;
 	readonly routing: RoutingSeed;
 	readonly limiter: LimiterMemory;
-	/** Where limits are shared with other replicas. */
+	/** Present if limits are shared with other replicas. */
 	readonly fleet?: FleetMemory | undefined;
 	readonly concurrency: ConcurrencyMemory;
 	/** Secret of the process: tenants are keyed by a hash that is unpredictable outside. */

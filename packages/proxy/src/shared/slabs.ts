@@ -2,8 +2,8 @@
  * Pieces of memory that are used again. V8 counts the memory of each new `Buffer`, and looks through the whole heap after every
  * few dozen megabytes of them; with bodies in fresh buffers that was a quarter of the time of a large answer.
  *
- * A slab has one owner at a time: from `take` to `release`. Whoever has given it to a write gives it back when the write's
- * callback says that it has succeeded, for until then the kernel or TLS may read it. A slab that cannot be known to be free is
+ * A slab has one owner at a time: from `take` to `release`. An owner that has passed it to a write releases it when the write's
+ * callback reports success: until then the kernel or TLS may read it. A slab that cannot be known to be free is
  * never given back; the garbage collector has it then.
  *
  * Slabs that have not been needed for a while go back to the operating system (`trim`), so that a flood does not leave the process as

@@ -9,7 +9,7 @@ export interface SpanRecord {
 	/** Wall-clock milliseconds since 1970, with a fraction. */
 	readonly startMs: number;
 	readonly durationMs: number;
-	/** Empty where it could not be read. */
+	/** Empty if it could not be read. */
 	readonly method: string;
 	/** Without its query; cut at `MAX_PATH`. */
 	readonly path: string;
@@ -27,7 +27,7 @@ export interface SpanRecord {
 	readonly route: string | undefined;
 	/** `host:port`. */
 	readonly upstream: string | undefined;
-	/** `undefined` also where spans are not to name tenants. */
+	/** `undefined` also if spans must not name tenants. */
 	readonly tenant: string | undefined;
 	/** Requests that went to the upstream. */
 	readonly attempts: number;

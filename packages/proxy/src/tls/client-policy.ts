@@ -22,7 +22,7 @@ export class ClientPolicy {
 	}
 
 	/**
-	 * At the handshake, behind OpenSSL's verdict.
+	 * At the handshake, after OpenSSL's verdict.
 	 *
 	 * @param nowSeconds wall-clock time, seconds since the epoch.
 	 */
@@ -36,8 +36,8 @@ export class ClientPolicy {
 	}
 
 	/**
-	 * Why a connection that an earlier policy has let in has to end. That a CRL is no longer fresh ends none: of the client
-	 * nothing has become known. A chain that cannot be judged could have anybody in it.
+	 * Why a connection that an earlier policy has let in has to end. A CRL that is no longer fresh ends none: it says
+	 * nothing new about the client. A chain that cannot be judged could have anybody in it.
 	 *
 	 * @param admission by which CAs, and when, the client was let in.
 	 * @param bundle the CAs that are in force now.

@@ -14,7 +14,7 @@ import type { UpstreamProtocol, UpstreamTlsSeed } from '../shared/messages.ts';
 
 /** How connections to upstreams are made over TLS: those of requests and those of health probes alike. */
 
-/** @throws the error of OpenSSL where it refuses the material. */
+/** @throws the error of OpenSSL if it refuses the material. */
 export function createUpstreamContext(seed: UpstreamTlsSeed): SecureContext {
 	return createSecureContext(contextOptions(seed));
 }

@@ -2,7 +2,7 @@
  * How many requests may be sent again: a fifth as many as there were requests, over the last ten seconds. Where all that is sent
  * again fails as well, it must not become a multiple of the load that has brought the upstream down.
  *
- * Each worker has one for each group. What each of them keeps to holds for their sum.
+ * Each worker has one for each group. If each keeps to the fifth, so does their sum.
  */
 export class RetryBudget {
 	/** By second, `SECONDS` of them and then from the beginning. */

@@ -28,13 +28,13 @@ import type { ClientStream, StreamEnd } from './client-stream.ts';
 import { type ReceivedField, readResponse, readTrailers, responseDecoder } from './response-fields.ts';
 import { COSTS, ServerBudget } from './server-budget.ts';
 
-/** What the protocol asks of the one who has the socket. */
+/** Events that the protocol reports to the owner of the socket. */
 export interface ClientEvents {
 	/** There is something to take from `output`. */
 	onOutput(): void;
 	/** The server's SETTINGS have come, for the first time or again. */
 	onSettings(): void;
-	/** A stream has ended, however it did, but for the end of the connection. */
+	/** A stream has ended, other than by the end of the connection. */
 	onStreamEnd(): void;
 	/** The server has said that it takes no more streams. */
 	onGoaway(): void;
@@ -71,7 +71,7 @@ export class ClientProtocol implements FrameSink {
 	readonly isOverdrawn = false;
 	/** Streams that we have reset: servers take so many and no more (CVE-2023-44487). */
 	resets = 0;
-	/** Acknowledgements that the server has had us write, bytes. Whoever has the socket begins anew when it is empty. */
+	/** Acknowledgements that the server has had us write, bytes. The owner of the socket resets it when the socket is empty. */
 	acknowledged = 0;
 	readonly #events: ClientEvents;
 	readonly #limits: ClientLimits;
@@ -463,13 +463,13 @@ export class ClientProtocol implements FrameSink {
 
 	// --- Windows. ---
 
-	/** What was in `output` goes out. @param now monotonic milliseconds. */
+	/** The content of `output` goes out. @param now monotonic milliseconds. */
 	sends(now: number): void {
 		if (this.output.window <= 0) this.#emptySince ??= now;
 	}
 
 	/**
-	 * Whether bodies have waited for the connection's window longer than a server needs that takes them. Many give it back only as their
+	 * Whether bodies have waited for the connection's window longer than a server that takes them needs. Many give it back only as their
 	 * handlers read, so that one handler which reads nothing holds up all others.
 	 *
 	 * @param now monotonic milliseconds.

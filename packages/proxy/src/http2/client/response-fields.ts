@@ -4,8 +4,8 @@ import { type HeaderBlock, HpackDecoder } from '../hpack-decoder.ts';
 import { STATIC_TABLE, type TableEntry } from '../hpack-table.ts';
 
 /**
- * What makes a response malformed (RFC 9113 sections 8.1.1 to 8.3.2): nothing of it is dropped or repaired, for whoever reads it
- * next could do that in another way.
+ * What makes a response malformed (RFC 9113 sections 8.1.1 to 8.3.2): nothing of it is dropped or repaired, since the next
+ * reader could do that differently.
  */
 
 /** A field, and what was worked out when it was first seen. It is kept in the tables of its connection. */
@@ -13,7 +13,7 @@ export class ReceivedField implements TableEntry {
 	readonly name: string;
 	readonly value: string;
 	readonly kind: number;
-	/** For whoever passes fields on: what the name means there. */
+	/** For code that passes fields on: its meaning of the name. */
 	memo: unknown = undefined;
 
 	constructor(name: string, value: string) {

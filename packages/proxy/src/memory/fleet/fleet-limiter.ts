@@ -10,7 +10,7 @@ import {
 import { type LimiterMemory, TenantLimiter } from '@mtls-edge-proxy/gate/memory/limiter.ts';
 import { SpendingCounts, type SpendingMemory } from './spending.ts';
 
-/** What the limiters of a process need that shares its limits with others. */
+/** Memory for the limiters of a process that shares its limits with others. */
 export interface FleetMemory {
 	readonly spending: SpendingMemory;
 	readonly storeHealth: StoreHealthMemory;
