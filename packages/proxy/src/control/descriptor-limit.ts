@@ -7,7 +7,7 @@ const RESERVED = 256;
 const RESERVED_PER_WORKER = 32;
 /** Used if the system sets no limit: memory runs out long before this. */
 const UNLIMITED = 1_000_000;
-/** With fewer the proxy would refuse its own tests; below this the system refuses by itself. */
+/** Fewer connections than this are not even enough for tests. */
 const LEAST = 16;
 
 /**
@@ -21,9 +21,9 @@ export function connectionsFor(openFiles: number, workers: number): number {
 	return Math.max(LEAST, Math.floor(forConnections / 2));
 }
 
-/** What the main thread holds at its start, and what reading a file, a probe and a scrape take: counted, and rounded up. */
+/** Descriptors of the main thread at its start, with one file, one probe and one scrape: counted, and rounded up. */
 const LEAST_OPEN_FILES = 32;
-/** What each worker's event loop and listener hold. */
+/** Descriptors of each worker's event loop and listener. */
 const LEAST_PER_WORKER = 8;
 
 /**
@@ -58,7 +58,7 @@ export function parseProcLimits(text: string): number {
 
 /** For systems without `/proc`: the limit in Node's diagnostic report. */
 function fromReport(): number {
-	// Otherwise it looks up the names of all peers, which takes as long as the name server likes.
+	// Otherwise the report looks up the names of all peers, which can take as long as the name server wants.
 	Object.assign(process.report, { excludeNetwork: true });
 	const { userLimits } = process.report.getReport() as { userLimits?: { open_files?: { soft?: number | string } } };
 	const soft = userLimits?.open_files?.soft;

@@ -2,7 +2,7 @@ import type { Logger } from '@mtls-edge-proxy/gate/shared/log.ts';
 import type { Timers } from './timers.ts';
 
 export interface DrainParts {
-	/** Tells the workers; resolves when the last one has ended its last request. */
+	/** Drains the workers; resolves when the last one has finished its last request. */
 	readonly drainWorkers: () => Promise<void>;
 	/** `shutdown_delay_secs`, in ms; 0 for none. */
 	readonly delayMs: number;
@@ -20,8 +20,8 @@ const TARGET = 'proxy';
  * What SIGTERM and SIGINT do: the first signal drains and then exits with 0, the
  * second exits at once with 1. The drain ends at its limit, however many connections are still open.
  *
- * Load balancers learn with a delay that an instance is not ready any more, and send it connections until then. So a drain
- * can be put off for that time (`shutdown_delay_secs`): everything is served as before meanwhile.
+ * Load balancers learn with a delay that an instance is no longer ready, and send it connections until then. So a drain can be
+ * delayed for that time (`shutdown_delay_secs`), in which everything is served as before.
  */
 export class Drain {
 	readonly #parts: DrainParts;

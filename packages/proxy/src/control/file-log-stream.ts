@@ -23,7 +23,7 @@ export class FileLogStream implements LogStream {
 		this.#write = write;
 	}
 
-	/** `undefined` if `fd` is not a file: pipes and terminals report what they could not write. */
+	/** @returns `undefined` if `fd` is not a file: pipes and terminals report partial writes. */
 	static of(fd: number): FileLogStream | undefined {
 		const stats = fstatSync(fd);
 		if (isatty(fd) || !(stats.isFile() || stats.isCharacterDevice())) return undefined;

@@ -14,8 +14,8 @@ export function formatAddress({ host, port }: ListenAddress): string {
 }
 
 /**
- * Takes an address for a moment and lets it go. Sockets that share a port (`SO_REUSEPORT`), as those of the workers do,
- * would silently share it with another instance as well, and each would get some of the other's connections.
+ * Binds an address for a moment and releases it. The workers' sockets share a port (`SO_REUSEPORT`), and would silently share it
+ * with another instance as well: each would get some of the other's connections.
  *
  * @param option the flag that names the address, for the message.
  * @throws StartError if it cannot be bound.

@@ -14,8 +14,7 @@ export interface LogStream {
 export interface LogOutput {
 	writeRecord(record: LogRecord): void;
 	/**
-	 * Writes lines as they are. They do not count against the bound: their sender waits for `onWritten` before there are
-	 * too many.
+	 * Writes lines unchanged. They do not count against the bound: their sender waits for `onWritten` before there are too many.
 	 *
 	 * @param dropped how many lines the sender has dropped before these.
 	 */
@@ -25,7 +24,7 @@ export interface LogOutput {
 	whenWritten(limitMs: number, then: () => void): void;
 }
 
-/** What could not be written. */
+/** Lines that could not be written. */
 export interface LogLosses {
 	/** Lines of the access log. */
 	accessLines: number;

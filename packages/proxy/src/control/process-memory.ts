@@ -23,7 +23,7 @@ const MAX_UNITS = 2 ** 30;
 export interface MemorySizes {
 	readonly workers: number;
 	readonly maxBufferedBytes: number;
-	/** Of `maxBufferedBytes`. */
+	/** The part of `maxBufferedBytes` for each tenant. */
 	readonly maxBufferedBytesPerTenant: number;
 	readonly maxConnections: number;
 	/** Bounds of the histograms' buckets. */
@@ -79,7 +79,7 @@ export class ProcessMemory {
 		};
 	}
 
-	/** Takes back what a dead worker held. Only after its thread has ended: it must not touch the memory again. */
+	/** Releases what a dead worker held. Call it only after its thread has ended. */
 	reclaim(worker: number): void {
 		TenantLimiter.reclaim(this.limiter, worker);
 		ConcurrencyCounts.reclaim(this.concurrency, worker);

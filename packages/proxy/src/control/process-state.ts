@@ -14,7 +14,7 @@ import type { InForce } from './state/in-force.ts';
 import { FleetLimits, type FleetSettings } from './store/fleet-limits.ts';
 import { systemTimers } from './timers.ts';
 
-/** Everything that outlives single workers: their initial state, their shared memory, and what a reload exchanges. */
+/** Everything that outlives single workers: their initial state, their shared memory, and the state that a reload replaces. */
 export interface ProcessState {
 	readonly workers: number;
 	/** Zero of `clock`, for the clocks of the workers. */
@@ -28,7 +28,7 @@ export interface ProcessState {
 	readonly upstreams: Upstreams;
 	/** `undefined` if limits are not shared with other replicas. */
 	readonly fleet: FleetLimits | undefined;
-	/** What the operator should know. */
+	/** Warnings for the operator. */
 	readonly warnings: readonly string[];
 }
 
@@ -105,7 +105,7 @@ export function processLimits(config: Config, wantedWorkers: number) {
 	return { workers, room, warnings };
 }
 
-/** What a worker begins with, at the moment it is started. */
+/** The current state, for a worker that starts now. */
 export function seedWorker(
 	{ clockEpoch, workers, inForce, upstreams, memory }: ProcessState,
 	{ limits, listener, tenantRps, log, trace }: Config,

@@ -1,7 +1,7 @@
 /** Oldest Node without the remotely reachable TLS faults that 26.12.1 and 26.13.1 have fixed; those in `node:http2` are not reachable here. */
 const SAFE_NODE = '26.13.1';
 
-/** @param version as `process.versions.node` has it. */
+/** @param version `process.versions.node`. */
 export function nodeWarnings(version: string): string[] {
 	if (!isBelow(version, SAFE_NODE)) return [];
 	return [
@@ -13,7 +13,7 @@ export function nodeWarnings(version: string): string[] {
 /**
  * The metrics listener has no authentication. In a container its address is the container's own, and the platform decides what reaches it.
  *
- * @param host as `--metrics-bind` has it.
+ * @param host from `--metrics-bind`.
  */
 export function metricsWarnings(host: string, isContained: boolean): string[] {
 	if (isContained || !/^(?:0\.0\.0\.0|\[?::\]?)$/.test(host)) return [];
@@ -35,7 +35,7 @@ export function runsInContainer(
 
 /**
  * @param configured `limits.max_connections`; `undefined` if it is derived.
- * @param derived what the limit of open files leaves room for.
+ * @param derived connections for which the limit of open files leaves room.
  */
 export function connectionWarnings(configured: number | undefined, derived: number): string[] {
 	if (configured === undefined && derived < FEW_CONNECTIONS) {
@@ -54,7 +54,7 @@ export function connectionWarnings(configured: number | undefined, derived: numb
 /** Fewer clients than this are hardly ever meant: the default of 1,024 files leaves room for some 350. */
 const FEW_CONNECTIONS = 1024;
 
-/** @param platform as `process.platform` has it. */
+/** @param platform `process.platform`. */
 export function sharesPorts(platform: NodeJS.Platform): boolean {
 	// Elsewhere `reusePort` is refused, or gives all connections to one of the listeners.
 	return platform === 'linux';

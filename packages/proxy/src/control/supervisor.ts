@@ -37,7 +37,7 @@ import { WorkerPool } from './workers/worker-pool.ts';
 export interface Supervisor {
 	readonly port: number;
 	readonly metricsPort: number;
-	/** SIGUSR1 or SIGHUP. Resolves when the reload has ended, with whatever result. */
+	/** SIGUSR1 or SIGHUP. Resolves when the reload has ended, whatever its result. */
 	reload(signal: string): Promise<void>;
 }
 
@@ -46,9 +46,9 @@ const TARGET = 'proxy';
 /**
  * Starts the control plane (main thread) and through it the workers; resolves when all of them accept connections.
  *
- * The order is what a client may rely on: addresses are tried first, so that a wrong one is reported at once; the
- * listener opens only when each upstream has had its first verdict (or 2 s), so that no request meets a breaker that is
- * open for want of a probe. Metrics are up before that, and `/readyz` says "starting".
+ * The order is what a client may rely on: addresses are tried first, so that a wrong one is reported at once; the listener opens
+ * only when each upstream has had its first verdict (or 2 s), so that no request meets a breaker that is open only because its
+ * probe is missing. Metrics are up before that, and `/readyz` says "starting".
  *
  * @returns `undefined` if it was stopped before it was ready.
  * @throws StartError if an address or a worker is not usable.
@@ -107,7 +107,7 @@ export async function startSupervisor(options: SupervisorOptions): Promise<Super
 		remoteKeys.stop();
 		addresses.stop();
 		reconciler.stop();
-		// Probes and metrics go on until the very end: requests in flight still have breakers to pass.
+		// Probes and metrics go on until the end: requests in flight still need breakers.
 		drain.signal(signal);
 	});
 	const port = await pool.start();
@@ -250,7 +250,7 @@ function createReloader(
 	});
 }
 
-/** Limit for exporting the last spans, ms: a collector that is away does not hold up the end. */
+/** Limit for exporting the last spans, ms: an unavailable collector does not delay the end. */
 const LAST_SPANS_MS = 1_500;
 
 function createDrain(

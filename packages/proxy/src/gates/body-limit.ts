@@ -1,10 +1,10 @@
 import { PAYLOAD_TOO_LARGE, type Rejection } from '@mtls-edge-proxy/gate/gates/rejection.ts';
 
-/** Length of a body whose end the framing tells (chunked, or HTTP/2 without `content-length`). */
+/** Length of a body that only ends with its framing (chunked, or HTTP/2 without `content-length`). */
 export const UNDECLARED = -1;
 
 /**
- * Refuses a body by its declared length, before a byte of it is read.
+ * Refuses a body by its declared length, before any byte is read.
  *
  * @param declared bytes, or `UNDECLARED`.
  * @param limit bytes.
@@ -14,8 +14,8 @@ export function admitLength(declared: number, limit: number): Rejection | undefi
 }
 
 /**
- * Reads a `Content-Length` value (RFC 9110 section 8.6): digits only. A list of equal values would be allowed to pass;
- * we refuse it, since the next reader may not.
+ * Reads a `Content-Length` value (RFC 9110 section 8.6): digits only. The RFC permits a list of equal values. We refuse it, since
+ * the upstream may read it differently.
  *
  * @returns bytes, or `undefined` when the value is malformed or too large to count exactly.
  */
@@ -30,5 +30,5 @@ export function parseContentLength(value: string): number | undefined {
 	return Number.isSafeInteger(length) ? length : undefined;
 }
 
-/** More digits could only be too many bytes to count exactly, or leading zeros without end. */
+/** More digits are either more than can be counted exactly, or leading zeros. */
 const MAX_DIGITS = 16;

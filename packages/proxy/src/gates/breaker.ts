@@ -1,6 +1,6 @@
 /**
- * The circuit breaker of one upstream: the next state for each
- * state and event. Values in, next state out; `memory/breaker-cell.ts` makes the transitions atomic across threads.
+ * The circuit breaker of one endpoint: the next state for each state and event. Values in, next state out; `memory/breaker-cell.ts`
+ * makes the transitions atomic across threads.
  */
 
 import { UPSTREAM_UNAVAILABLE } from '@mtls-edge-proxy/gate/gates/rejection.ts';
@@ -12,11 +12,11 @@ export type Circuit = typeof CLOSED | typeof OPEN | typeof HALF_OPEN;
 
 export interface BreakerState {
 	readonly circuit: Circuit;
-	/** Milliseconds, monotonic: when it opened, or when the probe was let through. Without meaning while closed. */
+	/** Milliseconds, monotonic: when it opened, or when the probe was let through. Meaningless while closed. */
 	readonly since: number;
-	/** Counts the probes let through, so that only the probe of this very half-open state can decide it. */
+	/** Number of the last probe that was let through: only the probe of the current half-open state can decide it. */
 	readonly probe: number;
-	/** The failures in a row. Without meaning unless closed. */
+	/** The consecutive failures. Meaningless unless closed. */
 	readonly streak: Streak;
 }
 
@@ -32,15 +32,15 @@ export interface Streak {
 	readonly tenants: number;
 }
 
-/** Largest value of `failures` and of `tenants` in the configuration; counting stops there. */
+/** Largest values of `failures` and `tenants` in the configuration; counting stops there. */
 export const MAX_FAILURES = 100;
 export const MAX_TENANTS = 16;
 
 /** When failures open a closed breaker (`[breaker]`, and the same keys of a route). */
 export interface OpeningRule {
-	/** In a row. */
+	/** Consecutive failures. */
 	readonly failures: number;
-	/** The number of tenants that must have failures among them. */
+	/** How many tenants must have had failures among these. */
 	readonly tenants: number;
 	/** Statuses of gRPC that are failures as well. */
 	readonly grpcStatuses?: readonly number[];
@@ -48,10 +48,10 @@ export interface OpeningRule {
 
 export const NO_STREAK: Streak = { number: 0, failures: 0, connects: 0, tenants: 0 };
 
-/** Unproven until the first health probe has passed, but any request may try once a cooldown has gone by. */
+/** Open until the first health probe passes, or until a cooldown has passed and a request may try. */
 export const INITIAL: BreakerState = { circuit: OPEN, since: 0, probe: 0, streak: NO_STREAK };
 
-/** Permission to send one request: `NORMAL`, or the number of the probe that it is. */
+/** Permission to send one request: `NORMAL`, or the number of the probe if it is one. */
 export type Admission = number;
 export const NORMAL: Admission = 0;
 export const REFUSED = -1;
@@ -59,15 +59,15 @@ export const REFUSED = -1;
 export const CIRCUIT_OPEN = UPSTREAM_UNAVAILABLE.because('circuit open');
 
 /**
- * What went wrong with a request: the upstream's status says that it cannot serve; no connection was made; no answer in
- * time; the answer broke off or was not HTTP.
+ * Why a request failed: by its status the upstream cannot serve; no connection was made; no answer in time; the answer broke off or
+ * was not HTTP.
  */
 export type FailureReason = 'status' | 'connect' | 'timeout' | 'broken';
 
-/** What a request that was let through must report in the end. */
+/** The result that every admitted request must report. */
 export type Outcome = 'success' | 'abandoned' | FailureReason;
 
-/** Statuses by which an upstream says that it cannot serve; 500 is an answer. */
+/** Statuses with which an upstream says that it cannot serve. 500 is an answer. */
 export function isFailureStatus(status: number): boolean {
 	return status === 502 || status === 503 || status === 504;
 }
@@ -80,14 +80,14 @@ export function isFailureStatus(status: number): boolean {
  */
 export function onRequest(state: BreakerState, now: number, cooldownMs: number): BreakerState | undefined {
 	if (state.circuit === CLOSED || now - state.since < cooldownMs) return undefined;
-	// Open and cooled down; or half-open with a probe that has been silent for another cooldown and is given up.
+	// Open and cooled down; or half-open, and the probe has had no result for another cooldown.
 	return { circuit: HALF_OPEN, since: now, probe: nextProbe(state.probe), streak: NO_STREAK };
 }
 
 /**
- * A request that was let through has been answered with a status that is not a failure.
+ * An admitted request has been answered with a status that is not a failure.
  *
- * @param streak number of the streak that begins where one ends.
+ * @param streak number of the next streak, if this one ends.
  */
 export function onSuccess(state: BreakerState, admission: Admission, streak: number): BreakerState | undefined {
 	// Open: an old request's success says nothing about an upstream that has failed since. Only the probe closes.
@@ -96,10 +96,10 @@ export function onSuccess(state: BreakerState, admission: Admission, streak: num
 }
 
 /**
- * A request that was let through has failed.
+ * An admitted request has failed.
  *
- * @param counts `connect`: no connection was made, which says nothing about a tenant; otherwise whether the tenant is one
- *   that has no failure in this streak yet.
+ * @param counts `connect`: no connection was made, which says nothing about a tenant; otherwise whether this is the tenant's first
+ *   failure in this streak.
  */
 export function onFailure(
 	state: BreakerState,
@@ -121,17 +121,17 @@ export function onFailure(
 }
 
 /**
- * Enough failures in a row of enough tenants; or enough failures to connect, of any tenant. A
- * failure to connect counts in the row, but for no tenant: one tenant's failures and
- * a connection lost among them do not open a breaker that wants two tenants.
+ * Enough consecutive failures of enough tenants; or enough failures to connect, whatever the tenant. A failure to connect counts in
+ * the streak, but for no tenant: the failures of one tenant and a lost connection among them do not open a breaker that requires
+ * two tenants.
  */
 function opens({ failures, connects, tenants }: Streak, rule: OpeningRule): boolean {
 	return connects >= rule.failures || (failures >= rule.failures && tenants >= rule.tenants);
 }
 
-/** A request that was let through has ended without a verdict. */
+/** An admitted request has ended without a result. */
 export function onAbandoned(state: BreakerState, admission: Admission): BreakerState | undefined {
-	// The probe's slot is free at once: the cooldown has already been served.
+	// The next request may be the probe at once: the cooldown has already passed.
 	return isProbe(state, admission) ? opened(state, LONG_AGO) : undefined;
 }
 
@@ -142,7 +142,7 @@ export function onHealth(state: BreakerState, healthy: boolean, now: number, str
 	return opened(state, now);
 }
 
-/** The state of an upstream that is believed to be healthy; no request to it has failed yet. */
+/** The state of a healthy endpoint, before any request to it has failed. */
 export function closed({ probe }: BreakerState, streak: number): BreakerState {
 	return { circuit: CLOSED, since: 0, probe, streak: { ...NO_STREAK, number: streak } };
 }
@@ -155,10 +155,10 @@ function isProbe(state: BreakerState, admission: Admission): boolean {
 	return state.circuit === HALF_OPEN && admission === state.probe;
 }
 
-/** So far back that any cooldown has passed; times are milliseconds since the process began, so zero would not do. */
+/** So long ago that any cooldown has passed. Zero is too recent: times are milliseconds since the process began. */
 const LONG_AGO = -(2 ** 40);
 
-/** Probe numbers fit the 20 bits that the shared cell has for them and are never `NORMAL`. */
+/** Probe numbers fit in the 20 bits of the shared cell, and are never `NORMAL`. */
 const PROBES = 2 ** 20;
 function nextProbe(probe: number): number {
 	return (probe + 1) % PROBES || 1;

@@ -1,6 +1,6 @@
 import type { RequestHead } from './headers.ts';
 
-/** What a request can be found by, here and at its upstream. */
+/** The identifiers by which a request can be found, here and at its upstream. */
 export interface Correlation {
 	/** 32 hexadecimal digits. */
 	readonly traceId: string;
@@ -10,30 +10,30 @@ export interface Correlation {
 	readonly lines: string;
 	/** The span of this request; `undefined`: none. */
 	readonly span?: SpanContext | undefined;
-	/** Whether somebody who has the trace's identifier will find the trace: then it is worth being an exemplar. */
+	/** Whether the trace can be found by its identifier: only then is it useful as an exemplar. */
 	readonly isShown: boolean;
 }
 
 /** The place of a span in its trace. */
 export interface SpanContext {
 	readonly traceId: string;
-	/** 16 hexadecimal digits, like the next one. */
+	/** 16 hexadecimal digits, like `parentId`. */
 	readonly spanId: string;
-	/** The client's; `undefined`: the trace begins here. */
+	/** The client's span; `undefined`: the trace begins here. */
 	readonly parentId: string | undefined;
-	/** Trace flags (W3C Trace Context section 3.2.2.5), with the one for `sampled`. */
+	/** Trace flags (W3C Trace Context section 3.2.2.5), `sampled` included. */
 	readonly flags: number;
 }
 
-/** As much of a head as identifies a request. */
+/** The fields of a head that identify a request. */
 export type Identified = Pick<RequestHead, 'traceparent' | 'tracestate' | 'requestId'>;
 
 /**
- * Takes the client's identifiers over if they are well-formed, and generates the missing ones. The trace is the client's: the proxy
- * is not a span in it, so a valid `traceparent` goes on as it is (W3C Trace Context section 4.3, "forward").
+ * Takes the client's identifiers if they are well-formed, and generates the missing ones. The trace is the client's: the proxy is
+ * not a span in it, so a valid `traceparent` goes on as it is (W3C Trace Context section 4.3, "forward").
  *
- * @param head read with its identifiers apart.
- * @param hex makes as many random hexadecimal digits.
+ * @param head whose identifiers were read apart from its lines.
+ * @param hex returns that many random hexadecimal digits.
  */
 export function correlate(
 	{ traceparent, tracestate, requestId }: Identified,
@@ -50,7 +50,7 @@ export function correlate(
 	return { traceId, requestId: id, lines, isShown: true };
 }
 
-/** The client's, if it is well-formed, or a new one. */
+/** The client's identifier if it is well-formed, otherwise a new one. */
 export function requestIdOf(sent: string | null | undefined, hex: (digits: number) => string): string {
 	return typeof sent === 'string' && REQUEST_ID.test(sent) ? sent : hex(32);
 }

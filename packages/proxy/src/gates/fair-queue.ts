@@ -2,13 +2,13 @@
 export type Turn = 'taken' | 'passed' | 'over';
 
 /**
- * Pending requests, in turns by tenant: the first of each tenant before the second of any. A tenant that sends a hundred at once delays
- * itself, and the one request of another tenant is behind at most one of each.
+ * Pending requests, in turns by tenant: the first of each tenant before the second of any. A tenant that sends a hundred at once
+ * delays only itself: another tenant's only request waits for at most one request of each tenant.
  */
 export class FairQueue<Tenant, Waiting> {
-	/** In the order of their turns; each has a pending request. */
+	/** In the order of their turns; each has at least one pending request. */
 	readonly #tenants = new Map<Tenant, Places<Waiting>>();
-	/** The tenants, by their number of pending requests. */
+	/** The tenants that have a certain number of pending requests, by that number. */
 	readonly #bySize: Set<Tenant>[] = [];
 	#size = 0;
 
@@ -16,12 +16,12 @@ export class FairQueue<Tenant, Waiting> {
 		return this.#size;
 	}
 
-	/** The pending requests of the tenant that has most. */
+	/** Pending requests of the tenant that has most. */
 	get most(): number {
 		return Math.max(0, this.#bySize.length - 1);
 	}
 
-	/** The pending requests of `tenant`. */
+	/** Pending requests of `tenant`. */
 	sizeOf(tenant: Tenant): number {
 		return this.#tenants.get(tenant)?.size ?? 0;
 	}
@@ -38,11 +38,11 @@ export class FairQueue<Tenant, Waiting> {
 	}
 
 	/**
-	 * Offers turns, to the first of each tenant before the second of any, until one of them reports that no place is left. A request that has
-	 * taken its turn waits no longer, and the next one of its tenant comes behind all other tenants. One that passes keeps its place.
+	 * Offers turns, to the first request of each tenant before the second of any, until one reports that no place is left. A request
+	 * that takes its turn leaves the queue, and its tenant goes to the end. One that passes keeps its place.
 	 */
 	serve(offer: (waiting: Waiting) => Turn): void {
-		// A tenant that is put behind the others comes again in this very loop.
+		// A tenant that is moved to the end comes again in this loop.
 		for (const [tenant, own] of this.#tenants) {
 			for (const waiting of own.all) {
 				const turn = offer(waiting);
@@ -55,14 +55,14 @@ export class FairQueue<Tenant, Waiting> {
 		}
 	}
 
-	/** The last request of a tenant that has most waiting, if those are more than `least`. */
+	/** The last request of a tenant with the most pending ones, if it has more than `least`. */
 	lastOfMost(least: number): readonly [Tenant, Waiting] | undefined {
 		if (this.most <= least) return undefined;
 		const [tenant] = this.#bySize[this.most]!;
 		return [tenant!, this.#tenants.get(tenant!)!.last];
 	}
 
-	/** It waits no longer, and has had no turn. @returns `false`: it had not been waiting. */
+	/** Removes a request that has had no turn. @returns `false`: it was not in the queue. */
 	remove(tenant: Tenant, waiting: Waiting): boolean {
 		const own = this.#tenants.get(tenant);
 		if (own === undefined || !own.remove(waiting)) return false;
@@ -83,10 +83,10 @@ export class FairQueue<Tenant, Waiting> {
 	}
 }
 
-/** Requests of one tenant, in their order. Any of them may leave; which is the last is known without a walk. */
+/** Requests of one tenant, in their order. Any of them may leave; the last one is found without a walk over all. */
 class Places<Waiting> {
 	readonly all = new Set<Waiting>();
-	/** The same, and some that have left. */
+	/** The same requests, and some that have left. */
 	#order: Waiting[] = [];
 
 	get size(): number {
@@ -109,5 +109,5 @@ class Places<Waiting> {
 	}
 }
 
-/** So many that have left are not worth a new array. */
+/** This many requests that have left are not worth a new array. */
 const SLACK = 16;

@@ -4,7 +4,7 @@ import { BAD_HOST, foldedName, type RequestHead, withoutFields } from './headers
 import type { CleanTarget } from './path.ts';
 import { stripPrefix, withoutSlash } from './strip-prefix.ts';
 
-/** How a route's requests differ from those of other routes when they go to the upstream. */
+/** How a route changes its requests on their way to the upstream. */
 export interface ForwardingSeed {
 	/** The value of `Host`: the upstream's authority, the client's, or this text. */
 	readonly host: 'upstream' | 'client' | { readonly name: string };
@@ -12,31 +12,31 @@ export interface ForwardingSeed {
 	readonly stripsPrefix: boolean;
 	/** `x-forwarded-host`. */
 	readonly forwardedHost: boolean;
-	/** `x-forwarded-port`: the port that the connection came to, or this one; `false`: no such field. */
+	/** `x-forwarded-port`: `true` for the port that accepted the connection, or this number; `false`: no such field. */
 	readonly forwardedPort: boolean | number;
 	/** `Forwarded` (RFC 7239). */
 	readonly forwarded: boolean;
 }
 
-/** What is known of the client's connection. */
+/** The facts of the client's connection. */
 export interface Arrival {
 	/** Its IP. */
 	readonly ip: string;
-	/** The local port of its connection; `undefined` once the connection no longer knows it. */
+	/** The local port; `undefined` once the socket is closed. */
 	readonly port: number | string | undefined;
 }
 
 /**
- * What a request becomes on its way to the upstream of one route: its target, its `Host`, the fields that say what the client
- * asked for, and the client's own lines without those that could be taken for these. Routes that change nothing have none.
+ * Rewrites a request for the upstream of one route: its target, its `Host`, the fields that repeat what the client asked for, and
+ * the client's own lines without those that could be taken for these. Routes that change nothing have no such object.
  *
- * An authority is what the client asked for (`RequestHead.authority`, or that of an absolute target): it may be any name.
+ * An authority is the one that the client asked for (`RequestHead.authority`, or that of an absolute target): it may be any name.
  */
 export class Forwarding {
 	readonly #seed: ForwardingSeed;
 	readonly #prefix: string;
 	readonly #usesAuthority: boolean;
-	/** Names of fields that the route writes itself; a client's own of these names are dropped. */
+	/** Names of fields that the route writes itself: a client's fields with these names are dropped. */
 	readonly #own: ReadonlySet<string>;
 
 	/** @param prefix of the route. */
@@ -62,7 +62,7 @@ export class Forwarding {
 		return this.#seed.stripsPrefix ? stripPrefix(target, this.#prefix) : target;
 	}
 
-	/** @returns the value of `Host`; `undefined`: the authority of the upstream, also where the client has named no host (HTTP/1.0). */
+	/** @returns the value of `Host`; `undefined`: the authority of the upstream, also if the client named no host (HTTP/1.0). */
 	host(authority: string | undefined): string | undefined {
 		const { host } = this.#seed;
 		if (host === 'upstream') return undefined;
@@ -82,7 +82,7 @@ export class Forwarding {
 		return lines;
 	}
 
-	/** The client's lines that are left. */
+	/** The client's lines, without those that the route writes itself. */
 	linesOf({ lines, claimsOrigin }: Pick<RequestHead, 'lines' | 'claimsOrigin'>): string {
 		return claimsOrigin && this.#own.size > 0 ? withoutFields(lines, this.#own) : lines;
 	}

@@ -1,4 +1,4 @@
-/** `grpc.health.v1.Health/Check`: one message each way, each with one field, so no library reads or writes them. */
+/** `grpc.health.v1.Health/Check`: one message each way, each with one field. That needs no library. */
 
 export const HEALTH_CHECK_PATH = '/grpc.health.v1.Health/Check';
 
@@ -9,10 +9,10 @@ const SERVICE = 0x0a;
 /** Field 1 of HealthCheckResponse, an enumeration. */
 const STATUS = 0x08;
 const SERVING = 1;
-/** A name of up to so many bytes has a length of one byte. */
+/** The length of such a name still fits in one byte. */
 export const MAX_SERVICE_BYTES = 127;
 
-/** More than any answer has, bytes. */
+/** Longer than any answer, bytes. */
 export const MAX_ANSWER = 256;
 
 /** @param service its name, ASCII, at most `MAX_SERVICE_BYTES`; empty: the whole server. */
@@ -21,17 +21,17 @@ export function healthRequest(service: string): Buffer {
 	return Buffer.from([0, 0, 0, 0, message.length, ...message]);
 }
 
-/** In words, for operators, by the value of the enumeration. UNKNOWN, the first one, need not be sent. */
+/** By the value of the enumeration, in words for operators. UNKNOWN, the first one, may be left out of the message. */
 const STATUSES = ['unknown', 'serving', 'not serving', 'service unknown'] as const;
 
-/** @returns `undefined`: it serves. Otherwise why it does not, in words for operators. */
+/** @returns `undefined`: the service is serving; otherwise why not, in words for operators. */
 export function healthProblem(body: Buffer): string | undefined {
 	const status = statusIn(body);
 	if (status === undefined) return 'no answer of grpc.health.v1';
 	return status === SERVING ? undefined : (STATUSES[status] ?? `status ${status}`);
 }
 
-/** The one field of the one message, in the one form that servers write. */
+/** Reads the only field of the only message, in the only form that servers write. */
 function statusIn(body: Buffer): number | undefined {
 	if (body.length < PREFIX || body[0] !== 0 || body.readUInt32BE(1) !== body.length - PREFIX) return undefined;
 	if (body.length === PREFIX) return 0;

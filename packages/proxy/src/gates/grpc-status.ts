@@ -23,12 +23,12 @@ export const GRPC_STATUS_NAMES = [
 
 export type GrpcStatusName = (typeof GRPC_STATUS_NAMES)[number];
 
-/** `14 UNAVAILABLE`. @param code one that gRPC has. */
+/** For example `14 UNAVAILABLE`. @param code a code of gRPC. */
 export function grpcStatusInWords(code: number): string {
 	return `${code} ${GRPC_STATUS_NAMES[code]}`;
 }
 
-/** What 5xx is to HTTP: the server has failed. The other codes are answers, such as NOT_FOUND, or the client's own doing. */
+/** The server has failed, like 5xx in HTTP. The other codes are answers, such as NOT_FOUND, or the client's own fault. */
 const FAILURES: readonly GrpcStatusName[] = [
 	'UNKNOWN',
 	'DEADLINE_EXCEEDED',

@@ -1,6 +1,6 @@
 import { BAD_REQUEST, type Rejection } from '@mtls-edge-proxy/gate/gates/rejection.ts';
 
-/** `grpc-timeout`: how long a gRPC client waits for all of its call. */
+/** `grpc-timeout`: how long a gRPC client waits for the whole call. */
 
 /** Milliseconds of each unit. */
 const UNITS = { H: 3_600_000, M: 60_000, S: 1_000, m: 1, u: 1e-3, n: 1e-6 } as const;
@@ -8,10 +8,10 @@ const UNITS = { H: 3_600_000, M: 60_000, S: 1_000, m: 1, u: 1e-3, n: 1e-6 } as c
 const FINEST_FIRST = ['n', 'u', 'm', 'S', 'M', 'H'] as const;
 
 const TIMEOUT = /^[0-9]{1,8}[HMSmun]$/;
-/** The longest number that a value has room for. */
+/** The largest number that a value can hold. */
 const MAX_NUMBER = 99_999_999;
 
-/** @returns milliseconds, maybe a fraction of one; `undefined`: it is malformed. */
+/** @returns milliseconds, with fractions; `undefined`: malformed. */
 export function parseGrpcTimeout(value: string): number | undefined {
 	if (!TIMEOUT.test(value)) return undefined;
 	return Number(value.slice(0, -1)) * UNITS[value.at(-1) as keyof typeof UNITS];
@@ -24,7 +24,7 @@ export function refuseMalformedTimeout(timeout: number | null | undefined): Reje
 	return timeout === null ? MALFORMED : undefined;
 }
 
-/** In the finest unit that has room for it, rounded up; never 0, which is not a valid timeout in gRPC. @param ms milliseconds. */
+/** In the finest unit that can hold it, rounded up; never 0, which is not a valid timeout in gRPC. @param ms milliseconds. */
 export function grpcTimeoutOf(ms: number): string {
 	for (const unit of FINEST_FIRST) {
 		const number = Math.max(1, Math.ceil(ms / UNITS[unit]));

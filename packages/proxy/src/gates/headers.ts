@@ -6,9 +6,9 @@ import { refuseMethod } from './method.ts';
 import { HANDSHAKE_FIELDS, type HandshakeFrame, readHandshake, type WebSocketHandshake } from './web-socket.ts';
 
 /**
- * The header contract: which fields of a message are facts for us, which are
- * forwarded, which must never pass. Headers are flat lists of names and values as they came over the wire: building
- * objects from them would cost time and lose repetitions, and the repetitions are what attacks are made of.
+ * The header contract: which fields of a message the proxy reads, which it forwards, and which must never pass. Headers are flat
+ * lists of names and values as they came over the wire. Objects would cost time and hide repeated fields, and attacks use repeated
+ * fields.
  */
 
 /** Which identifiers are read apart from the lines of a request: none, those of its trace, or its own as well (`x-request-id`). */
@@ -18,34 +18,37 @@ export type Identifiers = 'none' | 'trace' | 'trace and request';
 export interface RequestHead {
 	/** `undefined`: none; `null`: more than one. */
 	readonly authorization: string | null | undefined;
-	/** Header lines to forward, each ended by CRLF; without those the proxy sets by itself. */
+	/** Header lines to forward, each ended by CRLF, without those that the proxy sets itself. */
 	readonly lines: string;
-	/** Bytes of the body, 0 for none, `UNDECLARED` when the framing tells. */
+	/** Bytes of the body; 0 for none; `UNDECLARED`: only the framing ends it. */
 	readonly bodyLength: number;
-	/** It asks for another protocol than HTTP (RFC 9110 section 7.8); `h2c` does not count, it is just not granted. */
+	/** It asks for another protocol than HTTP (RFC 9110 section 7.8). `h2c` does not count: the request is answered over HTTP/1.1. */
 	readonly wantsUpgrade: boolean;
-	/** It asks for a WebSocket and nothing else: its handshake, or what is wrong with it. Its fields are not among `lines`. */
+	/** It asks for a WebSocket and nothing else: its handshake, or the refusal. The fields of the handshake are not among `lines`. */
 	readonly webSocket: WebSocketHandshake | Rejection | undefined;
 	/** It waits for a 100 before it sends its body (RFC 9110 section 10.1.1). */
 	readonly expectsContinue: boolean;
-	/** Read apart from `lines` where that was asked for. `undefined`: none; `null`: more than one. */
+	/** Read apart from `lines` if the caller has asked for it. `undefined`: none; `null`: more than one. */
 	readonly traceparent: string | null | undefined;
 	readonly requestId: string | null | undefined;
-	/** `tracestate` lines, each ended by CRLF: they have a meaning only together with their own `traceparent`. */
+	/** `tracestate` lines, each ended by CRLF: they mean something only with their own `traceparent`. */
 	readonly tracestate: string;
-	/** What the client asked for: `:authority` or `Host`; `undefined`: nothing (HTTP/1.0). */
+	/** `:authority` or `Host`; `undefined`: the client sent none (HTTP/1.0). */
 	readonly authority: string | undefined;
 	/** Among `lines` may be some of `x-forwarded-host`, `-port` and `-prefix`, which some routes write themselves. */
 	readonly claimsOrigin: boolean;
-	/** It is a gRPC call, by the `content-type` that the upstream gets; its method may still say that it is none. */
+	/** It is a gRPC call, by the `content-type` that the upstream gets. With another method than POST it is not one. */
 	readonly isGrpc: boolean;
-	/** How long the client of a gRPC call waits for it, ms. `undefined`: it has not said; `null`: malformed, or more than one. Not among `lines`. */
+	/** How long the client of a gRPC call waits, ms. `undefined`: no such field; `null`: malformed, or more than one. Not among `lines`. */
 	readonly grpcTimeout: number | null | undefined;
 	/** It asks for trailers (`TE`, RFC 9110 section 10.1.4). */
 	readonly acceptsTrailers: boolean;
 	/** Values of its `Trailer` fields (RFC 9110 section 6.6.2), with commas between; empty: none. */
 	readonly announcedTrailers: string;
-	/** Names that its `Connection` fields declare hop-by-hop, in lower case: its trailers lose them, too. `undefined`: none. */
+	/**
+	 * Names that its `Connection` fields declare hop-by-hop, in lower case: they are removed from its trailers as well. `undefined`:
+	 * none.
+	 */
 	readonly named: ReadonlySet<string> | undefined;
 }
 
@@ -56,7 +59,7 @@ export interface Http2RequestHead extends RequestHead {
 }
 
 export const FORWARD = 0;
-/** Hop-by-hop (RFC 9110 section 7.6.1), and what belongs to it: dropped. */
+/** Hop-by-hop (RFC 9110 section 7.6.1) and related fields: dropped. */
 const DROP = 1;
 const AUTHORIZATION = 2;
 const HOST = 3;
@@ -75,9 +78,9 @@ const OWN = 13;
 const FOLDED = 14;
 /** Written by the proxy on some routes (`forwarding.ts`), by the client on all others. Its name may be spelled in any way. */
 const ORIGIN = 15;
-/** Upstreams that know it look up its value in place of the path, which the gates have judged: dropped. */
+/** Some upstreams use its value in place of the path that the gates have judged: dropped. */
 const PATH = 16;
-/** Forwarded, under this very name: another spelling is another field. */
+/** Forwarded. Only this exact name counts: a folded spelling is another field. */
 const CONTENT_TYPE = 17;
 /** Read apart from the lines if the request is a gRPC call, and otherwise forwarded like any field. */
 const GRPC_TIMEOUT = 18;
@@ -85,18 +88,21 @@ const GRPC_TIMEOUT = 18;
 const TE = 19;
 const TRAILER = 20;
 
-/** Names whose kind is remembered, a power of two; and the longest, in characters: all names with a meaning are shorter. */
+/**
+ * How many names are remembered with their kind, a power of two. Below, the longest of them in characters: all names with a meaning
+ * are shorter.
+ */
 const RECENT_NAMES = 1024;
-/** Leaves of 32 bits those of a place. */
+/** Reduces 32 bits to the index of a place. */
 const PLACE_SHIFT = 32 - 10;
 const MAX_RECENT_NAME = 64;
 
 /** Fields with a meaning of their own, by lower-case name; all others are forwarded. */
 interface FieldTable {
 	readonly kinds: ReadonlyMap<string, number>;
-	/** 1 where a name has that length: most fields have a length that no such field has, and need no closer look. */
+	/** 1 if some name of the table has that length. Most fields have another length, and need no lookup. */
 	readonly lengths: Uint8Array;
-	/** What was last found, by a hash of the name. */
+	/** The last names that were found, by a hash of the name. */
 	readonly recent: ({ readonly name: string; readonly kind: number } | undefined)[];
 }
 
@@ -123,7 +129,7 @@ const REQUEST_FIELDS = fieldTable([
 	['x-forwarded-proto', OWN],
 	['forwarded', OWN],
 	['x-real-ip', OWN],
-	// Also where the proxy writes none of them: an upstream that knows them would believe the client (RFC 9440 section 4).
+	// Dropped even if the proxy writes none of them: an upstream that reads them would trust the client (RFC 9440 section 4).
 	['client-cert', OWN],
 	['client-cert-chain', OWN],
 	['x-forwarded-client-cert', OWN],
@@ -139,9 +145,9 @@ const REQUEST_FIELDS = fieldTable([
 	['x-forwarded-prefix', ORIGIN],
 ]);
 
-/** Where requests are traced (`trace-context.ts`). */
+/** If requests are traced (`trace-context.ts`). */
 const TRACED_FIELDS = fieldTable([...REQUEST_FIELDS.kinds, ['traceparent', TRACEPARENT], ['tracestate', TRACESTATE]]);
-/** Where they are given identifiers of their own, too (`correlation.ts`). */
+/** If they also get identifiers of their own (`correlation.ts`). */
 const IDENTIFIED_FIELDS = fieldTable([...TRACED_FIELDS.kinds, ['x-request-id', REQUEST_ID]]);
 
 const FIELDS_READ: Readonly<Record<Identifiers, FieldTable>> = {
@@ -151,10 +157,10 @@ const FIELDS_READ: Readonly<Record<Identifiers, FieldTable>> = {
 };
 
 /**
- * Reads an HTTP/1.1 or HTTP/1.0 request head. Framing that two readers could understand in two ways is refused
- * (RFC 9112 section 6): the request would be one thing to us and another to the upstream.
+ * Reads an HTTP/1.1 or HTTP/1.0 request head. Ambiguous framing is refused (RFC 9112 section 6): the proxy and the upstream could
+ * see different requests.
  *
- * @param raw names and values in turn, names in the sender's spelling.
+ * @param raw alternating names and values, names in the sender's spelling.
  * @param minor minor version of the request line.
  * @param apart the identifiers that are read apart from the lines.
  */
@@ -179,8 +185,8 @@ export interface HeadField {
 }
 
 /**
- * Reads an HTTP/2 request head that is well-formed (RFC 9113 section 8.1.1): what makes one malformed, such as the order of
- * pseudo-headers, fields of connections, CR, LF and NUL, is the business of `data/http2/request-fields.ts`.
+ * Reads a well-formed HTTP/2 request head. `data/http2/request-fields.ts` has refused malformed ones (RFC 9113 section 8.1.1):
+ * wrong order of pseudo-headers, connection-specific fields, CR, LF, NUL.
  *
  * @param endStream the head ends the stream: no body.
  * @param apart as for HTTP/1.1.
@@ -232,10 +238,10 @@ export function readHttp2Fields(
 	if (endStream) {
 		if (reader.bodyLength !== 0) return MISSING_BODY;
 	} else if (reader.bodyLength === 0) {
-		// Also after `content-length: 0`: whether the client keeps to it is known only at the stream's end.
+		// Also with `content-length: 0`: only the end of the stream shows whether the client keeps to it.
 		reader.bodyLength = UNDECLARED;
 	}
-	// Most heads are read without it.
+	// Most heads do not need it.
 	const isSpecial = reader.namesFields || reader.upgrade === WEB_SOCKET;
 	const raw = isSpecial ? fields.flatMap(({ name, value }) => [name, value]) : [];
 	reader.finish(raw);
@@ -262,14 +268,14 @@ const MISSING_BODY = BAD_REQUEST.because('content-length without a body');
 const WRONG_SCHEME = BAD_REQUEST.because('scheme other than https');
 const PADDED_FIELD = BAD_REQUEST.because('blank around a field value');
 
-/** RFC 9113 section 8.2.1: no blank at either end. HTTP/1.1 would read the value without it. */
+/** RFC 9113 section 8.2.1: no blank at either end. An HTTP/1.1 reader would trim the value. */
 export function isPadded(value: string): boolean {
 	const first = value.charCodeAt(0);
 	const last = value.charCodeAt(value.length - 1);
 	return first === SPACE || first === TAB || last === SPACE || last === TAB;
 }
 
-/** Whether a value could be the authority of a request (RFC 9110 section 4.2.1): host, port if any, no user info. */
+/** Whether a value can be the authority of a request (RFC 9110 section 4.2.1): host, optional port, no user info. */
 export function isAuthority(value: string): boolean {
 	return AUTHORITY.test(value);
 }
@@ -281,7 +287,7 @@ const SPACE = 0x20;
 const TAB = 0x09;
 const AUTHORITY = /^(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._~!$&'()*+,;=%-]+)(?::[0-9]{0,5})?$/;
 
-/** A field's name as it was spelled, and what it means here. */
+/** A field's name in the sender's spelling, and its kind. */
 export interface RequestField {
 	readonly name: string;
 	readonly kind: number;
@@ -292,7 +298,7 @@ export function requestField(name: string, apart: Identifiers): RequestField {
 	return { name, kind: kindOf(name, FIELDS_READ[apart]) };
 }
 
-/** Collects facts and lines while the fields go by once. */
+/** Collects facts and lines in one pass over the fields. */
 export class RequestReader {
 	authorization: string | null | undefined = undefined;
 	lines = '';
@@ -312,7 +318,7 @@ export class RequestReader {
 	tracestate = '';
 	claimsOrigin = false;
 	isGrpc = false;
-	/** The protocol that is asked for, in lower case; `null`: more than one. */
+	/** The requested protocol, in lower case; `null`: more than one. */
 	upgrade: string | null | undefined = undefined;
 	grpcTimeout: number | null | undefined = undefined;
 	acceptsTrailers = false;
@@ -321,7 +327,7 @@ export class RequestReader {
 	readonly #fields: FieldTable;
 	#cookie: string | undefined = undefined;
 	#hasContentType = false;
-	/** Values. */
+	/** Values of `grpc-timeout`. */
 	#timeouts: string[] | undefined = undefined;
 
 	constructor(apart: Identifiers) {
@@ -333,7 +339,7 @@ export class RequestReader {
 	}
 
 	/**
-	 * Takes what a field says, for a caller that puts `lines` together.
+	 * Reads one field, for a caller that builds `lines` itself.
 	 *
 	 * @param kind of the name (`requestField`). A value of kind `FORWARD` is not looked at.
 	 * @returns whether the line is forwarded.
@@ -349,7 +355,7 @@ export class RequestReader {
 				this.authorization = this.authorization === undefined ? value : null;
 				return true;
 			case CONTENT_TYPE:
-				// With two of them, the upstream's choice is unknown.
+				// Of two, it is unknown which one the upstream believes.
 				this.isGrpc = !this.#hasContentType && isGrpc(value);
 				this.#hasContentType = true;
 				return true;
@@ -401,7 +407,7 @@ export class RequestReader {
 		return false;
 	}
 
-	/** Whether `Connection` has named fields: then their lines are not forwarded, at any position. */
+	/** Whether `Connection` has named fields: lines with these names are not forwarded, wherever they are. */
 	get namesFields(): boolean {
 		return this.named !== undefined;
 	}
@@ -446,7 +452,7 @@ export class RequestReader {
 		if (this.#timeouts !== undefined && !named?.has('grpc-timeout')) this.#takeTimeouts(this.#timeouts);
 	}
 
-	/** Only after all fields is it known whether this is a gRPC call. */
+	/** Called after all fields: only then is it known whether this is a gRPC call. */
 	#takeTimeouts(values: readonly string[]): void {
 		if (!this.isGrpc) for (const value of values) this.lines += `grpc-timeout: ${value}\r\n`;
 		else this.grpcTimeout = values.length > 1 ? null : (parseGrpcTimeout(values[0]!) ?? null);
@@ -459,7 +465,7 @@ export class RequestReader {
 	}
 }
 
-/** Looked up among the names that were last asked for: the same few come with each request, each time as a new text. */
+/** Looks among the last names first: each request brings the same few, as new strings. */
 function kindOf(name: string, table: FieldTable): number {
 	const { recent, lengths } = table;
 	if (lengths[name.length] === 0) return FORWARD;
@@ -471,7 +477,7 @@ function kindOf(name: string, table: FieldTable): number {
 	return kind;
 }
 
-/** Fields that come together have places of their own, so two that share one do not push each other out with each request. */
+/** Spreads the usual fields over the places: two in one place would evict each other with each request. */
 function placeOf(name: string): number {
 	const { length } = name;
 	const ends = name.charCodeAt(0) * 31 + name.charCodeAt(length - 1);
@@ -482,15 +488,15 @@ function placeOf(name: string): number {
 function findKind(name: string, { kinds }: FieldTable): number {
 	const kind = kinds.get(name) ?? kinds.get(name.toLowerCase());
 	if (kind !== undefined) return kind;
-	// CGI and its heirs fold `-` and `_` into one (RFC 3875 section 4.1.18), some of them every character other than a letter or digit:
-	// X_Proxy_Tenant would be believed there.
+	// CGI and its descendants fold `-` and `_` into one (RFC 3875 section 4.1.18), some of them every character other than a letter
+	// or digit. They would trust X_Proxy_Tenant.
 	if (!/[^A-Za-z0-9-]/.test(name)) return FORWARD;
 	const read = kinds.get(foldedName(name));
 	if (read === undefined || read === CONTENT_TYPE || read === GRPC_TIMEOUT) return FORWARD;
 	return read === ORIGIN || read === PATH ? read : FOLDED;
 }
 
-/** A name as the reader that folds most characters sees it. */
+/** A name as the reader sees it that folds the most characters. */
 export function foldedName(name: string): string {
 	return name.toLowerCase().replaceAll(/[^a-z0-9]/g, '-');
 }
@@ -506,7 +512,7 @@ export function withoutFields(lines: string, names: ReadonlySet<string>): string
 	return kept.join('\r\n');
 }
 
-/** What becomes of a field on the way to the upstream. */
+/** How a field reaches the upstream, or why it does not. */
 export type FieldFate = 'forwarded' | 'rewritten' | 'hop-by-hop' | 'own' | 'path' | 'folded' | 'named by connection';
 
 const HOP_BY_HOP_KINDS: ReadonlySet<number> = new Set([DROP, CONNECTION, UPGRADE, EXPECT, TE, TRAILER]);
@@ -532,21 +538,21 @@ export function fateOf(name: string, named: ReadonlySet<string> | undefined, apa
 /** Adds the fields that a `Connection` value declares hop-by-hop (RFC 9110 section 7.6.1). */
 export function namedByConnection(value: string, named: Set<string> | undefined): Set<string> | undefined {
 	const lower = value.toLowerCase();
-	// What nearly every client sends names no field.
+	// Nearly every client sends one of these; they name no field.
 	if (lower === 'keep-alive' || lower === 'close') return named;
 	const names = named ?? new Set<string>();
 	for (const option of lower.split(',')) names.add(option.trim());
 	return names;
 }
 
-/** The forwarded lines once more, for the rare request whose `Connection` names fields. */
+/** Builds the forwarded lines again, for the rare request whose `Connection` names fields. */
 function withoutNamed(raw: readonly string[], named: ReadonlySet<string>, fields: FieldTable): string {
 	let lines = '';
 	for (let i = 0; i < raw.length; i += 2) {
 		const name = raw[i]!;
 		if (name.charCodeAt(0) === COLON) continue;
 		const kind = kindOf(name, fields);
-		// The crumbs of a cookie are joined behind the lines.
+		// The crumbs of a cookie are joined after the other lines.
 		if (kind !== COOKIE && FORWARDED_KINDS.has(kind) && !named.has(name.toLowerCase())) {
 			lines += `${name}: ${raw[i + 1]}\r\n`;
 		}

@@ -2,9 +2,9 @@ import { isToken } from '@mtls-edge-proxy/gate/gates/grammar.ts';
 import { BAD_REQUEST, METHOD_NOT_IMPLEMENTED, type Rejection } from '@mtls-edge-proxy/gate/gates/rejection.ts';
 
 /**
- * The methods that requests may have, over either protocol. They are those that Node's HTTP/1.1 parser reads: most of the
- * IANA registry, and a few unregistered ones that are in use. One list for both, because a method that passes over one
- * protocol only lets a client choose its gates by choosing its protocol.
+ * The methods that requests may have, over either protocol: those of Node's HTTP/1.1 parser, which are most of the IANA registry
+ * and a few unregistered ones in use. Both protocols share the list: otherwise a client could get past a gate by its choice of
+ * protocol.
  *
  * CONNECT and TRACE have refusals of their own (`upgrade.ts`).
  */
@@ -50,8 +50,8 @@ const METHODS: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * RFC 9110 section 9.1: 501 for a method that is not implemented. Methods are case-sensitive, so `get` is another one than
- * GET. Text that is not a token is not a method, and its message is not a request.
+ * RFC 9110 section 9.1: 501 for a method that is not implemented. Methods are case-sensitive: `get` is not GET. Text that is not a
+ * token is not a method, and makes the message malformed.
  */
 export function refuseMethod(method: string): Rejection | undefined {
 	if (METHODS.has(method)) return undefined;

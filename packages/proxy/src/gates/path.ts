@@ -2,14 +2,14 @@ import { BAD_PATH, type Rejection } from '@mtls-edge-proxy/gate/gates/rejection.
 import { readingsOf } from './path-readings.ts';
 
 declare const clean: unique symbol;
-/** A request target that every upstream will read the same way; path and query as the client sent them. */
+/** A request target that all upstreams understand the same way; path and query as the client sent them. */
 export type CleanTarget = string & { readonly [clean]: true };
 
 /**
- * Refuses a path that an upstream might resolve to another one. What
- * passes is forwarded byte for byte. The query is not looked at, except for bytes that would break the request line.
+ * Refuses a path that an upstream might resolve to another one. All other paths are forwarded byte for byte. The query is checked
+ * only for bytes that would break the request line.
  *
- * @param target the request target in origin form (RFC 9112 section 3.2.1): path, and query if any.
+ * @param target the request target in origin form (RFC 9112 section 3.2.1): a path, and maybe a query.
  */
 export function cleanTarget(target: string): CleanTarget | Rejection {
 	if (!ORIGIN_FORM.test(target)) return target.startsWith('/') ? BAD_CHARACTER : NOT_ORIGIN_FORM;
@@ -28,7 +28,7 @@ export interface PathDoubt {
 	readonly part: string;
 	/** Where it begins, in characters. */
 	readonly at: number;
-	/** Where only another reading of the path has the fault. */
+	/** The reading that has the fault, if the path as sent does not have it. */
 	readonly reading?: string;
 }
 
@@ -62,21 +62,20 @@ export function pathOf(target: CleanTarget): string {
 	return query === -1 ? target : target.slice(0, query);
 }
 
-/** Visible ASCII only, and no fragment: anything else has no place on a request line (RFC 9112 section 3.2). */
+/** Only visible ASCII, and no fragment: nothing else is allowed on a request line (RFC 9112 section 3.2). */
 const ORIGIN_FORM = /^\/[\x21\x22\x24-\x7e]*$/;
 const NOT_IN_TARGET = /[^\x21\x22\x24-\x7e]/;
 
-/** Whatever could make up a dot segment, or a path with several readings; few honest paths have any of it. */
+/** Characters that a dot segment or a path with several readings needs; few honest paths have any. */
 const DOUBTFUL = /[%\\;]|\/[./]/;
 
 /**
- * What an upstream may decode a second time or decode to something dangerous: NUL, `%u` of old IIS, an encoded percent
- * sign before the digits of a dot or separator, be they plain or encoded in turn (`%252e`, `%25%32%65`). Two readers need not
- * agree on a `%` that begins no octet.
+ * Escapes that an upstream may decode twice, or decode to something dangerous: NUL, `%u` of old IIS, an encoded percent sign before
+ * the plain or encoded digits of a dot or separator (`%252e`, `%25%32%65`). Readers disagree on a `%` that begins no escape.
  */
 const DANGEROUS_ESCAPE = /%(?:00|u|25(?:(?:2|%32)(?:[ef]|%[46][56])|(?:5|%35)(?:c|%[46]3))|(?![0-9a-f]{2}))/i;
 
-/** What some upstream takes for a separator of segments. */
+/** Whatever some upstream takes for a separator of segments. */
 const SEPARATOR = /\/|%2f|%5c/i;
 
 /** `.` or `..`, each dot plain or encoded, up to a path parameter (RFC 3986 section 3.3) that some readers cut off. */
@@ -105,7 +104,7 @@ function resolveDoubt(path: string): PathDoubt | undefined {
 	};
 }
 
-/** Dot segments that only some readers see: `/%c0%ae%c0%ae/`, `/a/..%3f`. */
+/** Dot segments in other readings of the path: `/%c0%ae%c0%ae/`, `/a/..%3f`. */
 function resolveReadings(path: string): PathDoubt | undefined {
 	const readings = readingsOf(path);
 	if (readings === undefined) return { refusal: TOO_AMBIGUOUS, part: path, at: 0 };
@@ -117,7 +116,7 @@ function resolveReadings(path: string): PathDoubt | undefined {
 
 const DOTS_BETWEEN_SLASHES = /\/\.{1,2}(?:\/|$)/;
 
-/** Separators have one or three characters: only the path itself tells where a segment begins. */
+/** A separator has one or three characters, so the beginning of a segment is found in the path itself. */
 function beginningOf(nth: number, segments: readonly string[], path: string): number {
 	let at = 0;
 	for (const { length } of segments.slice(0, nth)) at += length + SEPARATOR.exec(path.slice(at + length))![0].length;

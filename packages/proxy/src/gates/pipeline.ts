@@ -1,9 +1,9 @@
 /**
- * The pipeline: every gate by its one name, in the order in which a request meets them. `proxy explain`, the events of spans and the
- * tables of the pages take names and order from here. A new gate is a row; the tests then name the pages that lack it.
+ * The pipeline: the name of every gate, in the order in which a request meets them. `proxy explain`, the events of spans and the
+ * tables in docs/ take names and order from here. A new gate is a new row; tests then name the pages that lack it.
  *
- * `explained`: a gate of `proxy explain`. `traced`: an event of spans. Where the proxy asks several gates at once, they are explained
- * one by one and traced together, in the row above them.
+ * `explained`: a gate of `proxy explain`. `traced`: an event of spans. If the proxy asks several gates at once, each is explained,
+ * and the row above them traces them as one event.
  */
 export const PIPELINE = {
 	'client certificate': explained("the client's certificate chains to a CA of the file, is valid, and is not revoked"),

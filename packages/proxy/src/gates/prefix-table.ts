@@ -1,13 +1,13 @@
 /**
- * The longest prefix on a segment boundary. Lookups touch each distinct prefix length once, so neither many prefixes nor a long
- * path make one expensive.
+ * Finds the longest prefix on a segment boundary. A lookup tries each distinct prefix length once, so neither many prefixes nor a
+ * long path make it expensive.
  */
 export class PrefixTable<Route> {
 	readonly #byPrefix: ReadonlyMap<string, PrefixEntry<Route>>;
-	/** By length of their prefixes, longest first. */
+	/** Grouped by the length of the prefix, longest first. */
 	readonly #lengths: readonly (readonly PrefixEntry<Route>[])[];
 
-	/** @param entries the last one of a prefix counts. */
+	/** @param entries if a prefix is repeated, its last entry counts. */
 	constructor(entries: Iterable<readonly [prefix: string, route: Route]>) {
 		this.#byPrefix = new Map(Array.from(entries, ([prefix, route]) => [prefix, { prefix, route }]));
 		const byLength = Map.groupBy(this.#byPrefix.values(), ({ prefix }) => prefix.length);
@@ -18,12 +18,12 @@ export class PrefixTable<Route> {
 		for (const entries of this.#lengths) {
 			const { length } = entries[0]!.prefix;
 			if (!isBoundary(path, length)) continue;
-			// To look in a map for a text that has just been cut out costs as much as some comparisons.
+			// A map lookup of a newly cut string costs as much as a few comparisons.
 			const entry =
 				entries.length <= FEW
 					? entries.find(({ prefix }) => path.startsWith(prefix))
 					: this.#byPrefix.get(path.length === length ? path : path.slice(0, length));
-			// The longest match is final: there is no falling through to a shorter one.
+			// The longest match is final: a shorter one is never tried.
 			if (entry !== undefined) return entry;
 		}
 		return undefined;

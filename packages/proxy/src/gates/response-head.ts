@@ -2,22 +2,22 @@ import { parseContentLength, UNDECLARED } from './body-limit.ts';
 import { namedByConnection } from './headers.ts';
 
 /**
- * Reads an upstream's response head, field by field: the fields for the client, and the meaning for the message's
- * end and the connection's future (RFC 9112 section 6.3). Framing fields are not passed on: the answer is framed anew.
+ * Reads an upstream's response head, field by field: the fields for the client, the end of the message (RFC 9112 section 6.3), and
+ * whether the connection can be reused. Framing fields are not passed on: the answer gets its own framing.
  */
 export class ResponseHeadReader {
-	/** What is passed on, names in lower case as HTTP/2 demands. */
+	/** Fields for the client: alternating names and values, names in lower case as HTTP/2 requires. */
 	fields: string[] = [];
 	/** Bytes of the body as announced; `UNDECLARED`: not announced. */
 	length = UNDECLARED;
 	chunked = false;
-	/** The protocol that it switches to; `null`: more than one. */
+	/** The protocol that the response switches to; `null`: more than one. */
 	upgrade: string | null | undefined = undefined;
 	/** The connection ends with this response. */
 	close = false;
 	/** For how long the upstream keeps an idle connection, ms; `undefined`: it does not say. */
 	keepAliveTimeoutMs: number | undefined = undefined;
-	/** Why the framing can be understood in two ways, or in none. */
+	/** Why the framing is ambiguous or invalid. */
 	malformed: string | undefined = undefined;
 	/** Values of `Trailer` fields, with commas between; empty: none. */
 	announcedTrailers = '';
@@ -33,7 +33,7 @@ export class ResponseHeadReader {
 				this.#length(value);
 				break;
 			case TRANSFER_ENCODING:
-				// Anything but a single `chunked`: we would have to decode an unknown coding, or trust its end.
+				// Only a single `chunked` is accepted: the proxy cannot decode another coding, nor find its end.
 				if (value.toLowerCase() !== 'chunked') this.malformed = 'transfer coding other than chunked';
 				else if (this.chunked) this.malformed = 'two transfer codings';
 				this.chunked = true;
@@ -54,7 +54,7 @@ export class ResponseHeadReader {
 				this.announcedTrailers += this.announcedTrailers === '' ? value : `, ${value}`;
 				break;
 			case VARY:
-				// RFC 9440 section 2.4: the client has not sent that field, so its cache would take every request for the same.
+				// RFC 9440 section 2.4: the client has not sent that field, so a cache on its side would serve one answer for all requests.
 				this.fields.push(lower, OUR_WORD.test(value) ? '*' : value);
 				break;
 		}
@@ -101,7 +101,7 @@ const VARY = 6;
 const UPGRADE = 7;
 const TRAILER = 8;
 
-/** What a response does not pass on: hop-by-hop fields, and the framing, which the answer gets anew. */
+/** Fields of a response that are not forwarded as they are: hop-by-hop fields and framing, which the answer gets anew; and `vary`. */
 const RESPONSE_FIELDS = new Map<string, number>([
 	['content-length', CONTENT_LENGTH],
 	['transfer-encoding', TRANSFER_ENCODING],
@@ -113,11 +113,11 @@ const RESPONSE_FIELDS = new Map<string, number>([
 	['trailer', TRAILER],
 	['upgrade', UPGRADE],
 	['vary', VARY],
-	// Means nothing in a response, and HTTP/2 forbids it (RFC 9113 section 8.2.2).
+	// Meaningless in a response, and forbidden in HTTP/2 (RFC 9113 section 8.2.2).
 	['http2-settings', DROP],
 ]);
 
-/** A field's name, and what it means to us. */
+/** A field's name and its kind. */
 export interface ResponseField {
 	/** The name as it was spelled, and the colon. */
 	readonly opening: string;

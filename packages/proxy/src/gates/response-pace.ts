@@ -1,7 +1,7 @@
 /**
- * Whether a client takes its answer fast enough, by what it takes while it is waited for: an upstream that has nothing to
- * give at the moment is not the client's slowness. It is looked at over windows, so that a pause is made up for by what
- * comes after it, and so that what the kernel's buffers have taken at once is no credit for the rest of the answer.
+ * Whether a client takes its answer fast enough. Only the time during which the proxy waits for the client counts: a slow upstream
+ * is not the client's fault. The average is judged over windows. So a client can make up for a pause, and bytes that the kernel's
+ * buffers took at once are no credit for the rest of the answer.
  */
 export class ResponsePace {
 	readonly #leastRate: number;
@@ -9,18 +9,18 @@ export class ResponsePace {
 	#bytes = 0;
 	#ms = 0;
 
-	/** @param leastRate bytes per second. @param windowMs least time of waiting that is judged. */
+	/** @param leastRate bytes per second. @param windowMs shortest time of waiting that is judged. */
 	constructor(leastRate: number, windowMs: number) {
 		this.#leastRate = leastRate;
 		this.#windowMs = windowMs;
 	}
 
 	/**
-	 * The client has taken something.
+	 * The client has taken bytes.
 	 *
 	 * @param bytes since the last call.
-	 * @param waitedMs how long that was waited for.
-	 * @returns whether it may go on: false once a window's average is below the least rate.
+	 * @param waitedMs how long the proxy waited for that.
+	 * @returns whether the answer may go on: false once the average of a window is below the least rate.
 	 */
 	took(bytes: number, waitedMs: number): boolean {
 		this.#bytes += bytes;

@@ -6,24 +6,27 @@ import { PrefixTable } from './prefix-table.ts';
 /** The part of a route that its lookup needs. */
 export interface Routed {
 	readonly prefix: string;
-	/** Its upstream takes paths in any letter case for the same path. */
+	/** Its upstream ignores the letter case of paths. */
 	readonly caseInsensitive?: boolean | undefined;
 }
 
 /**
- * Longest-prefix routing on segment boundaries. What the client sent decides, and no other reading of the path may decide
- * otherwise: an upstream that has the other reading would serve what another route protects.
+ * Longest-prefix routing on segment boundaries. The path as sent decides, and every other reading of it must lead to the same
+ * route. Otherwise an upstream with the other reading would serve what another route protects.
  */
 export class RouteTable<Route extends Routed> {
 	readonly #written: PrefixTable<Route>;
-	/** By every reading of the prefixes; the same table if they have no other one. */
+	/** By every reading of the prefixes; the same table as `#written` if there are no others. */
 	readonly #read: PrefixTable<Route>;
 	/** Routes whose upstreams ignore letter case. */
 	readonly #folded: PrefixTable<Route> | undefined;
-	/** Routes below whose prefixes there are longer ones. */
+	/** Routes whose prefix is the beginning of another route's prefix. */
 	readonly #deepened: ReadonlySet<Route>;
 
-	/** @throws RangeError when two routes have one prefix, by any reading; the configuration reports that with its lines before. */
+	/**
+	 * @throws RangeError when two routes have the same prefix in any reading; the configuration has reported this earlier, with its
+	 *   lines.
+	 */
 	constructor(routes: Iterable<Route>) {
 		const list = [...routes];
 		const [conflict] = prefixConflicts(list);
@@ -41,7 +44,7 @@ export class RouteTable<Route extends Routed> {
 	match(path: string): Route | Rejection {
 		const route = this.asWritten(path);
 		if (route === undefined) return NO_ROUTE;
-		// All readings of a path begin with a prefix that has one reading, so they can lead only to a longer prefix below it.
+		// If the prefix has a single reading, all readings of the path begin with it: they can lead only to a longer prefix below it.
 		const hasPlainPrefixes = this.#read === this.#written && this.#folded === undefined;
 		if (hasPlainPrefixes && (!this.#deepened.has(route) || isPlain(path))) return route;
 		return this.#refuseOther(route, path) ?? route;
@@ -52,7 +55,7 @@ export class RouteTable<Route extends Routed> {
 		return this.#written.longest(path)?.route;
 	}
 
-	/** Where one reading of a path leads, in whatever case. */
+	/** The route of one reading of a path, in any letter case. */
 	leadsTo(reading: string): Route | undefined {
 		const exact = this.#read.longest(reading);
 		const folded = this.#folded?.longest(foldCase(reading));
@@ -70,14 +73,14 @@ export class RouteTable<Route extends Routed> {
 	}
 }
 
-/** Two routes that are one to some readers: no path below it would have a route. */
+/** Two routes that some reader cannot distinguish: every path below them would be refused. */
 export interface PrefixConflict<Route> {
 	readonly route: Route;
 	readonly other: Route;
 	readonly reading: string;
 }
 
-/** Routes that some reader cannot distinguish. */
+/** At most one conflict for each route. */
 export function prefixConflicts<Route extends Routed>(routes: readonly Route[]): PrefixConflict<Route>[] {
 	const byReading = new Map<string, Route>();
 	const byFolded = Map.groupBy(
@@ -104,7 +107,7 @@ function prefixReadings(prefix: string): string[] {
 	return [...readings];
 }
 
-/** Letter case as readers ignore it, of the text that the bytes are; by the upper case also `\u017f` is an `s`. */
+/** Folds letter case as readers do, on the decoded text. By way of the upper case, `\u017f` becomes an `s` as well. */
 function foldCase(reading: string): string {
 	return Buffer.from(reading, 'latin1').toString('utf8').toUpperCase().toLowerCase();
 }

@@ -3,12 +3,12 @@ import { type CleanTarget, pathOf } from './path.ts';
 import { isPlain, readingsOf } from './path-readings.ts';
 
 /**
- * Cuts the prefix of a route from a target that the route has matched (`strip_prefix`). The cut lies on a segment boundary, so
- * the segments that are left are those that the client sent: the cut makes no dot segment and no escape. The query stays.
+ * Cuts the prefix of a route from a target that the route has matched (`strip_prefix`). The cut is on a segment boundary, so the
+ * other segments stay as the client sent them: no dot segment and no escape can appear. The query stays.
  *
  * @param target its path matches `prefix` (`RouteTable.match`).
- * @returns a target that begins with one `/`; refused if the path could be read as beginning with two, since `//host/x` is
- *   a reference to another host for those who resolve it (RFC 3986 section 4.2).
+ * @returns a target that begins with one `/`; refused if some reader could see two, since `//host/x` is a reference to another host
+ *   (RFC 3986 section 4.2).
  */
 export function stripPrefix(target: CleanTarget, prefix: string): CleanTarget | Rejection {
 	const cut = withoutSlash(prefix);
@@ -18,7 +18,7 @@ export function stripPrefix(target: CleanTarget, prefix: string): CleanTarget | 
 	return beginsEmpty(pathOf(rest as CleanTarget)) ? EMPTY_BEHIND_PREFIX : (rest as CleanTarget);
 }
 
-/** By any reading: nothing is left of the first segment where a reader decodes it or cuts path parameters. */
+/** In any reading: the first segment may become empty when a reader decodes it or cuts path parameters. */
 function beginsEmpty(path: string): boolean {
 	return !isPlain(path) && [...(readingsOf(path) ?? ['//'])].some((reading) => EMPTY_SEGMENT.test(reading));
 }

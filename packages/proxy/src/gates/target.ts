@@ -1,8 +1,8 @@
 import { isAuthority } from './headers.ts';
 
 /**
- * The origin form of a request target (RFC 9112 section 3.2). A client may send the absolute form to any server, and the
- * server must take it; scheme and authority are dropped, since the upstream's own go in their place.
+ * The origin form of a request target (RFC 9112 section 3.2). A client may send the absolute form to any server, and the server
+ * must accept it. Scheme and authority are dropped: the upstream gets its own.
  */
 export function originForm(target: string): string {
 	if (target.charCodeAt(0) === SLASH) return target;
@@ -14,20 +14,20 @@ export function originForm(target: string): string {
 }
 
 /**
- * The authority of a target in absolute form: it takes the place of `Host` (RFC 9112 section 3.2.2).
+ * The authority of a target in absolute form: it replaces `Host` (RFC 9112 section 3.2.2).
  *
- * @returns `undefined`: the target is in another form; `null`: there is one, and it is malformed.
+ * @returns `undefined`: the target is in another form; `null`: the authority is malformed.
  */
 export function authorityOf(target: string): string | null | undefined {
 	if (target.charCodeAt(0) === SLASH) return undefined;
 	const match = ABSOLUTE.exec(target);
-	// What follows an authority begins a path or a query; with anything else there the path gate refuses the target.
+	// Only a path or a query may follow the authority; anything else is refused by the path gate.
 	if (match === null || !/^[/?]?$/.test(target.charAt(match[0].length))) return undefined;
 	const authority = match[0].slice(match[0].indexOf('//') + 2);
 	return isAuthority(authority) ? authority : null;
 }
 
-/** The part of a target that may be logged: its path. Queries and fragments may have secrets. */
+/** The part of a target that may be logged: its path. Queries and fragments may contain secrets. */
 export function withoutQuery(target: string): string {
 	const end = target.search(/[?#]/);
 	return end === -1 ? target : target.slice(0, end);

@@ -1,15 +1,15 @@
 import { isLowerCaseToken } from '@mtls-edge-proxy/gate/gates/grammar.ts';
 import { foldedName } from './headers.ts';
 
-/** Names (lower case) and values in turn, as they follow a message's content (RFC 9110 section 6.5). Never empty: no trailers are `undefined`. */
+/** Trailers (RFC 9110 section 6.5) as alternating names in lower case and values. Never empty: without trailers it is `undefined`. */
 export type Trailers = readonly string[];
 
 /**
- * Those of a message's trailers that may pass.
+ * The trailers of a message that may pass.
  *
- * A reader of a message may merge its trailers into its head. So a trailer must not say what is asked of a head only: where the message
- * ends or goes, who sends it, how it is to be read or answered (RFC 9110 section 6.5.1); and a client must not say by a trailer what the
- * proxy lets nobody say by a field. All other names pass: a client could send them as fields.
+ * A reader of a message may merge its trailers into its head. So a trailer must not be a field that belongs in a head: framing,
+ * routing, authentication, or how the message must be read or answered (RFC 9110 section 6.5.1). Nor may a client send as a trailer
+ * a field that the proxy drops from heads. All other names pass: a client could send them as fields.
  */
 export function passableTrailers(trailers: Trailers): Trailers | undefined {
 	if (trailers !== lastRead) {
@@ -19,11 +19,11 @@ export function passableTrailers(trailers: Trailers): Trailers | undefined {
 	return lastPassable;
 }
 
-/** Where trailers come again, so does their list (`http2/client/response-fields.ts`). */
+/** Repeated trailers are the same array (`http2/client/response-fields.ts`), so its identity is the key. */
 let lastRead: Trailers | undefined;
 let lastPassable: Trailers | undefined;
 
-/** What is left of trailers, or of fields, without those that the message's `Connection` names (RFC 9110 section 7.6.1). */
+/** Trailers, or fields, without those that the message's `Connection` names (RFC 9110 section 7.6.1). */
 export function withoutNamed(trailers: Trailers | undefined, named: ReadonlySet<string> | undefined) {
 	return trailers === undefined || named === undefined ? trailers : keptOf(trailers, (name) => !named.has(name));
 }
@@ -38,7 +38,7 @@ function keptOf(trailers: Trailers, isKept: (name: string) => boolean): Trailers
 
 /** @param name in lower case. */
 export function mayBeTrailer(name: string): boolean {
-	// Whoever has read them should have seen to it: control data of HTTP/2 is no field.
+	// The reader of the message should have refused it already: control data of HTTP/2 is not a field.
 	if (!isLowerCaseToken(name)) return false;
 	const folded = foldedName(name);
 	if (PERMITTED.has(folded)) return true;
@@ -46,7 +46,7 @@ export function mayBeTrailer(name: string): boolean {
 }
 
 /**
- * The names of a `Trailer` field (RFC 9110 section 6.6.2) that may be announced again, in lower case.
+ * The names of a `Trailer` field (RFC 9110 section 6.6.2) that the proxy announces as well, in lower case.
  *
  * @param announced the field's values, with commas between.
  */
@@ -56,24 +56,24 @@ export function announcedNames(announced: string): string {
 	return [...new Set(names)].filter(mayBeTrailer).join(', ');
 }
 
-/** Those of the trailers themselves, each once. */
+/** The names of the trailers themselves, each once. */
 export function namesOf(trailers: Trailers): string {
 	return [...new Set(trailers.filter((_, i) => i % 2 === 0))].join(', ');
 }
 
-/** By folded name (`foldedName`): any spelling that a reader could take for one of these is one. */
+/** By folded name (`foldedName`): every spelling that a reader could take for one of these is forbidden. */
 const FORBIDDEN: ReadonlySet<string> = new Set([
-	// Where the message ends, and what is between two neighbours only.
+	// Framing, and hop-by-hop fields.
 	...['transfer-encoding', 'te', 'trailer', 'connection', 'keep-alive', 'upgrade', 'http2-settings'],
-	// Where it goes, and by whom it was asked.
+	// Routing, and where the request came from.
 	...['host', 'forwarded', 'x-real-ip', 'via', 'max-forwards', 'origin', 'referer', 'user-agent', 'from'],
 	...['script-name', 'path-info', 'x-script-name', 'alt-svc', 'alt-used'],
-	// Who asks.
+	// Authentication.
 	...['authorization', 'www-authenticate', 'authentication-info', 'client-cert', 'client-cert-chain', 'dpop'],
 	...['cookie', 'cookie2', 'set-cookie', 'set-cookie2'],
-	// By what the request is found again.
+	// Correlation.
 	...['traceparent', 'tracestate', 'baggage', 'x-request-id'],
-	// How the request is to be read.
+	// How to read the request.
 	...[
 		'expect',
 		'range',
@@ -85,7 +85,7 @@ const FORBIDDEN: ReadonlySet<string> = new Set([
 		'priority',
 		'x-method-override',
 	],
-	// How the response is to be read, kept, or followed up.
+	// How to read, cache or follow up the response.
 	...[
 		'age',
 		'allow',
@@ -108,5 +108,5 @@ const FORBIDDEN_FAMILIES: readonly string[] = [
 	...['x-proxy-', 'x-forwarded-', 'x-original-', 'x-rewrite-', 'x-http-method', 'x-accel-'],
 ];
 
-/** RFC 9530 section 2: made for the trailers. */
+/** RFC 9530 section 2: designed for trailers. */
 const PERMITTED: ReadonlySet<string> = new Set(['content-digest']);

@@ -2,8 +2,8 @@ import { METHOD_NOT_ALLOWED, type Rejection, UPGRADE_UNSUPPORTED } from '@mtls-e
 import { type CleanTarget, cleanTarget } from './path.ts';
 
 /**
- * Refuses what would turn the connection into something else than HTTP, and TRACE, which would show the upstream's view
- * of the request, headers set by the proxy included, to the client (RFC 9110 section 9.3.8).
+ * Refuses requests that would switch the connection to another protocol than HTTP. Also refuses TRACE, which would show the client
+ * the request as the upstream got it, with the proxy's own headers (RFC 9110 section 9.3.8).
  *
  * @param wantsUpgrade the request has an `Upgrade` other than `h2c`.
  */
@@ -14,9 +14,9 @@ export function refuseProtocolChange(method: string, wantsUpgrade: boolean): Rej
 }
 
 /**
- * The target of a request. The target of a CONNECT names an authority, and is always refused.
+ * The target of a request. The target of a CONNECT is an authority, and is always refused.
  *
- * @param isExtended it is one that has a path (RFC 8441 section 4).
+ * @param isExtended an extended CONNECT, which has a path (RFC 8441 section 4).
  */
 export function admitTarget(method: string, target: string, isExtended = false): CleanTarget | Rejection {
 	return method === 'CONNECT' && !isExtended ? UPGRADE_UNSUPPORTED : cleanTarget(target);

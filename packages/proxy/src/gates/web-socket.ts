@@ -10,12 +10,12 @@ export interface WebSocketHandshake {
 	readonly protocols: ReadonlySet<string>;
 	/** Names of extensions that it offers, in lower case. */
 	readonly extensions: ReadonlySet<string>;
-	/** What the upstream is asked for, apart from a key: lines, each ended by CRLF. */
+	/** Handshake lines for the upstream, without a key, each ended by CRLF. */
 	readonly lines: string;
 }
 
 /**
- * A WebSocket is for routes that say so.
+ * Admits a handshake only on routes that take WebSockets.
  *
  * @param handshake of the request's head.
  * @param isTaken its route takes WebSockets.
@@ -35,21 +35,21 @@ export interface HandshakeFrame {
 	/** `Connection` names `upgrade`; over HTTP/2 there is none. */
 	readonly isNamed: boolean;
 	/**
-	 * There is a body, or a length of one: 0, too, to which the bytes of a tunnel over HTTP/2 would not keep (RFC 9113 section 8.1.1). Over
-	 * HTTP/1.1 a GET should not have one (RFC 9110 section 8.6).
+	 * There is a body or a declared length. A length of 0 counts as well: over HTTP/2 the bytes of the tunnel would violate it (RFC
+	 * 9113 section 8.1.1), and over HTTP/1.1 a GET should not have one (RFC 9110 section 8.6).
 	 */
 	readonly hasBody: boolean;
 	/** The client has ended its side with the head (HTTP/2 only). */
 	readonly isEnded: boolean;
 }
 
-/** Names of the handshake's fields; an upstream gets only ours. */
+/** Names of the handshake's fields. The upstream gets only the proxy's own. */
 export const HANDSHAKE_FIELDS: ReadonlySet<string> = new Set([
 	'sec-websocket-key',
 	'sec-websocket-version',
 	'sec-websocket-protocol',
 	'sec-websocket-extensions',
-	// Only servers send it.
+	// Only a server may send it.
 	'sec-websocket-accept',
 ]);
 
@@ -73,7 +73,7 @@ export function readHandshake(
 	const [version, ...versions] = fields.version!;
 	if (version !== '13' || versions.length > 0) return OTHER_VERSION;
 	const [key, ...keys] = fields.key!;
-	// RFC 8441 section 5: over HTTP/2 it means nothing.
+	// RFC 8441 section 5: over HTTP/2 the key has no meaning.
 	if (protocol === 'http/1.1' && (key === undefined || keys.length > 0 || !KEY.test(key))) return BAD_KEY;
 	const protocols = listOf(fields.protocol!, TOKEN);
 	if (protocols === undefined || new Set(protocols).size < protocols.length) return BAD_PROTOCOLS;
@@ -91,7 +91,7 @@ function line(name: string, values: readonly string[]): string {
 	return values.length === 0 ? '' : `${PREFIX}${name}: ${values.join(', ')}\r\n`;
 }
 
-/** What asks an upstream for it over HTTP/1.1. @param key of ours: the client's is between it and us. */
+/** Lines that ask an upstream for a WebSocket over HTTP/1.1. @param key the proxy's own: the client's key is for its own connection. */
 export function upgradeLines({ lines }: WebSocketHandshake, key: string): string {
 	return `${lines}sec-websocket-key: ${key}\r\nconnection: upgrade\r\nupgrade: websocket\r\n`;
 }
@@ -100,7 +100,7 @@ export function upgradeLines({ lines }: WebSocketHandshake, key: string): string
  * What is wrong with the answer of an upstream that has taken the handshake, in words for operators (RFC 6455 section 4.1).
  *
  * @param fields names in lower case and values in turn.
- * @param accept that the key of the upstream's handshake demands; `undefined` over HTTP/2, which has none.
+ * @param accept the value that belongs to the key sent to the upstream; `undefined` over HTTP/2, which has none.
  */
 export function problemOfAnswer(
 	{ protocols, extensions }: WebSocketHandshake,
@@ -123,17 +123,17 @@ export function problemOfAnswer(
 	return undefined;
 }
 
-/** Whether the two ends have agreed on an extension: then all bits of a frame's head may mean something. */
+/** Whether the two ends have agreed on an extension: then the reserved bits of frames may be in use. */
 export function hasExtensions(fields: readonly string[]): boolean {
 	return fields.some((name, i) => i % 2 === 0 && name === `${PREFIX}extensions` && fields[i + 1]!.trim() !== '');
 }
 
-/** The answer to a key (RFC 6455 section 4.2.2). */
+/** `Sec-WebSocket-Accept` for a key (RFC 6455 section 4.2.2). */
 export function acceptOf(key: string): string {
 	return createHash('sha1').update(`${key}258EAFA5-E914-47DA-95CA-C5AB0DC85B11`).digest('base64');
 }
 
-/** @returns the members of all lines; `undefined` if one of them is malformed. Empty members are none (RFC 9110 section 5.6.1). */
+/** @returns the members of all lines, without empty ones (RFC 9110 section 5.6.1); `undefined` if one is malformed. */
 function listOf(lines: readonly string[], member: RegExp): string[] | undefined {
 	const members = lines
 		.flatMap((text) => text.split(','))
@@ -148,17 +148,17 @@ function namesOf(extensions: readonly string[]): Set<string> {
 
 const PREFIX = 'sec-websocket-';
 const TOKEN = new RegExp(`^${TOKEN_SOURCE}$`);
-/** RFC 6455 section 9.1; what stands in quotes has to be a token, too. */
+/** RFC 6455 section 9.1: a quoted value must be a token as well. */
 const PARAMETER = `[ \\t]*;[ \\t]*${TOKEN_SOURCE}(?:[ \\t]*=[ \\t]*(?:${TOKEN_SOURCE}|"${TOKEN_SOURCE}"))?`;
 const EXTENSION = new RegExp(`^${TOKEN_SOURCE}(?:${PARAMETER})*$`);
-/** 16 bytes in base64: the last digit before the padding has four bits to spare, which are zero. */
+/** 16 bytes in base64: the four unused bits of the last digit are zero. */
 const KEY = /^[A-Za-z0-9+/]{21}[AQgw]==$/;
 
 const NOT_GET = BAD_REQUEST.because('WebSocket handshake with another method than GET');
 const NOT_NAMED = BAD_REQUEST.because('Connection does not name the upgrade');
 const WITH_BODY = BAD_REQUEST.because('WebSocket handshake with a body, or a length of one');
 const ENDED = BAD_REQUEST.because('WebSocket handshake that ends its stream');
-/** RFC 6455 section 4.4: the answer says which version there is. */
+/** RFC 6455 section 4.4: the answer names the supported version. */
 const OTHER_VERSION = BAD_REQUEST.withHeaders(['sec-websocket-version', '13']).because(
 	'WebSocket version other than 13',
 );

@@ -1,21 +1,21 @@
-/** How a stream was closed, which decides what a late frame on it is (RFC 9113 section 5.1, "closed"). */
+/** How a stream was closed. That decides whether a late frame on it is an error (RFC 9113 section 5.1, "closed"). */
 export const ENDED = 1;
-/** By an RST_STREAM of the client's. */
+/** By RST_STREAM from the client. */
 export const RESET_BY_CLIENT = 2;
-/** By one of ours: what was on its way is ignored. */
+/** By RST_STREAM from this side: frames that were on their way are ignored. */
 export const RESET_BY_US = 3;
-/** Longer ago than is remembered, or passed over by a higher stream (section 5.1.1). */
+/** No longer remembered, or skipped by a higher stream (section 5.1.1). */
 export const FORGOTTEN = 0;
 
 /**
- * The streams that were closed last, each kind by itself: thousands that end as they should do not make a late frame on the
- * few that we have reset look like a fault.
+ * The last closed streams, each kind in its own ring: thousands of normal ends do not push out the few streams that this side has
+ * reset, on which late frames are not errors.
  */
 export class ClosedStreams {
 	readonly #rings: (Ring | undefined)[] = [undefined, undefined, undefined, undefined];
 	readonly #resets: number;
 
-	/** @param maxConcurrent streams. As many may be reset before the client hears of the first one. */
+	/** @param maxConcurrent streams: as many may be reset before the client learns of the first one. */
 	constructor(maxConcurrent: number) {
 		this.#resets = Math.min(MOST_RESETS, Math.max(LEAST_RESETS, maxConcurrent));
 	}
@@ -31,7 +31,7 @@ export class ClosedStreams {
 	}
 }
 
-/** Streams that are remembered of each kind of reset. */
+/** Bounds on the remembered streams of each kind of reset. */
 const LEAST_RESETS = 128;
 const MOST_RESETS = 16_384;
 

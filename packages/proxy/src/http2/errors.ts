@@ -3,7 +3,7 @@ import { CODE } from './frame-format.ts';
 
 /**
  * Ends the connection with a GOAWAY of this code (RFC 9113 section 5.4.1). The reason is a label of
- * `proxy_http2_connection_errors_total`; the message is for the log, and never carries bytes of the peer's.
+ * `proxy_http2_connection_errors_total`. The message is for the log, and never contains bytes from the peer.
  */
 export class ConnectionError extends Error {
 	readonly code: number;
@@ -16,7 +16,7 @@ export class ConnectionError extends Error {
 	}
 }
 
-/** Which of the counted reasons the code of a stream's error (section 5.4.2) stands for. */
+/** The counted reason for the code of a stream error (section 5.4.2). */
 export function streamErrorReason(code: number): Http2StreamErrorReason {
 	return STREAM_ERRORS.get(code) ?? 'protocol';
 }

@@ -1,4 +1,4 @@
-/** Frames as they are written (RFC 9113 sections 4 and 6). Text is latin1: one character a byte. */
+/** Serialization of frames (RFC 9113 sections 4 and 6). Strings are latin1: one character is one byte. */
 
 /** RFC 9113 section 6. */
 export const FRAME = {
@@ -51,16 +51,16 @@ export const PREFACE = 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n';
 
 /** Bytes before a frame's payload. */
 export const FRAME_HEAD = 9;
-/** Largest payload that is sent and taken: the initial value, which every peer must allow (RFC 9113 section 6.5.2). */
+/** Largest payload that is sent and accepted: the initial value, which every peer must allow (RFC 9113 section 6.5.2). */
 export const MAX_FRAME_SIZE = 16_384;
-/** Every window's size at first (RFC 9113 section 6.9.2), bytes. */
+/** Initial size of every window (RFC 9113 section 6.9.2), bytes. */
 export const INITIAL_WINDOW = 65_535;
 /** RFC 9113 section 6.9.1. */
 export const MAX_WINDOW = 0x7fffffff;
-/** Of streams (RFC 9113 section 5.1.1). */
+/** RFC 9113 section 5.1.1. */
 export const MAX_STREAM_ID = 0x7fffffff;
 
-/** What stands before a payload of `length` bytes. */
+/** The 9 bytes before a payload of `length` bytes. */
 export function frameHead(length: number, type: number, flags: number, streamId: number): string {
 	return String.fromCharCode(
 		(length >>> 16) & 0xff,
@@ -79,7 +79,7 @@ function uint32(value: number): string {
 	return String.fromCharCode((value >>> 24) & 0xff, (value >>> 16) & 0xff, (value >>> 8) & 0xff, value & 0xff);
 }
 
-/** @param settings identifiers and values in turn. */
+/** @param settings alternating identifiers and values. */
 export function settingsFrame(settings: readonly number[]): string {
 	let payload = '';
 	for (let i = 0; i < settings.length; i += 2) {

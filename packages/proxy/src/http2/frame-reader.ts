@@ -1,39 +1,39 @@
 import { ConnectionError } from './errors.ts';
 import { CODE, FLAG, FRAME, FRAME_HEAD, MAX_FRAME_SIZE } from './frame-format.ts';
 
-/** Takes frames from a `FrameReader`. Bytes are views that are valid during the call only. */
+/** Receives frames from a `FrameReader`. Bytes are views that are valid only during the call. */
 export interface FrameSink {
-	/** The frames so far have cost so much that the others have to wait. */
+	/** The frames so far have used up the budget: the next ones must wait. */
 	readonly isOverdrawn: boolean;
-	/** The head of a DATA frame. @param length bytes of its payload, padding included: what it takes of the windows. */
+	/** The head of a DATA frame. @param length bytes of its payload, padding included, all of which count against the windows. */
 	onDataHead(streamId: number, length: number): void;
-	/** Some of the frame's data, without padding; never empty. */
+	/** A piece of the frame's data, without padding; never empty. */
 	onDataBytes(streamId: number, bytes: Buffer): void;
 	/** The frame is complete. */
 	onDataEnd(streamId: number, endStream: boolean): void;
-	/** Any other frame, whole. @param from where its payload begins in `bytes`. @param to where it ends. */
+	/** A complete frame of another type. @param from where its payload begins in `bytes`. @param to where it ends. */
 	onFrame(type: number, flags: number, streamId: number, bytes: Buffer, from: number, to: number): void;
 }
 
 /**
- * Cuts a byte stream into frames (RFC 9113 section 4). Whole frames are handed on where they lie. DATA is handed on as it
- * comes; of other frames, what a read has brought of one is kept until its end is there.
+ * Cuts a byte stream into frames (RFC 9113 section 4). Complete frames are passed on in place. DATA is passed on as it arrives; the
+ * beginning of any other frame is kept until its end arrives.
  */
 export class FrameReader {
-	/** Head and payload so far of a frame that a read has cut. */
+	/** The first bytes of a frame that was cut by the end of a read. */
 	#kept: Buffer = NOTHING;
 	#keptLength = 0;
-	/** Of the DATA frame whose payload is coming; -1: none is. */
+	/** Bytes that the current DATA frame still lacks; -1: there is none. */
 	#dataLeft = -1;
 	#dataPadding = 0;
-	/** The frame is padded, and the byte that says by how much has not come yet. */
+	/** The frame is padded, and its pad length has not arrived yet. */
 	#padLengthDue = false;
 	#dataStream = 0;
 	#dataEndsStream = false;
 
 	/**
-	 * @param sink may change nothing of this reader; if it throws, the reader must not be used again.
-	 * @returns where it has stopped, at a frame's end or behind all bytes; the others are to be given again.
+	 * @param sink must not call this reader; if it throws, the reader must not be used again.
+	 * @returns where it stopped: at the end of a frame or of all bytes. The caller must pass the other bytes again.
 	 * @throws ConnectionError FRAME_SIZE_ERROR or PROTOCOL_ERROR.
 	 */
 	push(bytes: Buffer, sink: FrameSink): number {
@@ -60,7 +60,7 @@ export class FrameReader {
 		return end;
 	}
 
-	/** Goes on with a frame that an earlier read has cut. @returns where in `bytes` the next one begins. */
+	/** Continues a frame that an earlier read has cut. @returns where in `bytes` the next one begins. */
 	#complete(bytes: Buffer, sink: FrameSink): number {
 		let at = 0;
 		if (this.#keptLength < FRAME_HEAD) {
@@ -77,7 +77,7 @@ export class FrameReader {
 		checkSize(length);
 		at = this.#take(bytes, at, FRAME_HEAD + length);
 		if (this.#keptLength < FRAME_HEAD + length) return at;
-		// Given up before the call: a frame of a few hundred bytes is no reason to keep a buffer for the connection's life.
+		// The buffer is dropped before the call: otherwise one cut frame would cost memory for the life of the connection.
 		const whole = this.#kept;
 		this.#keptLength = 0;
 		this.#kept = NOTHING;
@@ -85,7 +85,7 @@ export class FrameReader {
 		return at;
 	}
 
-	/** Adds to what is kept until there are `wanted` bytes. @returns where it has stopped. */
+	/** Adds to the kept bytes until there are `wanted`. @returns where it stopped. */
 	#take(bytes: Buffer, from: number, wanted: number): number {
 		const to = Math.min(bytes.length, from + wanted - this.#keptLength);
 		this.#keep(bytes, from, to);
@@ -120,7 +120,7 @@ export class FrameReader {
 		sink.onDataHead(this.#dataStream, length);
 	}
 
-	/** Hands on what there is of the payload. @returns where in `bytes` it stops. */
+	/** Passes on the payload so far. @returns where in `bytes` it stops. */
 	#data(bytes: Buffer, from: number, sink: FrameSink): number {
 		let at = from;
 		if (this.#padLengthDue && at < bytes.length) {
@@ -153,7 +153,7 @@ export class FrameReader {
 	}
 }
 
-/** Without padding (RFC 9113 section 6.2). @returns where the payload ends. @throws ConnectionError */
+/** RFC 9113 section 6.2. @returns where the payload ends before its padding. @throws ConnectionError */
 export function endWithoutPadding(bytes: Buffer, from: number, to: number): number {
 	if (from >= to) throw new ConnectionError(CODE.FRAME_SIZE_ERROR, 'frame-size', 'no pad length');
 	const end = to - bytes[from]!;

@@ -3,21 +3,21 @@ import { CODE, FLAG, MAX_FRAME_SIZE } from './frame-format.ts';
 import { endWithoutPadding, uint31At } from './frame-reader.ts';
 
 /**
- * How many CONTINUATION frames may follow one HEADERS frame (CVE-2024-27316): as many as a head of `max_header_bytes` needs in full
- * frames, and seven more, so that a head which is somewhat larger still gets its 431. That is nghttp2's limit of 8 by default.
+ * How many CONTINUATION frames may follow one HEADERS frame (CVE-2024-27316): as many full frames as a head of `max_header_bytes`
+ * needs, and seven more, so that a slightly larger head still gets its 431. By default that is 8, nghttp2's limit.
  */
 export function maxContinuations(maxHeaderBytes: number): number {
 	return 7 + Math.ceil(maxHeaderBytes / MAX_FRAME_SIZE);
 }
 
-/** Reads HEADERS and CONTINUATION, and puts a header block together that comes in several of them (RFC 9113 section 4.3). */
+/** Reads HEADERS and CONTINUATION frames, and joins a header block that comes in several of them (RFC 9113 section 4.3). */
 export class HeaderBlockReader {
-	/** A block has begun, and its end has not come. */
+	/** A block has begun and not ended. */
 	isOpen = false;
-	/** Of the last block that has begun. */
+	/** Facts of the block that began last. */
 	endStream = false;
 	dependsOnItself = false;
-	/** Where the last block lies that is complete. */
+	/** The last complete block: `bytes` from `from` to `to`. */
 	bytes: Buffer = NOTHING;
 	from = 0;
 	to = 0;
@@ -85,7 +85,7 @@ export class HeaderBlockReader {
 		return true;
 	}
 
-	/** The block has been read: nothing of it is held any longer. */
+	/** Call it when the block has been read: it releases the bytes. */
 	forget(): void {
 		this.bytes = NOTHING;
 	}
@@ -103,6 +103,6 @@ export class HeaderBlockReader {
 	}
 }
 
-/** Of a HEADERS frame, bytes. */
+/** Bytes of the priority fields of a HEADERS frame. */
 const PRIORITY_LENGTH = 5;
 const NOTHING = Buffer.alloc(0);

@@ -3,63 +3,66 @@ import { CODE } from './frame-format.ts';
 import { DynamicTable, INITIAL_TABLE_SIZE, STATIC_TABLE, type TableEntry } from './hpack-table.ts';
 import { decodedRoom, decodeHuffman } from './huffman.ts';
 
-/** Fields with long values that have been decoded before, by their coded bytes. */
+/** Remembered fields with long values, by their encoded bytes. */
 export interface KnownLiterals<Field> {
-	/** @param from where the coded value begins, with its length. */
+	/** @param from where the encoded value begins, at its length. */
 	find(name: string, bytes: Buffer, from: number, to: number): Field | undefined;
 	add(field: Field, bytes: Buffer, from: number, to: number): void;
 }
 
-/** How a decoder represents fields, and how many of a block it keeps. */
+/** How a decoder represents fields, and the limits of a block. */
 export interface FieldReading<Field extends TableEntry> {
 	/**
-	 * Called once for each field that has not been seen before; what it works out stays with the field in the tables.
+	 * Called once for each new field. The tables keep the field, and with it everything that this function computes.
 	 *
-	 * @param named a field of that name, where the block refers to one.
+	 * @param named a field of the same name, if the block refers to one.
 	 */
 	readonly make: (name: string, value: string, named: Field | undefined) => Field;
-	/** The static table's fields, index 1 first: `STATIC_TABLE` through `make`. */
+	/** The fields of the static table, made by `make` from `STATIC_TABLE`; index 1 comes first. */
 	readonly staticFields: readonly Field[];
-	/** Most fields of a block. */
+	/** Limit of the fields of a block. */
 	readonly maxFields: number;
-	/** Longest list of names and values, bytes. */
+	/** Limit of all names and values together, bytes. */
 	readonly maxBytes: number;
-	/** Long values that have been decoded before, here or on other connections of the thread; `undefined`: none is remembered. */
+	/** Long values that were decoded before, on any connection of the thread; `undefined`: none are remembered. */
 	readonly literals: KnownLiterals<Field> | undefined;
 }
 
-/** A decoded header block. The same object stands for the same bytes while nothing has changed between. */
+/** A decoded header block. Repeated bytes give the same object, as long as the memo holds. */
 export class HeaderBlock<Field> {
-	/** Where the block is over a limit those that fit, one by one: a long one hides none behind it. */
+	/** All fields, or, if the block is over a limit, those that fit: a field that is too long does not hide the ones after it. */
 	readonly fields: Field[] = [];
-	/** Bytes of all names and values, also of those that were not kept. */
+	/** Bytes of all names and values, including fields that were not kept. */
 	bytes = 0;
-	/** How many there were. */
+	/** Number of fields, including those that were not kept. */
 	count = 0;
-	/** The reader's result for the block, by whether the block ended its stream. */
+	/** What readers have made of the block, each in its own place. */
 	readonly memo: [open: unknown, ended: unknown] = [undefined, undefined];
 }
 
 /**
- * Decodes the header blocks of one direction of a connection (RFC 7541). Strict: whatever a block could not mean ends the
- * connection, since both sides' tables would differ from then on (section 5.3 of RFC 9113: COMPRESSION_ERROR).
+ * Decodes the header blocks of one direction of a connection (RFC 7541). Strict: a malformed block ends the connection, since the
+ * tables of both sides would differ from then on (RFC 9113 section 4.3: COMPRESSION_ERROR).
  *
- * Two memos make it cheap. A block with the bytes of the last one of its kind is not decoded again as long as the dynamic table is what
- * it was, or where it has named no entry of that: some servers have each block enter all of its fields anew. And a long literal, above all
- * a token, is looked for among those that are known (`KnownLiterals`). Both remember what bytes mean; neither remembers a verdict.
+ * Two memos make it cheap. A block with the same bytes as the last one of its kind is not decoded again, if the dynamic table is
+ * unchanged or if the block refers to no entry of it: some servers insert all fields anew with each block. And a long literal,
+ * usually a token, is looked up among the known ones (`KnownLiterals`). Both memos hold the meaning of bytes, never a verdict.
  */
 export class HpackDecoder<Field extends TableEntry> {
-	/** Fields that were made anew since the begin: most of what decoding costs. */
+	/** New fields made so far: they are most of the cost of decoding. */
 	made = 0;
 	readonly #reading: FieldReading<Field>;
 	readonly #table = new DynamicTable<Field>();
-	/** The last blocks: that did not end their streams, and that did. Heads and trailers take turns. */
+	/** The last block that did not end its stream, and the last one that did. Two memos, since heads and trailers alternate. */
 	readonly #open = new RememberedBlock<Field>();
 	readonly #ended = new RememberedBlock<Field>();
 	#bytes: Buffer = NOTHING;
 	#at = 0;
 	#end = 0;
-	/** Of the block at hand: what it has entered in the table, and whether all of its fields are literals or of the static table. */
+	/**
+	 * Entries that the current block has added to the table. Below: whether the block is independent of the table, with only literals
+	 * and static entries.
+	 */
 	#entries: Field[] = [];
 	#stands = true;
 
@@ -67,7 +70,7 @@ export class HpackDecoder<Field extends TableEntry> {
 		this.#reading = reading;
 	}
 
-	/** @param endsStream for what is remembered: blocks that end streams are mostly like each other. @throws ConnectionError COMPRESSION_ERROR. */
+	/** @param endsStream chooses the memo: blocks that end streams resemble each other. @throws ConnectionError COMPRESSION_ERROR. */
 	decode(bytes: Buffer, from: number, to: number, endsStream = false): HeaderBlock<Field> {
 		const table = this.#table;
 		const last = endsStream ? this.#ended : this.#open;
@@ -98,7 +101,7 @@ export class HpackDecoder<Field extends TableEntry> {
 			const size = field.name.length + field.value.length;
 			block.bytes += size;
 			block.count++;
-			// What is over a limit is decoded all the same: the table must be what the other side believes it to be.
+			// Fields over a limit are decoded as well: the tables of both sides must agree.
 			if (block.count > maxFields || kept + size > maxBytes) continue;
 			kept += size;
 			block.fields.push(field);
@@ -107,7 +110,7 @@ export class HpackDecoder<Field extends TableEntry> {
 		return block;
 	}
 
-	/** RFC 7541 section 4.2: only at the beginning, and no more than the smallest and the last of several changes. */
+	/** RFC 7541 section 4.2: only at the beginning of a block, and at most two. */
 	#sizeUpdates(): void {
 		for (let count = 0; this.#at < this.#end && (this.#bytes[this.#at]! & 0xe0) === 0x20; count++) {
 			if (count === MAX_SIZE_UPDATES) throw malformed('too many table size updates');
@@ -147,7 +150,7 @@ export class HpackDecoder<Field extends TableEntry> {
 		const end = this.#endOfString();
 		const length = end - begin;
 		const { literals } = this.#reading;
-		// What is short is decoded in less time than it is looked for.
+		// A short value is decoded faster than it is looked up.
 		const isUsual = length < MIN_LITERAL || length > MAX_LITERAL || name.charCodeAt(0) === COLON;
 		if (isUsual || literals === undefined) return this.#make(name, named);
 		const known = literals.find(name, this.#bytes, begin, end);
@@ -165,7 +168,7 @@ export class HpackDecoder<Field extends TableEntry> {
 		return this.#reading.make(name, this.#string(), named);
 	}
 
-	/** Where the string literal that begins here ends; stays where it is. */
+	/** The end of the string literal that begins here. The position does not move. */
 	#endOfString(): number {
 		const begin = this.#at;
 		if (begin >= this.#end) throw malformed('a block that breaks off');
@@ -195,9 +198,9 @@ export class HpackDecoder<Field extends TableEntry> {
 	}
 
 	/**
-	 * RFC 7541 section 5.1. Nothing in a block can be as long as five bytes could say; more would only be zeros.
+	 * RFC 7541 section 5.1. At most five bytes: no value in a block needs more.
 	 *
-	 * @param mask of the prefix.
+	 * @param mask bits of the prefix.
 	 */
 	#integer(mask: number): number {
 		const bytes = this.#bytes;
@@ -213,12 +216,12 @@ export class HpackDecoder<Field extends TableEntry> {
 	}
 }
 
-/** A block, and the bytes that it has been decoded from. */
+/** A decoded block and its bytes. */
 class RememberedBlock<Field> {
-	/** What it enters in the table. */
+	/** Entries that the block adds to the table. */
 	entries: readonly Field[] = [];
 	#block: HeaderBlock<Field> | undefined;
-	/** Of the table that it needs; `undefined`: it means the same with any. */
+	/** Version of the table that the block refers to; `undefined`: it refers to none. */
 	#version: number | undefined;
 	#bytes: Buffer = NOTHING;
 	#length = 0;
@@ -257,12 +260,15 @@ function malformed(what: string): ConnectionError {
 
 /** RFC 7541 section 4.2: the smallest size in between, and the last one. */
 const MAX_SIZE_UPDATES = 2;
-/** Longest block that is remembered, bytes. */
+/** Longest remembered block, bytes. */
 const MAX_BLOCK = 4096;
-/** Coded values that are remembered, bytes: shorter than most tokens, and no token that is looked at is longer (`MAX_TOKEN_LENGTH`). */
+/**
+ * Encoded lengths of remembered values, bytes: most tokens are longer than the first, and no accepted token is longer than the
+ * second (`MAX_TOKEN_LENGTH`).
+ */
 const MIN_LITERAL = 128;
 const MAX_LITERAL = 8300;
 const COLON = 0x3a;
 const NOTHING = Buffer.alloc(0);
-/** Where strings are decoded; valid until the next one. */
+/** Scratch space for decoding strings. */
 const TEXT = Buffer.allocUnsafeSlow(16_384);

@@ -1,21 +1,21 @@
 import { ENTRY_OVERHEAD, STATIC_TABLE } from './hpack-table.ts';
 
 /**
- * Encodes header blocks (RFC 7541) as latin1 text, from the static table and literals. Without a dynamic table a field's
- * code is the same for every connection, so one map remembers the codes of all of them; and nothing that one tenant is
- * told can be guessed from how short another one's answer became (RFC 7541 section 7.1).
+ * Encodes header blocks (RFC 7541) as latin1 text, from the static table and literals. Without a dynamic table the code of a field
+ * is the same on every connection, so one map holds the codes for all. And no tenant can guess the fields of another from the
+ * length of an answer (RFC 7541 section 7.1).
  */
 
 /** Begins the first block of a connection: the dynamic table is not used (section 6.3). */
 export const NO_DYNAMIC_TABLE = '\x20';
 
-/** The code of `:status` (section 6.1 where the static table has it). */
+/** The code of `:status` (section 6.1 if the static table has it). */
 export function codedStatus(status: number): string {
 	STATUSES[status] ??= codedField(':status', String(status));
 	return STATUSES[status];
 }
 
-/** Of a whole list, names (lower case) and values in turn. */
+/** @param fields alternating names in lower case and values. */
 export function codedFields(fields: readonly string[]): string {
 	let block = '';
 	for (let i = 0; i < fields.length; i += 2) block += remembered(fields[i]!, fields[i + 1]!);
@@ -27,7 +27,7 @@ const STATUSES: (string | undefined)[] = [];
 /** Codes by name, then by value. */
 let codes = new Map<string, Map<string, string>>();
 let codeCount = 0;
-/** Codes that are remembered; with `MAX_TEXT` a few hundred KiB at most, once for each thread. */
+/** Limit of remembered codes. With `MAX_TEXT`, they take at most a few hundred KiB in each thread. */
 const MAX_CODES = 2048;
 const MAX_TEXT = 128;
 
@@ -37,7 +37,7 @@ function remembered(name: string, value: string): string {
 	if (known !== undefined) return known;
 	const code = codedField(name, value);
 	if (name.length > MAX_TEXT || value.length > MAX_TEXT || name === 'set-cookie') return code;
-	// Forgetting all at once is cheaper than keeping an order, and what is in use is back after one answer each.
+	// Dropping all at once is cheaper than an LRU order, and each code in use comes back with one answer.
 	if (codeCount === MAX_CODES) {
 		codes = new Map();
 		codeCount = 0;
@@ -49,16 +49,16 @@ function remembered(name: string, value: string): string {
 	return code;
 }
 
-/** Secrets: section 7.1.3 asks those who pass the block on not to index them either. */
+/** Never indexed (section 7.1.3): intermediaries must not index them either. */
 const SECRETS = new Set(['set-cookie', 'cookie', 'authorization']);
 const NEVER_INDEXED = 0x10;
 const WITHOUT_INDEXING = 0x00;
 
-/** How fields of one name are coded. */
+/** Encodes fields of one name. */
 export class CodedName {
-	/** What stands in front of a value. */
+	/** The bytes before a value. */
 	readonly #opening: string;
-	/** Whole fields of the static table, by value. */
+	/** Codes of complete fields in the static table, by value. */
 	readonly #whole: ReadonlyMap<string, string> | undefined;
 
 	/** @param name in lower case. */
@@ -93,12 +93,12 @@ export function codedField(name: string, value: string): string {
 	return coded.field(value);
 }
 
-/** Section 5.2, without Huffman code. */
+/** Section 5.2, without Huffman coding. */
 function codedString(text: string): string {
 	return codedInteger(text.length, 0x7f, 0) + text;
 }
 
-/** Section 5.1. @param mask of the prefix. @param pattern the bits above it. */
+/** Section 5.1. @param mask bits of the prefix. @param pattern the bits above it. */
 export function codedInteger(value: number, mask: number, pattern: number): string {
 	if (value < mask) return String.fromCharCode(pattern | value);
 	let code = String.fromCharCode(pattern | mask);
@@ -108,7 +108,8 @@ export function codedInteger(value: number, mask: number, pattern: number): stri
 }
 
 /**
- * What a block of this encoder counts by SETTINGS_MAX_HEADER_LIST_SIZE (RFC 9113 section 6.5.2): names, values, and 32 bytes a field.
+ * The size of a block of this encoder as SETTINGS_MAX_HEADER_LIST_SIZE counts it (RFC 9113 section 6.5.2): names, values, and 32
+ * bytes for each field.
  *
  * @param block without a table size update.
  */

@@ -16,12 +16,12 @@ export const STATIC_TABLE: readonly (readonly [name: string, value: string])[] =
 		return space === -1 ? [entry, ''] : [entry.slice(0, space), entry.slice(space + 1)];
 	});
 
-/** A table's size at first, bytes (RFC 9113 section 6.5.2). */
+/** Initial size of a table, bytes (RFC 9113 section 6.5.2). */
 export const INITIAL_TABLE_SIZE = 4096;
-/** What an entry counts beyond its name and value (RFC 7541 section 4.1). */
+/** Bytes that an entry counts in addition to its name and value (RFC 7541 section 4.1). */
 export const ENTRY_OVERHEAD = 32;
 
-/** What can stand in a table. */
+/** An entry of a table. */
 export interface TableEntry {
 	readonly name: string;
 	readonly value: string;
@@ -29,10 +29,10 @@ export interface TableEntry {
 
 /** The dynamic table of one direction: a ring, newest entry first. */
 export class DynamicTable<Entry extends TableEntry> {
-	/** Changes whenever an entry or the size does. */
+	/** Changes with every new entry and every new size. */
 	version = 0;
 	#entries: (Entry | undefined)[] = [];
-	/** Place of the newest entry. */
+	/** Index of the newest entry. */
 	#newest = 0;
 	#count = 0;
 	#size = 0;
@@ -48,7 +48,7 @@ export class DynamicTable<Entry extends TableEntry> {
 		return this.#entries[(this.#newest + index) & (this.#entries.length - 1)];
 	}
 
-	/** RFC 7541 section 4.4: what makes room for an entry may be all there is, and the entry itself too large. */
+	/** RFC 7541 section 4.4: a new entry may evict all others, and may itself be too large to be added. */
 	add(entry: Entry): void {
 		this.version++;
 		const size = entry.name.length + entry.value.length + ENTRY_OVERHEAD;
@@ -77,7 +77,7 @@ export class DynamicTable<Entry extends TableEntry> {
 		}
 	}
 
-	/** To a power of two; small at first, for most connections repeat a handful of fields. */
+	/** The capacity is a power of two, and small at first: most connections repeat a few fields. */
 	#grow(): void {
 		const entries: (Entry | undefined)[] = new Array(Math.max(8, 2 * this.#entries.length)).fill(undefined);
 		for (let i = 0; i < this.#count; i++) entries[i] = this.at(i);

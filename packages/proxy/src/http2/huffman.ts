@@ -1,6 +1,6 @@
 /** The Huffman code of HPACK (RFC 7541 section 5.2 and appendix B). */
 
-/** Bits of each symbol's code, the end of the string last. The code is canonical, so the lengths are all of it. */
+/** Length in bits of each symbol's code; the end of the string is last. The code is canonical, so the lengths determine it. */
 const CODE_LENGTHS = [
 	...[13, 23, 28, 28, 28, 28, 28, 28, 28, 24, 30, 28, 28, 30, 28, 28, 28, 28, 28, 28, 28, 28, 30, 28, 28, 28, 28, 28],
 	...[28, 28, 28, 28, 6, 10, 10, 12, 13, 6, 8, 11, 10, 10, 8, 11, 8, 6, 6, 6, 5, 5, 5, 6, 6, 6, 6, 6, 6, 6, 7, 8, 15],
@@ -13,15 +13,15 @@ const CODE_LENGTHS = [
 	...[26, 26, 27, 27, 27, 27, 27, 28, 27, 27, 27, 27, 27, 26, 30],
 ];
 const END_OF_STRING = 256;
-/** Every code has at least this many bits, so a step of four bits completes one symbol at most. */
+/** Shortest code: a step of four bits completes at most one symbol. */
 const MIN_BITS = 5;
 
 /**
- * What four bits do in each state, a state being an inner node of the code's tree: the next state in bits 0 to 7, a symbol
- * in bits 8 to 15 where bit 16 is set. -1: the code of the string's end, which no string may hold.
+ * Transitions by state and four bits. A state is an inner node of the code's tree. Bits 0 to 7 are the next state; if bit 16 is
+ * set, bits 8 to 15 are a symbol. -1: the code of the string's end, which must not occur.
  */
 const STEPS = new Int32Array(256 * 16);
-/** 1 for the states in which a string may end: on nothing but ones, and fewer than eight (RFC 7541 section 5.2). */
+/** 1 for states in which a string may end: after fewer than eight bits of padding, all ones (RFC 7541 section 5.2). */
 const MAY_END = new Uint8Array(256);
 const SYMBOL_BIT = 16;
 const HAS_SYMBOL = 1 << SYMBOL_BIT;
@@ -29,7 +29,7 @@ const HAS_SYMBOL = 1 << SYMBOL_BIT;
 buildSteps();
 
 /**
- * Decodes into `out` from its begin; it must have room for `decodedRoom` bytes.
+ * Decodes into the beginning of `out`, which must have room for `decodedRoom` bytes.
  *
  * @returns the length of the text, or -1 if the code is malformed.
  */
@@ -40,7 +40,7 @@ export function decodeHuffman(bytes: Uint8Array, from: number, to: number, out: 
 		const byte = bytes[at]!;
 		const first = STEPS[(state << 4) | (byte >>> 4)]!;
 		if (first < 0) return -1;
-		// Written whether it is a symbol or not: the next one takes the place. Which steps have one, no processor can predict.
+		// Written unconditionally, and overwritten if it was not a symbol: a branch here would be unpredictable.
 		out[length] = first >>> 8;
 		length += first >>> SYMBOL_BIT;
 		const second = STEPS[((first & 0xff) << 4) | (byte & 0x0f)]!;
@@ -52,7 +52,7 @@ export function decodeHuffman(bytes: Uint8Array, from: number, to: number, out: 
 	return MAY_END[state] === 1 ? length : -1;
 }
 
-/** The most bytes of text that `coded` bytes can encode, and one more. */
+/** One more than the most bytes that `coded` bytes can decode to. */
 export function decodedRoom(coded: number): number {
 	return Math.floor((coded * 8) / MIN_BITS) + 1;
 }

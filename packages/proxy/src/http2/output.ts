@@ -3,57 +3,57 @@ import { FLAG, FRAME, FRAME_HEAD, frameHead, INITIAL_WINDOW, MAX_FRAME_SIZE } fr
 import { type Sender, SenderTurns } from './sender-turns.ts';
 
 /**
- * What a connection is about to send. All frames of one turn of the loop are put together and go out in one write: as one
- * latin1 text, or, where larger pieces of bodies are among them, in one slab.
+ * The frames that a connection is about to send. All frames of one turn of the event loop go out in one write: as one latin1
+ * string, or, with larger pieces of bodies among them, in one slab.
  */
 export class Output {
-	/** What the client allows us to send on the connection (RFC 9113 section 6.9), bytes. */
+	/** Send window of the connection (RFC 9113 section 6.9), bytes. */
 	window = INITIAL_WINDOW;
-	/** The taker accepts nothing more for now. Control frames are still put together; bodies wait. */
+	/** The socket accepts nothing more for now. Control frames are still collected; bodies wait. */
 	isBlocked = false;
-	/** Put together and not taken yet. */
+	/** Bytes that are not taken yet. */
 	bytes = 0;
 	readonly #onOutput: () => void;
 	readonly #onData: (bytes: number) => void;
-	/** Frames that follow those in the slab. */
+	/** Frames after those in the slab. */
 	#text = '';
 	#slab: Buffer | undefined;
 	#slabLength = 0;
 	/**
-	 * The stream of the DATA frame that may still become its last one, or 0. The frame is kept back with its data, or is in the
-	 * slab, where `#lastFlags` is the place of its flags.
+	 * Stream of the last DATA frame, if it may still get END_STREAM; otherwise 0. Its data is in `#lastData`, or the frame is in the
+	 * slab, with its flags at `#lastFlags`.
 	 */
 	#lastStream = 0;
 	#lastData = '';
 	#lastFlags = -1;
-	/** Streams that wait for the connection's window or for `isBlocked` to end. */
+	/** Streams that wait for the connection's window, or while `isBlocked`. */
 	readonly #turns = new SenderTurns();
 
 	/**
-	 * @param onOutput called when there is something to take after there was nothing.
-	 * @param onData called with the bytes of each piece of a body.
+	 * @param onOutput called when the output is no longer empty.
+	 * @param onData called with the length of each piece of a body.
 	 */
 	constructor(onOutput: () => void, onData: (bytes: number) => void) {
 		this.#onOutput = onOutput;
 		this.#onData = onData;
 	}
 
-	/** @param frames whole ones. */
+	/** @param frames complete frames. */
 	write(frames: string): void {
 		if (this.#lastStream !== 0) this.#writeLast(false);
 		this.#count(frames.length);
 		this.#text += frames;
 	}
 
-	/** How many bytes of a body may go out in one frame, by the connection alone. */
+	/** Bytes of a body that one frame may have, by the limits of the connection only. */
 	get room(): number {
 		const left = SLAB_BYTES - this.bytes - FRAME_HEAD;
 		return this.isBlocked || left < LEAST_ROOM ? 0 : Math.min(this.window, MAX_FRAME_SIZE, left);
 	}
 
 	/**
-	 * Sends a DATA frame; there must be room for it. Whether it is its stream's last one stays open until something follows it:
-	 * mostly that is the end of the stream, which then needs no frame of its own.
+	 * Writes a DATA frame; there must be `room` for it. Its END_STREAM flag can still be set until the next frame is written: usually
+	 * the end of the stream follows, and then needs no frame of its own.
 	 *
 	 * @param data is copied.
 	 */
@@ -68,10 +68,10 @@ export class Output {
 		this.#count(FRAME_HEAD + data.length);
 		if (!endStream) this.#lastStream = streamId;
 		const head = frameHead(data.length, FRAME.DATA, endStream ? FLAG.END_STREAM : 0, streamId);
-		// Copying a little as text costs less than a buffer.
+		// Copying a short piece as text is cheaper than using a slab.
 		if (typeof data !== 'string' && data.length > SHORT) {
 			const flagsAt = this.#copy(head, data);
-			// A frame that ends its stream is as it will be: the place would be taken for that of the next one's flags.
+			// Only a frame that may still change: `#lastFlags` would otherwise be taken for the next frame's.
 			if (!endStream) this.#lastFlags = flagsAt;
 			return;
 		}
@@ -111,25 +111,25 @@ export class Output {
 		this.bytes += bytes;
 	}
 
-	/** Has it called when there is room again. */
+	/** Calls `sender.sendFrame` when there is room again. */
 	wait(sender: Sender): void {
 		this.#turns.wait(sender);
 	}
 
-	/** It has nothing to send any more. */
+	/** The sender has nothing to send any more. */
 	forget(sender: Sender): void {
 		this.#turns.forget(sender);
 	}
 
-	/** Lets those that wait send, a frame each in turn. */
+	/** Lets waiting senders send, a frame each in turn. */
 	pump(): void {
 		while (this.room > 0 && this.#turns.next());
 	}
 
 	/**
-	 * Everything, in its order. Strings are latin1.
+	 * All frames in order. Strings are latin1.
 	 *
-	 * @returns with bytes the slab that they are in, which is the caller's from now on.
+	 * @returns a string, or bytes and the slab that they are in, which the caller owns from now on.
 	 */
 	take(): string | { readonly bytes: Buffer; readonly slab: Buffer } {
 		if (this.#lastStream !== 0) this.#writeLast(false);
@@ -151,7 +151,7 @@ export class Output {
 		return { bytes: slab.subarray(0, length + rest), slab };
 	}
 
-	/** Forgets everything: nobody will take it. */
+	/** Drops everything: the connection is gone. */
 	clear(): void {
 		const taken = this.take();
 		if (typeof taken !== 'string') SLABS.release(taken.slab);
@@ -161,11 +161,11 @@ export class Output {
 }
 
 /**
- * Bodies wait for the next turn when a slab is full. It keeps a client with large windows from having all of a large body put
- * into its socket, where nobody counts it. And when so little is left of the slab that frames would get small, bytes.
+ * Bodies wait for the next turn when less than this is left in the slab, bytes: smaller frames are inefficient. The wait also keeps
+ * a large body from going into the socket's buffer at once, where it is not accounted for.
  */
 const LEAST_ROOM = 1024;
-/** Of its flags in a frame's head. */
+/** Index of the flags in a frame's head. */
 const FLAGS_AT = 4;
 /** Pieces of bodies up to this size become text, bytes. */
 const SHORT = 2048;

@@ -2,19 +2,22 @@ import { ConnectionError } from './errors.ts';
 import { CODE, INITIAL_WINDOW, MAX_FRAME_SIZE, MAX_WINDOW, SETTING } from './frame-format.ts';
 import { uint32At } from './frame-reader.ts';
 
-/** The peer's settings (RFC 9113 section 6.5.2). We never send larger frames than all must take, nor use a dynamic table. */
+/**
+ * The peer's settings (RFC 9113 section 6.5.2). The frame size and the table size are ignored: the proxy sends frames of at most
+ * the size that every peer must accept, and uses no dynamic table.
+ */
 export class PeerSettings {
 	/** Window of new streams, bytes. */
 	window = INITIAL_WINDOW;
-	/** Streams that it takes at once. */
+	/** Streams that the peer allows at once. */
 	maxStreams = Number.POSITIVE_INFINITY;
-	/** Bytes of names and values, with 32 for each field. */
+	/** Bytes of names and values, plus 32 for each field. */
 	maxHeaderList = Number.POSITIVE_INFINITY;
-	/** It takes extended CONNECT (RFC 8441). */
+	/** The peer accepts extended CONNECT (RFC 8441). */
 	takesConnect = false;
 	readonly #maxPush: number;
 
-	/** @param isServer then it must not say that it takes pushes. */
+	/** @param isServer the peer is a server: it must not enable push. */
 	constructor(isServer = false) {
 		this.#maxPush = isServer ? 0 : 1;
 	}
@@ -35,7 +38,7 @@ export class PeerSettings {
 				if (value > 1) throw outOfRange('a setting that is 0 or 1');
 				break;
 			case SETTING.ENABLE_CONNECT_PROTOCOL:
-				// RFC 8441 section 3: it cannot be taken back.
+				// RFC 8441 section 3: once enabled, it stays enabled.
 				if (value > 1 || (value === 0 && this.takesConnect)) throw outOfRange('a setting that is 0 or 1');
 				this.takesConnect = value === 1;
 				break;

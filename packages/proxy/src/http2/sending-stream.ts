@@ -3,22 +3,22 @@ import { headersFrames, MAX_FRAME_SIZE } from './frame-format.ts';
 import type { Output } from './output.ts';
 import type { Sender } from './sender-turns.ts';
 
-/** One direction of a stream: what we send on it, as far as its window and the connection's allow (RFC 9113 sections 5.2 and 6.9). */
+/** The sending direction of a stream, within its window and the connection's (RFC 9113 sections 5.2 and 6.9). */
 export abstract class SendingStream implements Sender {
 	/** 0 until it is opened. */
 	id: number;
 	readonly output: Output;
-	/** Whose it is, where tenants share the connection. */
+	/** The tenant of the stream, if tenants share the connection. */
 	tenant: string | undefined = undefined;
-	/** We may still send. */
+	/** This side may still send. */
 	isLocalOpen = true;
-	/** What the peer allows us to send; negative after it has made its initial windows smaller (section 6.9.2). */
+	/** The stream's send window; negative after the peer has reduced its initial window (section 6.9.2). */
 	sendWindow: number;
-	/** What could not go out yet. */
+	/** Data that could not be sent yet. */
 	#pending: Piece[] = [];
 	#pendingAt = 0;
 	#endsWithPending = false;
-	/** Header block that goes out after the pending data. */
+	/** Header block to send after the pending data. */
 	#trailers: string | undefined;
 	#isWaiting = false;
 
@@ -28,30 +28,30 @@ export abstract class SendingStream implements Sender {
 		this.sendWindow = sendWindow;
 	}
 
-	/** All that is to be sent is there, and some of it could not go out yet. */
+	/** The end has been given to `sendData`, but pending data is before it. */
 	get isEnding(): boolean {
 		return this.isLocalOpen && this.#endsWithPending;
 	}
 
-	/** What `sendData` could not send has gone out. */
+	/** The pending data has been sent. */
 	abstract onRoom(): void;
-	/** All that is to be sent has been sent. */
+	/** Everything up to the end of the stream has been sent. */
 	protected abstract onSent(): void;
 
-	/** @param block coded. */
+	/** @param block HPACK-encoded. */
 	protected writeHeaders(block: string, endStream: boolean): void {
-		// Frames of the whole connection have identifier 0: the peer would end it, and with it everybody's requests.
+		// Identifier 0 is for the connection: the peer would end it, and with it all other requests.
 		if (this.id === 0) throw new Error('HEADERS on a stream that is not open');
 		this.output.write(headersFrames(this.id, block, endStream));
 		if (endStream) this.#end();
 	}
 
 	/**
-	 * Sends some of the body, as far as the windows allow; the rest follows when they open.
+	 * Sends a piece of the body, as far as the windows allow. The rest follows when they open.
 	 *
-	 * @param data not changed by anybody until it has gone out.
-	 * @param isView what cannot go out at once is copied.
-	 * @returns whether all of it went out; otherwise `onRoom` tells.
+	 * @param data must not change until it has been sent.
+	 * @param isView the part that cannot be sent at once is copied.
+	 * @returns whether all of it was sent; otherwise `onRoom` is called later.
 	 */
 	sendData(data: string | Buffer, endStream: boolean, isView = false): boolean {
 		if (!this.isLocalOpen) return true;
@@ -62,7 +62,7 @@ export abstract class SendingStream implements Sender {
 			if (endStream) this.#end();
 			return true;
 		}
-		// An empty frame needs no window (RFC 9113 section 6.9.1), only its turn.
+		// An empty frame needs no window (RFC 9113 section 6.9.1).
 		if (data.length === 0 && this.#pending.length === 0) {
 			if (!endStream) return true;
 			output.writeData(this.id, '', true);
@@ -79,7 +79,7 @@ export abstract class SendingStream implements Sender {
 		return this.#pending.length === 0;
 	}
 
-	/** Copies what is left of the last piece. */
+	/** Copies the rest of the last piece. */
 	#keepLast(): void {
 		const at = this.#pending.length === 1 ? this.#pendingAt : 0;
 		const rest = this.#pending.pop()!.bytes.subarray(at);
@@ -89,14 +89,14 @@ export abstract class SendingStream implements Sender {
 		this.#pending.push({ bytes: slab?.subarray(0, rest.length) ?? Buffer.from(rest), slab });
 	}
 
-	/** Ends the stream with a header block behind all that was given to `sendData` (RFC 9113 section 8.1). @param block coded. */
+	/** Ends the stream with a header block after all data (RFC 9113 section 8.1). @param block HPACK-encoded. */
 	sendTrailers(block: string): void {
 		if (!this.isLocalOpen) return;
 		if (this.#pending.length === 0) this.writeHeaders(block, true);
 		else this.#trailers = block;
 	}
 
-	/** It is this one's turn. */
+	/** Called when it is this stream's turn. */
 	sendFrame(): boolean {
 		this.#isWaiting = false;
 		if (this.#frame()) {
@@ -107,7 +107,7 @@ export abstract class SendingStream implements Sender {
 		return false;
 	}
 
-	/** @returns whether the stream's own window would allow another one. */
+	/** Sends one frame. @returns whether the stream's own window allows another one. */
 	#frame(): boolean {
 		const first = this.#pending[0];
 		if (first === undefined || !this.isLocalOpen) return false;
@@ -131,12 +131,12 @@ export abstract class SendingStream implements Sender {
 		return !isLast && this.sendWindow > 0;
 	}
 
-	/** The peer has opened the stream's window. */
+	/** Call it when the peer has opened the stream's window. */
 	resumeSending(): void {
 		if (this.#pending.length > 0) this.#wait();
 	}
 
-	/** Forgets what could not go out. */
+	/** Drops the pending data. */
 	dropPending(): void {
 		for (const { slab } of this.#pending) if (slab !== undefined) SLABS.release(slab);
 		this.#pending = [];
@@ -144,7 +144,7 @@ export abstract class SendingStream implements Sender {
 		this.#isWaiting = false;
 	}
 
-	/** A stream whose own window is closed waits for nothing that the connection could tell. */
+	/** Waits for the connection, unless the stream's own window is closed. */
 	#wait(): void {
 		if (this.#isWaiting || this.#pending.length === 0 || this.sendWindow <= 0) return;
 		this.#isWaiting = true;
@@ -157,12 +157,12 @@ export abstract class SendingStream implements Sender {
 	}
 }
 
-/** Of a body. */
+/** A piece of a body. */
 interface Piece {
 	readonly bytes: Buffer;
-	/** That they are in, if it is the stream's own. */
+	/** The slab of the bytes, if the stream owns it. */
 	readonly slab: Buffer | undefined;
 }
 
-/** What is no larger than this is not worth a slab, bytes. */
+/** Pieces up to this size are not worth a slab, bytes. */
 const SMALL_REST = 16_384;

@@ -1,12 +1,12 @@
 /**
- * Values by stream identifier: a hash table with open addressing. Identifiers of a client are consecutive odd numbers
- * (RFC 9113 section 5.1.1), so half of one is as good as any hash of it. Holds no more than what is in it, and is at
- * most half full. A `Map` would not do: V8 keeps its outgrown tables alive, each with the streams that were open at its end,
- * until the old generation is collected, and streams then are copied twice before they die (`bench/RESULTS.md`).
+ * Values by stream identifier: a hash table with open addressing, at most half full. Identifiers of a client are consecutive odd
+ * numbers (RFC 9113 section 5.1.1), so half the number is a good hash. Deleted values are not retained. A `Map` retains them: V8
+ * keeps its outgrown tables alive, with the streams that were open at that time, until it collects the old generation. Streams are
+ * then copied twice before they die (`bench/RESULTS.md`).
  */
 export class StreamTable<Stream> {
 	size = 0;
-	/** Zero: nothing is here. No stream has that identifier. */
+	/** Zero: the place is free. No stream has that identifier. */
 	#ids = new Int32Array(MIN_CAPACITY);
 	#streams = new Array<Stream | undefined>(MIN_CAPACITY).fill(undefined);
 
@@ -27,7 +27,7 @@ export class StreamTable<Stream> {
 		return this;
 	}
 
-	/** Later entries of the same run move up, so that no search ends too early. */
+	/** Moves later entries of the same run up, so that no search ends too early. */
 	delete(id: number): boolean {
 		const ids = this.#ids;
 		const mask = ids.length - 1;
@@ -46,12 +46,12 @@ export class StreamTable<Stream> {
 		return true;
 	}
 
-	/** @param callback may delete. */
+	/** @param callback may delete entries. */
 	forEach(callback: (stream: Stream) => void): void {
 		for (const stream of this.#streams.filter((stream) => stream !== undefined)) callback(stream);
 	}
 
-	/** Where it is, or where it would be. */
+	/** The place of an identifier, or the free place where it would be. */
 	#find(id: number): number {
 		const ids = this.#ids;
 		const mask = ids.length - 1;

@@ -5,17 +5,18 @@ import type { CertificateNames, NameReader } from './certificate-names.ts';
 import type { NameRules } from './name-rules.ts';
 
 /**
- * The answers of one connection's client certificate to routes: whether its names match their rules, and the fields for their upstreams of
- * it. Each answer is worked out when the first request wants it, and kept as long as the connection and the routing table.
+ * What routes ask about the client certificate of one connection: whether its names match their rules, and the header lines for
+ * their upstreams. Each answer is computed for the first request that needs it, and kept as long as the connection and the routing
+ * table.
  */
 export class Caller implements CertificateSource {
 	readonly certificate: X509Certificate;
 	/** The proxy's own certificate; `undefined` once the connection is gone. */
 	readonly #own: () => X509Certificate | undefined;
 	#names: { readonly value: CertificateNames | undefined } | undefined;
-	/** By the rules of a route: those of a table that a reload has replaced leave with it. */
+	/** By the rules of a route. Weak: the rules of a table that a reload has replaced are collected with it. */
 	readonly #verdicts = new WeakMap<NameRules, Rejection | typeof PLEASED>();
-	/** By `CertificateHeaders.key`, of which there are a few dozen. */
+	/** By `CertificateHeaders.key`, which has a few dozen values. */
 	readonly #lines = new Map<string, string>();
 
 	constructor(certificate: X509Certificate, own: () => X509Certificate | undefined) {
@@ -23,7 +24,7 @@ export class Caller implements CertificateSource {
 		this.#own = own;
 	}
 
-	/** Why the certificate's names do not please a route. */
+	/** The refusal, if the certificate's names do not satisfy the rules of a route. */
 	judge(rules: NameRules): Rejection | undefined {
 		let verdict = this.#verdicts.get(rules);
 		if (verdict === undefined) {

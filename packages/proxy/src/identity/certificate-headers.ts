@@ -10,16 +10,16 @@ export interface CertificateHeadersSeed {
 	readonly xfcc: readonly XfccMember[] | undefined;
 }
 
-/** A client's certificate, as far as it matters here. */
+/** A client's certificate and its names. */
 export interface CertificateSource {
 	readonly certificate: X509Certificate;
-	/** `undefined` if they cannot be read. */
+	/** @returns `undefined` if the names cannot be read. */
 	names(read: NameReader): CertificateNames | undefined;
 }
 
-/** The header lines about a client's certificate, as one route's upstream wants them. */
+/** The header lines about a client's certificate, in the form for the upstream of one route. */
 export class CertificateHeaders {
-	/** The same for all that write the same. */
+	/** Equal for all routes that write the same lines. */
 	readonly key: string;
 	readonly #seed: CertificateHeadersSeed;
 	readonly #read: NameReader | undefined;
@@ -61,8 +61,8 @@ export class CertificateHeaders {
 }
 
 /**
- * The certificates that the client has sent along, in its order, as far as each has signed the one before it. Only the leaf has
- * been judged: OpenSSL may have found its way to a CA past these, and Node does not tell which way it was.
+ * The other certificates that the client has sent, in its order, as long as each has signed the one before it. They are not
+ * verified: OpenSSL may have accepted another chain, and Node does not expose which one.
  */
 function presentedIssuers(leaf: X509Certificate): X509Certificate[] {
 	const issuers: X509Certificate[] = [];
@@ -79,9 +79,9 @@ function presentedIssuers(leaf: X509Certificate): X509Certificate[] {
 	return issuers;
 }
 
-/** They go out with each request: a client does not get to make these long. Real chains are a quarter of this. */
+/** Bounds, since these certificates go out with each request. Real chains are a quarter as long. */
 const MAX_ISSUERS = 8;
-/** DER. */
+/** Of DER. */
 const MAX_ISSUER_BYTES = 16_384;
 
 function isIssuedBy(certificate: X509Certificate, issuer: X509Certificate): boolean {

@@ -4,26 +4,26 @@ import { type ClientBundle, hasSigned, possibleChains } from '@mtls-edge-proxy/g
 import type { RevokedCertificates } from '@mtls-edge-proxy/gate/identity/revocations.ts';
 import { type SerialMemory, SerialTable } from './serial-table.ts';
 
-/** A CRL whose signature has been verified, as values that can be cloned. */
+/** A CRL whose signature has been verified, as structured-clone data. */
 export interface CrlSeed {
 	/** `authorityId` of the CA that has issued it. */
 	readonly authority: string;
-	/** The CA's name, for people. */
+	/** The CA's name, for operators. */
 	readonly issuer: string;
 	/** Seconds since the epoch. */
 	readonly nextUpdate: number;
-	/** Which of the CA's certificates it covers. */
+	/** Which of the CA's certificates the CRL covers. */
 	readonly covers: 'all' | 'users' | 'authorities';
-	/** Where it is one of several lists, as `CertificateFacts.crlPoints`: only of certificates that name one of these. */
+	/** If the CRL is one of several: it covers only certificates that name one of these points (`CertificateFacts.crlPoints`). */
 	readonly points?: readonly string[] | undefined;
 	/** Serial numbers of the revoked certificates, for `SerialTable`. */
 	readonly serials: SerialMemory;
 }
 
-/** What is wrong with a client's chain that OpenSSL has accepted. */
+/** The fault in a client's chain that OpenSSL has accepted. */
 export type ChainFault = 'no fresh CRL' | 'revoked' | 'unknown CA' | 'bad certificate';
 
-/** When and by which CAs OpenSSL has judged a client. */
+/** When OpenSSL verified a client, and against which CAs. */
 export interface Admission {
 	readonly bundle: ClientBundle;
 	/** Wall-clock seconds since the epoch. */
@@ -31,8 +31,8 @@ export interface Admission {
 }
 
 /**
- * What is revoked below the CAs of a bundle. OpenSSL's own check of CRLs is not used: it refuses every client of a CA that has no CRL,
- * or none that is fresh, and does not tell apart a client that is revoked.
+ * Revocation below the CAs of a bundle. OpenSSL's own check of CRLs is not used: it refuses every client of a CA without a fresh
+ * CRL, and does not distinguish these from revoked ones.
  */
 export class ChainRevocation {
 	readonly #byIssuer = new Map<string, IssuedCrls>();
@@ -50,8 +50,9 @@ export class ChainRevocation {
 	}
 
 	/**
-	 * Whether anybody is revoked in any chain that OpenSSL could have accepted, and with `crlRequired`, whether for each certificate of
-	 * these chains there is a fresh CRL of its issuer. Whatever else the client has presented counts for nothing.
+	 * Whether a certificate is revoked in any chain that OpenSSL could have accepted. With `crlRequired`, also whether each
+	 * certificate of these chains is covered by a fresh CRL of its issuer. Other certificates that the client has presented are
+	 * ignored.
 	 *
 	 * @param nowSeconds wall-clock time, seconds since the epoch.
 	 */
@@ -74,7 +75,7 @@ export class ChainRevocation {
 		);
 	}
 
-	/** A CA of the bundle is the operator's own word: a CRL that covers it is not required. */
+	/** The operator trusts the CAs of the bundle explicitly: they need no CRL that covers them. */
 	#isCovered(chain: readonly X509Certificate[], nowSeconds: number): boolean {
 		return chain.slice(0, -1).every((certificate, i) => this.#crlsAbove(chain, i)?.isFresh(certificate, nowSeconds));
 	}

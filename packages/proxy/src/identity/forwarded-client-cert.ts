@@ -2,8 +2,8 @@ import type { X509Certificate } from 'node:crypto';
 import type { CertificateNames } from './certificate-names.ts';
 
 /**
- * `x-forwarded-client-cert`, as Envoy writes it with SANITIZE_SET: one element, since what came before us is not believed. `By`
- * (where the proxy's own certificate has a URI) and `Hash` are always in it; these are in it on request.
+ * `x-forwarded-client-cert`, as Envoy writes it with SANITIZE_SET: one element, since earlier hops are not trusted. It always
+ * contains `By` (if the proxy's own certificate has a URI) and `Hash`; these members are optional.
  */
 export const XFCC_MEMBERS = ['cert', 'chain', 'subject', 'uri', 'dns'] as const;
 export type XfccMember = (typeof XFCC_MEMBERS)[number];
@@ -11,7 +11,7 @@ export type XfccMember = (typeof XFCC_MEMBERS)[number];
 export interface ForwardedClientCert {
 	readonly members: readonly XfccMember[];
 	readonly certificate: X509Certificate;
-	/** After the leaf. */
+	/** The certificates after the leaf. */
 	readonly issuers: readonly X509Certificate[];
 	/** `undefined` if they cannot be read. */
 	readonly names: CertificateNames | undefined;
@@ -19,7 +19,7 @@ export interface ForwardedClientCert {
 	readonly ownUris: readonly string[];
 }
 
-/** The field's value. Names that are not of visible ASCII are left out: readers would not agree on what they are. */
+/** The field's value. Names with other characters than visible ASCII are left out: readers decode them differently. */
 export function forwardedClientCert({ members, certificate, issuers, names, ownUris }: ForwardedClientCert): string {
 	const { uris = [], dns = [] } = names ?? {};
 	const written: Readonly<Record<XfccMember, () => string[]>> = {
@@ -32,12 +32,12 @@ export function forwardedClientCert({ members, certificate, issuers, names, ownU
 	return [
 		...pairs('By', ownUris),
 		`Hash=${certificate.fingerprint256.replaceAll(':', '').toLowerCase()}`,
-		// In Envoy's order, whatever the configuration's.
+		// In Envoy's order, not the configuration's.
 		...XFCC_MEMBERS.filter((one) => members.includes(one)).flatMap((one) => written[one]()),
 	].join(';');
 }
 
-/** A value with a comma, a semicolon or an equals sign is quoted, and a quote in it escaped. */
+/** Quotes a value that contains a comma, a semicolon or an equals sign. Values with a quote or backslash are left out. */
 function pairs(key: string, values: readonly string[]): string[] {
 	const plain = values.filter((value) => /^[\x21\x23-\x5b\x5d-\x7e]+$/.test(value));
 	return plain.map((value) => `${key}=${/[,;=]/.test(value) ? `"${value}"` : value}`);
@@ -48,9 +48,9 @@ function urlEncodedPem(certificates: readonly X509Certificate[]): string {
 }
 
 /**
- * A distinguished name in one line (RFC 2253), the last attribute first. Node has them in several lines, with the values already
- * escaped. Quotes, backslashes and non-ASCII bytes become pairs of hexadecimal digits: some readers of the field take `\"`
- * for the end of the value, and others `\\"` for no end.
+ * A distinguished name in one line (RFC 2253), the last attribute first. Node has one attribute a line, with escaped values.
+ * Quotes, backslashes and non-ASCII bytes become pairs of hexadecimal digits: some readers of the field end the value at `\"`,
+ * others do not end it at `\\"`.
  */
 function rfc2253(subject: string | undefined): string {
 	return (subject ?? '')

@@ -1,6 +1,6 @@
 /**
- * Why a TLS handshake failed, in the words of the log and of `proxy_tls_handshake_refusals_total{reason}`, and what each means. The
- * list is fixed: whatever a client sends, there is no other series.
+ * Reasons of failed TLS handshakes, as in the log and in `proxy_tls_handshake_refusals_total{reason}`, with their meanings. The
+ * list is fixed: a client cannot create another series.
  */
 export const HANDSHAKE_REFUSAL_MEANINGS = {
 	'no certificate': 'the client sent none',
@@ -33,30 +33,30 @@ export type HandshakeRefusal = keyof typeof HANDSHAKE_REFUSAL_MEANINGS;
 export const HANDSHAKE_REFUSALS = Object.keys(HANDSHAKE_REFUSAL_MEANINGS) as readonly HandshakeRefusal[];
 
 /**
- * @param code of the error with which OpenSSL or the kernel ended the handshake: `ERR_SSL_…`, `ECONNRESET`.
+ * @param code of the error from OpenSSL or the kernel that ended the handshake: `ERR_SSL_…`, `ECONNRESET`.
  * @param bytesRead bytes that the client has sent.
  */
 export function refusalOfError(code: string | undefined, bytesRead: number): HandshakeRefusal {
 	if (code === undefined) return 'other';
-	// `ERR_SSL_TLSV1_ALERT_UNKNOWN_CA`, `ERR_SSL_SSL/TLS_ALERT_HANDSHAKE_FAILURE`: alerts received, never those sent.
+	// `ERR_SSL_TLSV1_ALERT_UNKNOWN_CA`, `ERR_SSL_SSL/TLS_ALERT_HANDSHAKE_FAILURE`: only for received alerts, never for sent ones.
 	if (code.includes('_ALERT_')) return 'refused by client';
 	const reason = BY_ERROR.get(code) ?? 'other';
 	return reason === 'aborted' ? refusalOfClose(bytesRead) : reason;
 }
 
-/** @param code of OpenSSL's verdict on a certificate chain, as `authorizationError` has it: `CERT_HAS_EXPIRED`. */
+/** @param code of OpenSSL's verdict on a certificate chain, from `authorizationError`: `CERT_HAS_EXPIRED`. */
 export function refusalOfCertificate(code: string | undefined): HandshakeRefusal {
 	return BY_VERDICT.get(code ?? '') ?? 'bad certificate';
 }
 
-/** @param bytesRead bytes that the client has sent by the end of its connection, which came amid the handshake. */
+/** @param bytesRead bytes that the client sent before its connection ended, in the middle of the handshake. */
 export function refusalOfClose(bytesRead: number): HandshakeRefusal {
 	return bytesRead === 0 ? 'nothing sent' : 'aborted';
 }
 
 const BY_ERROR = new Map<string, HandshakeRefusal>([
 	['ERR_SSL_PEER_DID_NOT_RETURN_A_CERTIFICATE', 'no certificate'],
-	// A signature by another key than the certificate's, as each algorithm finds it out.
+	// The signature is by another key than the certificate's. Each algorithm reports that in its own way.
 	['ERR_SSL_BAD_SIGNATURE', 'bad certificate'],
 	['ERR_SSL_WRONG_SIGNATURE_TYPE', 'bad certificate'],
 	['ERR_SSL_PROVIDER_SIGNATURE_FAILURE', 'bad certificate'],
@@ -94,7 +94,7 @@ const BY_VERDICT = new Map<string, HandshakeRefusal>([
 	['DEPTH_ZERO_SELF_SIGNED_CERT', 'unknown CA'],
 	['SELF_SIGNED_CERT_IN_CHAIN', 'unknown CA'],
 	['CERT_UNTRUSTED', 'unknown CA'],
-	// The CA of that name has another key: it has been replaced, or it is somebody else's.
+	// The CA of that name has another key: it has been replaced, or it is another CA.
 	['CERT_SIGNATURE_FAILURE', 'unknown CA'],
 	['CERT_HAS_EXPIRED', 'expired'],
 	['CERT_NOT_YET_VALID', 'not yet valid'],

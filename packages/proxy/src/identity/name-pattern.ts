@@ -1,22 +1,22 @@
 import { CERTIFICATE_FORBIDDEN, type Rejection } from '@mtls-edge-proxy/gate/gates/rejection.ts';
 import type { CertificateNames } from './certificate-names.ts';
 
-/** What a pattern is compared with. */
+/** The kind of name that a pattern matches. */
 export type NameKind = 'spiffe' | 'dns' | 'cn';
 
 /**
- * A name of a client certificate, or all names that differ from it only in whole segments: `spiffe://example.org/ns/pay/*`,
+ * Matches one name of a client certificate, or, with `*`, all names that differ in these segments: `spiffe://example.org/ns/pay/*`,
  * `dns:*.billing.internal`, `cn:legacy-client`.
  */
 export interface NamePattern {
 	/** As the configuration spells it. */
 	readonly text: string;
 	readonly kind: NameKind;
-	/** Segments in their canonical spelling; `undefined` matches any one segment. */
+	/** Segments in canonical spelling; `undefined` matches any single segment. */
 	readonly segments: readonly (string | undefined)[];
 }
 
-/** @returns the pattern, or in words what it must be and what to write instead. */
+/** @returns the pattern, or the problem, in words for operators. */
 export function parseNamePattern(text: string): NamePattern | PatternProblem {
 	if (text.startsWith('spiffe://')) return spiffePattern(text);
 	if (text.startsWith('dns:')) return dnsPattern(text);
@@ -29,22 +29,22 @@ export function parseNamePattern(text: string): NamePattern | PatternProblem {
 	};
 }
 
-/** What is wrong with a pattern: it must be `wanted`; `remedy` says what to do. */
+/** The pattern must be `wanted`; `remedy` says what to do. */
 export interface PatternProblem {
 	readonly wanted: string;
 	readonly remedy: string;
 }
 
-/** Whether a name, in segments, is one of the pattern's. */
+/** Whether a pattern matches a name, given in segments. */
 export function matches({ segments }: NamePattern, name: readonly string[]): boolean {
 	return name.length === segments.length && segments.every((one, i) => one === undefined || one === name[i]);
 }
 
 /**
- * The certificate's names of one kind, each in segments of their canonical spelling.
+ * The certificate's names of one kind, each as segments in canonical spelling.
  *
- * A certificate that leaves a doubt is refused, since a name that one reader takes for another one gets past `deny`: a name
- * that is not well-formed, a SPIFFE ID as well as another URI (X.509-SVID section 2: exactly one), several common names.
+ * An ambiguous certificate is refused, since a name that readers understand differently could get past `deny`. It is ambiguous if
+ * it has a malformed name, several common names, or a SPIFFE ID and another URI (X.509-SVID section 2: exactly one).
  */
 export function namesOfKind(kind: NameKind, { uris, dns, commonNames }: CertificateNames): string[][] | Rejection {
 	if (kind === 'cn') return commonNames.length > 1 ? SEVERAL_COMMON_NAMES : commonNames.map((name) => [name]);
@@ -59,8 +59,9 @@ const SEVERAL_URIS = CERTIFICATE_FORBIDDEN.because('several URIs in the certific
 const SEVERAL_COMMON_NAMES = CERTIFICATE_FORBIDDEN.because('several common names in the certificate');
 
 /**
- * SPIFFE ID sections 2.1 to 2.3: trust domain, then segments of the path, none empty, no dot segments, no escapes, no query,
- * fragment, port or user. Scheme and trust domain are the same in any case (RFC 3986 section 6.2.2.1), the path is not.
+ * SPIFFE ID sections 2.1 to 2.3: a trust domain, then the segments of the path. No segment is empty or a dot segment, and there are
+ * no escapes, query, fragment, port or user. Scheme and trust domain are case-insensitive (RFC 3986 section 6.2.2.1), the path is
+ * not.
  */
 function spiffeId(uri: string): string[] | undefined {
 	const [, domain, path = ''] = /^spiffe:\/\/([A-Za-z0-9._-]{1,255})((?:\/[A-Za-z0-9._-]+)*)$/i.exec(uri) ?? [];
@@ -70,8 +71,8 @@ function spiffeId(uri: string): string[] | undefined {
 }
 
 /**
- * Labels of a host name, in lower case. The dot at the end of an absolute name says nothing more. A wildcard certificate's `*`
- * is a label like any other: as a wildcard it would name other machines than this client.
+ * Labels of a host name, in lower case, without the dot at the end of an absolute name. The `*` of a wildcard certificate is a
+ * label like any other: as a wildcard it would name other machines than this client.
  */
 function dnsName(name: string): string[] | undefined {
 	const labels = name.toLowerCase().replace(/\.$/, '').split('.');
@@ -136,7 +137,7 @@ function commonNamePattern(text: string): NamePattern | PatternProblem {
 	};
 }
 
-/** `*` is exactly one whole segment: `**` and `pay-*` have different meanings in different programs. */
+/** `*` is exactly one whole segment. `**` and `pay-*` are refused: programs differ on what they mean. */
 function starProblem(segments: readonly string[], separator: string): PatternProblem | undefined {
 	const wrong = segments.find((one) => one.includes('*') && one !== '*');
 	if (wrong === undefined) return undefined;

@@ -2,17 +2,17 @@ import { CERTIFICATE_FORBIDDEN, Rejection } from '@mtls-edge-proxy/gate/gates/re
 import type { CertificateNames, NameReader } from './certificate-names.ts';
 import { matches, type NameKind, type NamePattern, namesOfKind } from './name-pattern.ts';
 
-/** Which names in client certificates a route lets in. */
+/** Which names in client certificates a route admits. */
 export class NameRules {
 	readonly read: NameReader;
 	readonly #allow: readonly NamePattern[] | undefined;
 	readonly #deny: readonly { readonly pattern: NamePattern; readonly refusal: Rejection }[];
-	/** The kinds that any of the patterns is about: names of other kinds are not looked at. */
+	/** The kinds of the patterns: names of other kinds are ignored. */
 	readonly #kinds: readonly NameKind[];
 
 	/**
-	 * @param allow a certificate needs a name of these; `undefined`: it needs none.
-	 * @param deny a certificate with a name of these is refused, whatever else is in it.
+	 * @param allow a certificate needs a name that matches one of these; `undefined`: it needs none.
+	 * @param deny a certificate with a name that matches one of these is refused, even if `allow` matches.
 	 */
 	constructor(allow: readonly NamePattern[] | undefined, deny: readonly NamePattern[], read: NameReader) {
 		this.read = read;
@@ -24,7 +24,7 @@ export class NameRules {
 		this.#kinds = [...new Set([...(allow ?? []), ...deny].map(({ kind }) => kind))];
 	}
 
-	/** @param names `undefined` where the certificate cannot be read. */
+	/** @param names `undefined` if the certificate cannot be read. */
 	judge(names: CertificateNames | undefined): Rejection | undefined {
 		if (names === undefined) return UNREADABLE;
 		const byKind = new Map<NameKind, string[][]>();

@@ -10,24 +10,24 @@ import type { NameReader } from './certificate-names.ts';
 import { type NamePattern, parseNamePattern } from './name-pattern.ts';
 import { NameRules } from './name-rules.ts';
 
-/** Who may use a route, as the control plane hands it to the workers. What is `undefined` is not asked for. */
+/** Who may use a route, as the control plane sends it to the workers. A rule that is `undefined` is not checked. */
 export interface RouteAccessSeed {
 	/** Patterns of `name-pattern.ts`. */
 	readonly allow: readonly string[] | undefined;
 	readonly deny: readonly string[] | undefined;
-	/** Exactly as in `x-proxy-tenant`. */
+	/** Spelled exactly as in `x-proxy-tenant`. */
 	readonly tenants: readonly string[] | undefined;
-	/** A token needs all of them; scope-tokens of RFC 6749 section 3.3. */
+	/** A token needs all of these scopes (RFC 6749 section 3.3). */
 	readonly scopes: readonly string[] | undefined;
 }
 
-/** A connection, as far as it matters here. */
+/** A connection with its client certificate. */
 export interface CallerSource {
 	/** `undefined` once the connection is gone. */
 	readonly caller: Caller | undefined;
 }
 
-/** Who may use a route: certificates by their names, tenants, tokens by their scopes. Made only where a route asks for any. */
+/** Who may use a route: certificates by their names, tenants, tokens by their scopes. Only routes with such rules have one. */
 export class RouteAccess {
 	readonly #names: NameRules | undefined;
 	readonly #tenants: ReadonlySet<string> | undefined;
@@ -36,7 +36,7 @@ export class RouteAccess {
 
 	/**
 	 * @param read for seeds with `allow` or `deny`.
-	 * @throws Error if a pattern is malformed; the configuration has judged them before.
+	 * @throws Error if a pattern is malformed; the configuration has checked them earlier.
 	 */
 	constructor({ allow, deny, tenants, scopes = [] }: RouteAccessSeed, read: NameReader | undefined) {
 		if (allow !== undefined || deny !== undefined) {
@@ -63,7 +63,7 @@ export class RouteAccess {
 	}
 }
 
-/** The connection is gone, and with it what its certificate says. */
+/** The connection is gone, so its certificate cannot be read any more. */
 export const NO_CERTIFICATE = CERTIFICATE_FORBIDDEN.because('no certificate');
 
 function namePattern(text: string): NamePattern {

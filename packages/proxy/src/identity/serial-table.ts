@@ -1,15 +1,15 @@
 /**
- * A set of serial numbers in two pieces of memory: hundreds of thousands of them cost no object each, and threads that share the memory
- * have them without a copy. It is filled once, before it is handed over, and only read from then on.
+ * A set of serial numbers in two pieces of memory. Hundreds of thousands of entries need no objects, and threads that share the
+ * memory need no copies. It is filled once, before other threads get it, and only read from then on.
  */
 export interface SerialMemory {
-	/** Open addressing: a power of two of places, each the offset of a serial number in `octets`, 0 where there is none. */
+	/** Open addressing: the number of places is a power of two. Each holds the offset of a serial number in `octets`, or 0 if it is free. */
 	readonly places: Uint32Array<ArrayBufferLike>;
-	/** Length and octets of one serial number after the other; the first octet is unused. */
+	/** The serial numbers one after the other, each as its length and octets; the first octet is unused. */
 	readonly octets: Uint8Array<ArrayBufferLike>;
 }
 
-/** Sizes of the two, where no more than half of the places are taken. @param octets of all serial numbers together. */
+/** Sizes of the two, with at most half of the places taken. @param octets of all serial numbers together. */
 export function serialMemorySizes(
 	serials: number,
 	octets: number,
@@ -17,7 +17,7 @@ export function serialMemorySizes(
 	return { places: 2 ** Math.ceil(Math.log2(2 * serials + 1)), octets: 1 + serials + octets };
 }
 
-/** Longer ones are no serial numbers (RFC 5280 section 4.1.2.2 allows 20 octets). */
+/** RFC 5280 section 4.1.2.2 allows 20 octets; longer than this is refused. */
 export const MAX_SERIAL_OCTETS = 255;
 
 export class SerialTable {
@@ -44,7 +44,7 @@ export class SerialTable {
 		this.#end += 1 + serial.length;
 	}
 
-	/** Where it is, or the free place where it would be. */
+	/** The place of a serial number, or the free place where it would be. */
 	#placeOf(serial: Uint8Array): number {
 		const { places } = this.#memory;
 		const mask = places.length - 1;
@@ -61,7 +61,7 @@ export class SerialTable {
 	}
 }
 
-/** FNV-1a. The CA chooses the numbers, and it has no need to attack its own list. */
+/** FNV-1a, without a key: the CA chooses the numbers, and has no reason to attack its own list. */
 function hash(bytes: Uint8Array): number {
 	let value = 0x811c9dc5;
 	for (const byte of bytes) value = Math.imul(value ^ byte, 0x01000193);

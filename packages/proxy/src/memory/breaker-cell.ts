@@ -22,61 +22,63 @@ import {
 	type Streak,
 } from '../gates/breaker.ts';
 
-/** A change of the circuit. Letting another probe through, in place of one that is silent, is one as well. */
+/** A change of the circuit. It also is one if a new probe replaces one without a result. */
 export interface Transition {
 	readonly from: Circuit;
 	readonly to: Circuit;
-	/** `probe`: what was decided about, or by, the one request of a half-open circuit. */
+	/** `probe`: the change lets the probe of a half-open circuit through, or follows from its result. */
 	readonly reason: TransitionReason;
 	/** In words, for operators. */
 	readonly cause: string;
 }
 export type TransitionReason = FailureReason | 'health' | 'probe';
 
-/** Told of each transition by the thread that made it, and by no other. */
+/** Called for each transition, only in the thread that made it. */
 export type TransitionObserver = (transition: Transition) => void;
 
-/** What has failed. */
+/** A failed request. */
 export interface Failure {
 	readonly reason: FailureReason;
 	/** In words, for operators. */
 	readonly cause: string;
-	/** Whose request it was. */
+	/** The tenant of the request. */
 	readonly tenant: string;
 }
 
-/** The position of a breaker's state. States of upstreams that were added together are adjacent, for readers of many. */
+/** The position of a breaker's state. States of endpoints that were added together are adjacent, for readers of many. */
 export interface CircuitPlace {
-	/** Of `BreakerCell.allocateStates`; the same memory in every thread. */
+	/** From `BreakerCell.allocateStates`; the same memory in every thread. */
 	readonly states: SharedArrayBuffer;
 	readonly at: number;
 }
 
 /**
- * One upstream's breaker in memory that all threads share. The whole state is one 64-bit word, so each transition is
- * one compare-and-swap and no thread ever sees half of one:
+ * The breaker of one endpoint, in memory that all threads share. The whole state is one 64-bit word, so each transition is one
+ * compare-and-swap, and no thread sees a partial one:
  *
  *   bits 0-1 circuit | bits 2-21 probe number | open, half-open: bits 22-63 `since`, milliseconds, signed
  *                                             | closed: 22-28 failures | 29-35 connects | 36-40 tenants | 41-63 streak number
  *
- * Slots next to the word hold the tenants that have failed in a streak, each as the streak's number and a keyed hash. The
- * first `tenants` slots belong to the streak whose number is in the word. A thread with another tenant's failure first
- * claims the next slot, then counts it in the word. A claim that is found there, and not yet counted, is another thread's,
- * which may be slow or dead: the thread that finds it counts the tenant in its place, so no thread waits. The content of a slot
- * with another number is of a streak that is over.
+ * Slots next to the word hold the tenants that have failed in a streak, each as the streak's number and a keyed hash. The first
+ * `tenants` slots belong to the streak whose number is in the word. A thread with the failure of a new tenant first claims the next
+ * slot, then counts the tenant in the word. If it finds a claim that is not yet counted, another thread made it, which may be slow
+ * or dead: the finder counts that tenant itself, so no thread waits. A slot with another number belongs to a streak that is over.
  */
 export class BreakerCell {
-	/** All but the state. */
+	/** Everything except the state. */
 	readonly #words: BigInt64Array;
-	/** Of the region; the state is the word at `#at`. */
+	/** The region of states; this breaker's is the word at `#at`. */
 	readonly #states: BigInt64Array;
 	readonly #at: number;
-	/** The same: of a word's low half, with circuit and failures, no BigInt is made, and nearly every request needs no more. */
+	/**
+	 * The same region as 32-bit words. The low half has circuit and failures: nearly every request needs only these, and reads them
+	 * without a BigInt.
+	 */
 	readonly #halves: Int32Array;
 	readonly #low: number;
 	readonly #observe: TransitionObserver;
 
-	/** @param place `undefined`: the state lies in the breaker's own memory. */
+	/** @param place `undefined`: the state is in the breaker's own memory. */
 	constructor(memory: SharedArrayBuffer, observe: TransitionObserver = () => {}, place?: CircuitPlace) {
 		const { states, at } = place ?? { states: memory, at: OWN_STATE };
 		const views = viewsOf(states);
@@ -88,14 +90,14 @@ export class BreakerCell {
 		this.#observe = observe;
 	}
 
-	/** For the states of so many breakers. */
+	/** Memory for the states of this many breakers. */
 	static allocateStates(breakers: number): SharedArrayBuffer {
 		return new SharedArrayBuffer(breakers * 8);
 	}
 
 	/**
-	 * @param now monotonic milliseconds; a fresh breaker is open and unproven from then on.
-	 * @param circuit `CLOSED` where no health probe will ever prove it.
+	 * @param now monotonic milliseconds; the cooldown of a new, open breaker begins then.
+	 * @param circuit `CLOSED` if there are no health probes.
 	 * @param place as for the constructor.
 	 */
 	static allocate(now: number, circuit: typeof OPEN | typeof CLOSED = OPEN, place?: CircuitPlace): SharedArrayBuffer {
@@ -104,7 +106,7 @@ export class BreakerCell {
 		words[STREAKS] = 1n;
 		const { states, at } = place ?? { states: memory, at: OWN_STATE };
 		viewsOf(states).states[at] = encode(circuit === CLOSED ? closed(INITIAL, 1) : { ...INITIAL, since: now });
-		// Nobody outside can construct two tenants with one hash.
+		// With a secret key, nobody can construct two tenants with the same hash.
 		randomFillSync(new Uint8Array(memory, KEY * 8));
 		return memory;
 	}
@@ -114,7 +116,7 @@ export class BreakerCell {
 	}
 
 	/**
-	 * Asks to send one request. What is admitted must be reported, whatever becomes of it.
+	 * Asks to send one request. The result of every admitted request must be reported.
 	 *
 	 * @param now monotonic milliseconds.
 	 * @returns an admission for `report` or `fail`, or `REFUSED`.
@@ -123,13 +125,13 @@ export class BreakerCell {
 		if (this.#isClosed()) return NORMAL;
 		const state = this.#change('probe', 'the cooldown is over', (current) => onRequest(current, now, cooldownMs));
 		if (state !== undefined) return state.probe;
-		// Nothing to change: it is open and cooling down, or somebody has closed it meanwhile.
+		// No change: it is open and cooling down, or another thread has just closed it.
 		return this.#isClosed() ? NORMAL : REFUSED;
 	}
 
 	/**
-	 * Whether `admit` would admit a request. Nothing is changed, and other threads may change it at any time; so a plain load
-	 * does, which costs a tenth of an atomic one.
+	 * Whether `admit` would admit a request, without a change. Other threads may change the state at any time, so a plain load is
+	 * enough, at a tenth of the cost of an atomic one.
 	 */
 	admits(now: number, cooldownMs: number): boolean {
 		return (
@@ -146,15 +148,15 @@ export class BreakerCell {
 		return this.circuit === CLOSED;
 	}
 
-	/** A request that was admitted has ended, and has not failed. */
+	/** An admitted request has ended without a failure. */
 	report(admission: Admission, outcome: 'success' | 'abandoned'): void {
 		if (outcome === 'abandoned') {
-			// An ordinary request without a verdict changes nothing in any state.
+			// Only the probe changes the state without a verdict.
 			if (admission === NORMAL) return;
 			this.#change('probe', 'the probe ended without a verdict', (current) => onAbandoned(current, admission));
 			return;
 		}
-		// Success of an ordinary request only ever ends a streak; without one it is one load, as nearly all reports are.
+		// The success of an ordinary request can only end a streak. Nearly always there is none, and the report costs one load.
 		if (admission === NORMAL && !this.#hasStreak()) return;
 		const streak = this.#newStreak();
 		this.#change('probe', 'the probe succeeded', (current) => onSuccess(current, admission, streak));
@@ -166,7 +168,7 @@ export class BreakerCell {
 	}
 
 	/**
-	 * A request that was admitted has failed.
+	 * An admitted request has failed.
 	 *
 	 * @param now monotonic milliseconds.
 	 */
@@ -188,14 +190,14 @@ export class BreakerCell {
 		}
 	}
 
-	/** @param cause of the verdict, in words. */
+	/** The verdict of a health probe. @param cause in words, for operators. */
 	health(healthy: boolean, now: number, cause = ''): void {
 		if (healthy && this.#isClosed()) return;
 		const streak = healthy ? this.#newStreak() : 0;
 		this.#change('health', cause, (current) => onHealth(current, healthy, now, streak));
 	}
 
-	/** @returns the state that this call brought about, `undefined` when there was nothing to change. */
+	/** @returns the new state, or `undefined` if nothing had to change. */
 	#change(
 		reason: TransitionReason,
 		cause: string,
@@ -210,7 +212,7 @@ export class BreakerCell {
 		}
 	}
 
-	/** Puts the next state in the place of `word`, unless another thread has been faster. */
+	/** Replaces `word` with the next state. @returns `false`: another thread was faster. */
 	#swap(word: bigint, state: BreakerState, next: BreakerState, reason: TransitionReason, cause: string): boolean {
 		if (Atomics.compareExchange(this.#states, this.#at, word, encode(next)) !== word) return false;
 		if (next.streak.number !== state.streak.number) this.#forgetTenants(state.streak);
@@ -226,12 +228,12 @@ export class BreakerCell {
 	// --- The tenants of a streak. ---
 
 	#tagOf(tenant: string): bigint {
-		// A copy, since not every call into OpenSSL takes memory that threads share.
+		// A copy, since some calls into OpenSSL refuse shared memory.
 		const key = Uint8Array.from(new Uint8Array(this.#words.buffer, KEY * 8));
 		return createHmac('sha256', key).update(tenant).digest().readBigUInt64LE();
 	}
 
-	/** What this tells of a streak that is over is of no effect: the swap that would use it fails. */
+	/** The result may be wrong for a streak that is over. That has no effect: the swap after it fails. */
 	#isCounted(streak: Streak, tag: bigint): boolean {
 		const entry = entryOf(streak, tag);
 		for (let i = 0; i < streak.tenants; i++) if (Atomics.load(this.#words, SLOTS + i) === entry) return true;
@@ -239,15 +241,15 @@ export class BreakerCell {
 	}
 
 	/**
-	 * Takes the slot behind those of the tenants that are counted.
+	 * Claims the slot after those of the counted tenants.
 	 *
-	 * @returns whether it holds `entry` now; otherwise the state has changed, and has to be looked at again.
+	 * @returns whether the slot holds `entry` now; otherwise the state may have changed, so the caller reads it again.
 	 */
 	#claim(word: bigint, state: BreakerState, entry: bigint): boolean {
 		const { streak } = state;
 		const slot = SLOTS + streak.tenants;
 		const found = Atomics.load(this.#words, slot);
-		// Another thread has a failure of the same tenant.
+		// Another thread has claimed it for the same tenant.
 		if (found === entry) return true;
 		if (isOf(found, streak)) {
 			const counted = { ...state, streak: { ...streak, tenants: streak.tenants + 1 } };
@@ -259,7 +261,7 @@ export class BreakerCell {
 		return Atomics.compareExchange(this.#words, slot, found, entry) === found;
 	}
 
-	/** Numbers repeat after millions of streaks: by then no slot may hold an entry of this one. */
+	/** Clears the slots of a streak that is over: numbers repeat after millions of streaks. */
 	#forgetTenants(streak: Streak): void {
 		for (let i = 0; i <= streak.tenants && i < MAX_TENANTS; i++) {
 			const found = Atomics.load(this.#words, SLOTS + i);
@@ -270,7 +272,7 @@ export class BreakerCell {
 
 export { CLOSED, HALF_OPEN, NORMAL, OPEN, REFUSED };
 
-/** Words of the memory: the state, if it has no other place, how many streaks have been numbered, the slots, the key of the tenants' hashes. */
+/** Words of the memory: the state (unless it is elsewhere), the number of streaks so far, the slots, and the key of the tenants' hashes. */
 const OWN_STATE = 0;
 const STREAKS = 1;
 const SLOTS = 2;
@@ -278,7 +280,7 @@ const KEY = SLOTS + MAX_TENANTS;
 const KEY_BYTES = 32;
 
 const LOW_HALF = new Uint8Array(new Uint16Array([1]).buffer)[0] === 1 ? 0 : 1;
-/** One thread's view of a region of states: many breakers share a few views. */
+/** One thread's views of regions of states: many breakers share a few views. */
 const VIEWS = new WeakMap<SharedArrayBuffer, { readonly states: BigInt64Array; readonly halves: Int32Array }>();
 
 function viewsOf(memory: SharedArrayBuffer) {
@@ -293,16 +295,16 @@ function viewsOf(memory: SharedArrayBuffer) {
 const CIRCUIT_BITS = 3;
 const FAILURE_BITS = 0x7f << 22;
 
-/** Numbers of streaks have 23 bits and are never 0, so that an empty slot is of no streak. */
+/** Numbers of streaks have 23 bits and are never 0, so an empty slot belongs to no streak. */
 const MAX_STREAK = 2 ** 23 - 1;
 const TAG_BITS = 41n;
 
 function encode(state: BreakerState): bigint {
 	const low = BigInt((state.probe << 2) | state.circuit);
-	// Rounded up: a cooldown that began between two milliseconds must not end before its time.
+	// Rounded up: otherwise the cooldown could end up to a millisecond early.
 	if (state.circuit !== CLOSED) return (BigInt(Math.ceil(state.since)) << 22n) | low;
 	const { number, failures, connects, tenants } = state.streak;
-	// Products and not shifts: it has more than 32 bits.
+	// Multiplication instead of shifts: the number has more than 32 bits.
 	const counts = failures + connects * 2 ** 7 + tenants * 2 ** 14 + number * 2 ** 19;
 	return BigInt.asIntN(64, (BigInt(counts) << 22n) | low);
 }

@@ -1,14 +1,14 @@
 /**
- * A Prometheus histogram that one thread writes and any thread reads: how many durations have been at most as long as each bound, over
- * all time. It complements `Histogram`, which has fine steps and forgets: this one never goes down, and has few cells, so that a
- * thousand upstreams can have one each. Durations are compared with the bounds themselves, so every bucket is exact.
+ * A Prometheus histogram that one thread writes and any thread reads: it counts durations by bound, over all time. `Histogram` has
+ * fine steps and a sliding window; this one never decreases, and has few cells, so a thousand upstreams can each have one.
+ * Durations are compared with the bounds themselves, so every bucket is exact.
  *
- * Where requests have a trace, each bucket also remembers one of them: an exemplar.
+ * If requests have a trace, each bucket also keeps one of them as its exemplar.
  */
 
-/** How a histogram lies in memory. */
+/** The layout of a histogram in memory. */
 export interface BucketLayout {
-	/** Upper bounds, ascending, in seconds as they are shown; the bucket of all that is longer is not among them. */
+	/** Upper bounds in seconds, ascending, without that of the last bucket, which is infinite. */
 	readonly bounds: readonly number[];
 	/** Whether there is room for exemplars. */
 	readonly exemplars: boolean;
@@ -23,10 +23,10 @@ export interface Exemplar {
 }
 
 const TRACE_ID_BYTES = 32;
-/** Of one exemplar: how often it has been written (odd while it is), two numbers, and the trace's identifier. */
+/** Layout of an exemplar: a version (odd during a write), two numbers, and the trace's identifier. */
 const TRACE_ID_AT = 3 * 8;
 const EXEMPLAR_BYTES = TRACE_ID_AT + TRACE_ID_BYTES;
-/** A bucket's exemplar stays for so long at least, ms. */
+/** A bucket keeps its exemplar for at least this long, ms. */
 const EXEMPLAR_MS = 1000;
 
 export function bucketBytes({ bounds, exemplars }: BucketLayout): number {
@@ -37,7 +37,7 @@ export function bucketBytes({ bounds, exemplars }: BucketLayout): number {
 export class BucketCounts {
 	/** Milliseconds. */
 	readonly #bounds: readonly number[];
-	/** The sum of all durations in ms, then each bucket's own count. */
+	/** The sum of all durations in ms, then the count of each bucket. */
 	readonly #cells: Float64Array;
 	readonly #exemplars: ExemplarCells | undefined;
 
@@ -50,21 +50,21 @@ export class BucketCounts {
 		this.#exemplars = exemplars ? new ExemplarCells(memory, offset + cells * 8, bounds.length + 1) : undefined;
 	}
 
-	/** Of several workers, one region. */
+	/** One region for several workers. */
 	static allocate(layout: BucketLayout, workers: number): SharedArrayBuffer {
 		return new SharedArrayBuffer(workers * bucketBytes(layout));
 	}
 
-	/** One worker's part of it. */
+	/** One worker's part of the region. */
 	static view(layout: BucketLayout, memory: SharedArrayBuffer, worker: number): BucketCounts {
 		return new BucketCounts(layout, memory, worker * bucketBytes(layout));
 	}
 
-	/** @returns the bucket that it has been counted in, for `exemplify`. */
+	/** @returns the bucket of the duration, for `exemplify`. */
 	record(ms: number): number {
 		const bounds = this.#bounds;
 		let bucket = 0;
-		// Most durations are short, so this looks at few of them.
+		// Most durations are short, so this loop is short.
 		while (bucket < bounds.length && ms > bounds[bucket]!) bucket++;
 		this.#cells[0]! += ms;
 		this.#cells[1 + bucket]! += 1;
@@ -72,10 +72,10 @@ export class BucketCounts {
 	}
 
 	/**
-	 * Remembers the trace of what has just been counted, if the bucket's last one is a second old.
+	 * Keeps the trace of the last recorded duration as exemplar, if the bucket's current one is a second old.
 	 *
 	 * @param traceId 32 hexadecimal digits.
-	 * @param clock `now` has been read from it.
+	 * @param clock from which `now` was read.
 	 */
 	exemplify(bucket: number, ms: number, traceId: string, now: number, clock: { wallSeconds(): number }): void {
 		const cells = this.#exemplars;
@@ -95,11 +95,11 @@ export class BucketCounts {
 	}
 }
 
-/** The same list for all histograms of a layout: of many upstreams it stays in the cache. */
+/** One list for all histograms of a layout, so it stays in the processor's caches. */
 function boundsMsOf(layout: BucketLayout): readonly number[] {
 	let bounds = BOUNDS_MS.get(layout);
 	if (bounds === undefined) {
-		// Some products are a bit less, such as 0.0049 times 1000.
+		// Rounded, since some products are inexact, such as 0.0049 times 1000.
 		bounds = layout.bounds.map((seconds) => Number((seconds * 1000).toPrecision(15)));
 		BOUNDS_MS.set(layout, bounds);
 	}
@@ -111,9 +111,9 @@ const BOUNDS_MS = new WeakMap<BucketLayout, readonly number[]>();
 /** Histograms of several threads, added up. */
 export class BucketTotal {
 	sumMs = 0;
-	/** Of each bucket by itself; the last one has no bound. */
+	/** Not cumulative; the last bucket has no bound. */
 	readonly counts: Float64Array;
-	/** The newest of each bucket. */
+	/** The newest exemplar of each bucket. */
 	readonly exemplars: (Exemplar | undefined)[] = [];
 
 	constructor({ bounds }: BucketLayout) {
@@ -132,7 +132,7 @@ export class BucketTotal {
  * exemplars: with views for each one, ten thousand upstreams would mean half a million objects in every thread.
  */
 class ExemplarCells {
-	/** By bucket, known only to the writer: it writes no other exemplar before this time, in monotonic milliseconds. */
+	/** By bucket: no new exemplar before this time, monotonic milliseconds. Only the writer has it. */
 	#until: Float64Array | undefined;
 	readonly #buckets: number;
 	readonly #versions: Int32Array;
@@ -147,7 +147,7 @@ class ExemplarCells {
 		this.#traceIds = new Uint8Array(memory, offset, bytes);
 	}
 
-	/** Whether the bucket's exemplar may be replaced; if so, another one may not be for a while. */
+	/** Whether the bucket's exemplar may be replaced; if so, this starts the next interval. */
 	isDue(bucket: number, now: number): boolean {
 		this.#until ??= new Float64Array(this.#buckets).fill(Number.NEGATIVE_INFINITY);
 		if (now < this.#until[bucket]!) return false;
@@ -157,7 +157,7 @@ class ExemplarCells {
 
 	write(bucket: number, { traceId, ms, wallSeconds }: Exemplar): void {
 		const at = bucket * EXEMPLAR_BYTES;
-		// Even without a write in progress; a thread that died during a write left an odd number.
+		// Usually even; odd if a thread died during a write.
 		const version = Atomics.load(this.#versions, at / 4) | 1;
 		Atomics.store(this.#versions, at / 4, version);
 		this.#numbers[at / 8 + 1] = ms;
@@ -166,7 +166,7 @@ class ExemplarCells {
 		Atomics.store(this.#versions, at / 4, version + 1);
 	}
 
-	/** `undefined`: there is none, or it is just being written. */
+	/** @returns `undefined`: there is none, or a write is in progress. */
 	read(bucket: number): Exemplar | undefined {
 		const at = bucket * EXEMPLAR_BYTES;
 		const version = Atomics.load(this.#versions, at / 4);

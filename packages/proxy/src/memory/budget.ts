@@ -1,6 +1,6 @@
 /**
- * An amount that all threads draw from: bytes of buffered bodies, client connections. What each thread holds is kept
- * next to the total, so that the part of a dead thread can be given back.
+ * An amount that all threads draw from: bytes of buffered bodies, client connections. The part of each thread is kept next to the
+ * total, so that the part of a dead thread can be released.
  *
  * Amounts are counted in whole units, rounded up, to fit a 32-bit word: 1 for connections, 1024 for bytes.
  */
@@ -14,7 +14,7 @@ export class Budget {
 		return { cells: new SharedArrayBuffer((workers + 1) * 4), limit, unit };
 	}
 
-	/** Gives back all that a dead worker held. */
+	/** Releases everything that a dead worker held. */
 	static reclaim(memory: BudgetMemory, worker: number): void {
 		const cells = new Int32Array(memory.cells);
 		Atomics.sub(cells, 0, Atomics.exchange(cells, worker + 1, 0));
@@ -28,7 +28,7 @@ export class Budget {
 		this.#limit = Math.floor(memory.limit / memory.unit);
 	}
 
-	/** @returns whether the amount was granted; if so, exactly as much has to be given back. */
+	/** @returns whether the amount was granted; if so, release exactly the same amount. */
 	tryClaim(amount: number): boolean {
 		const units = Math.ceil(amount / this.#unit);
 		if (Atomics.add(this.#cells, 0, units) + units > this.#limit) {
@@ -52,7 +52,7 @@ export interface BudgetMemory {
 	readonly unit: number;
 }
 
-/** Units taken, times the unit: for scrapes and tests. */
+/** The amount in use, for scrapes and tests. */
 export function budgetInUse(memory: BudgetMemory): number {
 	return Atomics.load(new Int32Array(memory.cells), 0) * memory.unit;
 }

@@ -1,19 +1,19 @@
-/** What is counted: names, each with its labels. */
+/** Names of counters, each with its labels. */
 export type CounterLists = Readonly<Record<string, readonly string[]>>;
 
 export type Label<Lists extends CounterLists, Name extends keyof Lists> = Lists[Name][number];
 
-/** By name and label. All of them, zeros included: no alert may start from a gap. */
+/** Values by name and label, zeros included: an alert on a new series would miss its first count. */
 export type CounterReading<Lists extends CounterLists> = {
 	readonly [Name in keyof Lists]: Map<Label<Lists, Name>, number>;
 };
 
-/** Where counters lie in a region of plain 64-bit floats: a row of cells for each name, in the order of its labels. */
+/** The layout of counters in a region of 64-bit floats: a row of cells for each name, in the order of its labels. */
 export class CounterLayout<const Lists extends CounterLists> {
 	readonly lists: Lists;
 	/** First cell of each row. */
 	readonly rows: Readonly<Record<keyof Lists, number>>;
-	/** Behind the last cell. */
+	/** The first cell after all rows. */
 	readonly end: number;
 
 	/** @param from first cell. */

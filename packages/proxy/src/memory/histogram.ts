@@ -1,17 +1,17 @@
 /**
- * A latency histogram that one thread writes and any thread reads, with quantiles over a sliding window of about a
- * minute and sum and count over all time.
+ * A latency histogram that one thread writes and any thread reads: quantiles over a sliding window of about a minute, sum and count
+ * over all time.
  *
- * Buckets are logarithmic with 32 linear steps an octave, so a quantile is off by at most 1.6 %. Adding up buckets of
- * several threads is exact: the merged histogram is the one that a single thread would have written. There is one
- * writer a region, and aligned 64- and 32-bit words do not tear, so no operation here needs to be atomic.
+ * Buckets are logarithmic with 32 linear steps in an octave, so the error of a quantile is at most 1.6 %. The sum of several
+ * threads' buckets is exact: a single thread would have written the same histogram. Each region has one writer, and aligned 64- and
+ * 32-bit words do not tear, so no operation here needs to be atomic.
  */
 
 const STEPS = 32;
 const OCTAVES = 28;
-/** 1 microsecond to 2^28 microseconds (4.5 minutes); what lies outside counts in the first or last bucket. */
+/** 1 microsecond to 2^28 microseconds (4.5 minutes). Durations outside count in the first or last bucket. */
 const BUCKETS = STEPS * (OCTAVES + 1);
-/** The window: six slices that are complete or being written, and one that is being cleared. */
+/** Slices of the window: six complete or current ones, and one that is being cleared. */
 const SLICES = 7;
 const SLICE_MS = 10_000;
 const VISIBLE_SLICES = 6;
@@ -24,7 +24,7 @@ export const HISTOGRAM_BYTES = Math.ceil((TOTALS_BYTES + EPOCH_BYTES + SLICES * 
 export class Histogram {
 	/** [sum of milliseconds, count] over all time. */
 	readonly #totals: Float64Array;
-	/** For each slice, which stretch of 10 s it holds. */
+	/** The interval of 10 s that each slice holds, as its number since the start, from 1. */
 	readonly #epochs: Float64Array;
 	readonly #buckets: Uint32Array;
 
@@ -42,7 +42,7 @@ export class Histogram {
 	record(ms: number, nowMs: number): void {
 		this.#totals[0]! += ms;
 		this.#totals[1]! += 1;
-		// Fresh memory has epoch 0, so counting begins at 1.
+		// New memory has epoch 0, so epochs begin at 1.
 		const epoch = Math.floor(nowMs / SLICE_MS) + 1;
 		const slice = epoch % SLICES;
 		if (this.#epochs[slice] !== epoch) {
@@ -65,14 +65,14 @@ export class Histogram {
 	}
 
 	/**
-	 * Adds the records of the last slice that is complete, and nothing else: those of ten seconds.
+	 * Adds only the records of the last complete slice of ten seconds.
 	 *
 	 * @returns whether there are any.
 	 */
 	addLastSliceTo(summary: Summary, nowMs: number): boolean {
 		const last = Math.floor(nowMs / SLICE_MS);
 		const slice = last % SLICES;
-		// A slice's epoch is written with its first record; fresh memory has 0.
+		// The epoch of a slice is written with its first record; new memory has 0.
 		if (last === 0 || this.#epochs[slice] !== last) return false;
 		this.#addSlice(summary, slice);
 		return true;
@@ -91,7 +91,6 @@ export class Summary {
 	count = 0;
 	readonly window = new Float64Array(BUCKETS);
 
-	/** Begins anew. */
 	clear(): void {
 		this.sumMs = 0;
 		this.count = 0;
@@ -104,8 +103,7 @@ export class Summary {
 	}
 
 	/**
-	 * The durations that these fractions of the window's records did not exceed, in milliseconds; `NaN` when the window is empty, as the
-	 * exposition format wants it.
+	 * Quantiles of the window's records, in milliseconds; `NaN` if the window is empty, as in the exposition format.
 	 *
 	 * @param qs ascending.
 	 */
@@ -122,7 +120,7 @@ export class Summary {
 	}
 }
 
-/** Bucket 0..31 are 1 microsecond wide; from then on each octave has 32 equal steps. */
+/** Buckets 0 to 31 are 1 microsecond wide; each octave after them has 32 equal steps. */
 function bucketOf(ms: number): number {
 	const us = Math.min(ms * 1000, 2 ** OCTAVES) | 0;
 	if (us < STEPS) return Math.max(us, 0);

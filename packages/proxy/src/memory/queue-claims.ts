@@ -1,9 +1,10 @@
 import type { UpstreamLoad } from './upstream-load.ts';
 
 /**
- * How the places of a full queue change hands between workers. Each worker keeps its own pending requests, and only it can end one of them;
- * so it says here how many places one tenant has there at most, and another worker may claim one of these for a tenant that has fewer.
- * The place counts for the other worker at once. The bell tells the worker that must give it up, and that worker ends a request.
+ * How workers pass on the places of a full queue. Each worker keeps its own pending requests, and only it can end one of them. So
+ * it publishes here the number of places of its largest tenant, and another worker may claim one of these for a tenant that has
+ * fewer. The place counts for the other worker at once. The bell wakes the worker that must give up the place, and it ends a
+ * request.
  */
 export class QueueClaims {
 	readonly #words: Int32Array;
@@ -19,21 +20,21 @@ export class QueueClaims {
 		return new SharedArrayBuffer(workers * WORDS * Int32Array.BYTES_PER_ELEMENT);
 	}
 
-	/** Gives up the claims of a dead worker. Call it only after its thread has ended. */
+	/** Clears the claims of a dead worker. Call it only after its thread has ended. */
 	static reclaim(memory: SharedArrayBuffer, worker: number): void {
 		const words = new Int32Array(memory);
 		for (let word = 0; word < WORDS; word++) Atomics.store(words, worker * WORDS + word, 0);
 	}
 
-	/** A tenant of this worker has so many places at most. */
+	/** Publishes how many places the largest tenant of this worker has. */
 	publish(most: number): void {
 		Atomics.store(this.#words, this.#worker * WORDS + MOST, most);
 	}
 
 	/**
-	 * Claims a place of the worker in which a tenant has most, if those are more than `least`.
+	 * Claims a place from the worker with the largest tenant, if that tenant has more than `least`.
 	 *
-	 * @param count of pending requests, by worker: the place is this worker's from now on.
+	 * @param count pending requests by worker: the place moves to this worker.
 	 */
 	claim(least: number, count: UpstreamLoad): boolean {
 		for (;;) {
@@ -44,7 +45,7 @@ export class QueueClaims {
 				if (worker !== this.#worker && others > most) [from, most] = [worker, others];
 			}
 			if (from === -1) return false;
-			// Two that claim at the same moment must not both count on the same place.
+			// Two workers must not claim the same place.
 			if (Atomics.compareExchange(words, from * WORDS + MOST, most, most - 1) !== most) continue;
 			count.moveFrom(from);
 			Atomics.add(words, from * WORDS + CLAIMED, 1);
@@ -52,14 +53,14 @@ export class QueueClaims {
 		}
 	}
 
-	/** How many places others have claimed of this worker since this was asked last. */
+	/** How many places other workers have claimed from this one since the last call. */
 	take(): number {
 		const at = this.#worker * WORDS + CLAIMED;
 		return Atomics.load(this.#words, at) === 0 ? 0 : Atomics.exchange(this.#words, at, 0);
 	}
 }
 
-/** Words of a worker. */
+/** Words of each worker. */
 const WORDS = 2;
 const MOST = 0;
 const CLAIMED = 1;

@@ -1,19 +1,19 @@
 /** Results of requests that had to wait for an upstream. */
 export const QUEUE_RESULTS = [
-	/** They left for it. */
+	/** Sent to the upstream. */
 	'served',
-	/** There was no room for them, or they made room for another tenant's. */
+	/** Refused because the queue was full, or removed in favour of another tenant. */
 	'full',
-	/** They had waited for as long as they may. */
+	/** Waited for the longest permitted time. */
 	'timeout',
-	/** When their turn came, no breaker admitted them. */
+	/** No breaker admitted them in their turn. */
 	'unavailable',
-	/** The client had left. */
+	/** The client left. */
 	'gone',
 ] as const;
 export type QueueResult = (typeof QUEUE_RESULTS)[number];
 
-/** Counts of one upstream. Each worker writes its own cells, and readers sum them. */
+/** Counts of one upstream. Each worker writes its own cells, and readers add them up. */
 export class QueueStats {
 	readonly #cells: Float64Array;
 	readonly #own: number;
@@ -32,7 +32,7 @@ export class QueueStats {
 		this.#cells[this.#own + QUEUE_RESULTS.indexOf(result)]! += 1;
 	}
 
-	/** Of all workers. */
+	/** The sum over all workers. */
 	total(result: QueueResult): number {
 		let sum = 0;
 		for (let i = QUEUE_RESULTS.indexOf(result); i < this.#cells.length; i += QUEUE_RESULTS.length)

@@ -1,8 +1,8 @@
 /**
- * Memory that all threads of the process share. Each structure of this folder has the same convention:
+ * Memory that all threads of the process share. All structures in this folder follow one convention:
  *
- * - `X.allocate(…)` makes the region, once, on the main thread;
+ * - `X.allocate(…)` creates the region, once, on the main thread;
  * - `new X(region, worker)`, or `X.view(…)` for a part of a region, is one thread's view of it;
- * - `X.reclaim(region, worker)` takes back what a thread held that has ended; that thread must not touch the region again.
+ * - `X.reclaim(region, worker)` releases everything that an ended thread held.
  */
 export type Region = SharedArrayBuffer;

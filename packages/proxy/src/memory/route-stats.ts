@@ -1,6 +1,6 @@
 /**
- * One worker's counts for one route: requests in flight, and bytes of their bodies, by the client's protocol. All workers of a route
- * share one region, each with its own cache line. The replacement of a dead worker continues in the same cells.
+ * One worker's counts for one route, by the client's protocol: requests in flight and bytes of bodies. The workers share one region
+ * for each route, in which each has its own cache line. The replacement of a dead worker continues in the same cells.
  */
 
 export const CLIENT_PROTOCOLS = ['http/1.1', 'h2'] as const;
@@ -42,12 +42,12 @@ export class RouteStats {
 		this.#cells[first(protocol) + CELL.inFlight]! += change;
 	}
 
-	/** Bytes of a request's body have come from the client. */
+	/** Counts bytes of a request body received from the client. */
 	received(protocol: ClientProtocol, bytes: number): void {
 		this.#cells[first(protocol) + CELL.received]! += bytes;
 	}
 
-	/** Bytes of an answer's body were given to the client's connection. */
+	/** Counts bytes of an answer's body written to the client's connection. */
 	gave(protocol: ClientProtocol, bytes: number): void {
 		this.#cells[first(protocol) + CELL.gave]! += bytes;
 	}
@@ -68,7 +68,7 @@ export class RouteStats {
 	}
 }
 
-/** What several workers have counted, added up. */
+/** The sum over several workers. */
 export function readTraffic(parts: readonly RouteStats[], protocol: ClientProtocol): Traffic {
 	const sum = { inFlight: 0, received: 0, gave: 0 };
 	for (const part of parts) {

@@ -4,7 +4,7 @@ import { type SerialMemory, SerialTable, serialMemorySizes } from '../identity/s
  * Puts serial numbers into memory that all threads share.
  *
  * @param serials contents of DER INTEGERs.
- * @param pause called every now and then, as there may be hundreds of thousands.
+ * @param pause called after each, since there may be hundreds of thousands; returns a promise when it is time to yield.
  */
 export async function shareSerials(
 	serials: readonly Uint8Array[],

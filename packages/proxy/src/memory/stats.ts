@@ -7,18 +7,18 @@ import { CLIENT_PROTOCOLS, type ClientProtocol, ROUTE_STATS_BYTES, RouteStats } 
 import { TRANSITION_CELLS, TransitionCounts } from './transition-counts.ts';
 
 /**
- * The memory behind the metrics: regions of plain 64-bit floats, one for each worker and one for each worker and
- * upstream. Only that worker writes; the main thread adds them up at scrape. A worker that takes a dead one's place
- * goes on in the same regions, so counters never fall.
+ * The memory behind the metrics: regions of 64-bit floats, one for each worker, and one for each worker and endpoint. Only that
+ * worker writes; the main thread adds them up for each scrape. The replacement of a dead worker continues in the same regions, so
+ * counters never decrease.
  */
 
 const STATUSES = 600;
 
-/** Why a connection is closed before anything of it is read. */
+/** Why a connection is closed before anything is read from it. */
 export const CONNECTION_REFUSALS = ['max_connections', 'descriptors'] as const;
 export type ConnectionRefusal = (typeof CONNECTION_REFUSALS)[number];
 
-/** Why a connection whose handshake was good is ended before its client ends it. */
+/** Why the proxy ends a connection after a successful handshake. */
 export const CONNECTION_ENDS = ['revoked', 'expired', 'ca_removed', 'age'] as const;
 export type ConnectionEnd = (typeof CONNECTION_ENDS)[number];
 
@@ -30,7 +30,7 @@ export const TUNNEL_ENDS = [
 	'client_lost',
 	'upstream_lost',
 	'token_expired',
-	/** As a connection's. */
+	/** The same as for connections. */
 	'expired',
 	'ca_removed',
 	'revoked',
@@ -42,7 +42,7 @@ export const TUNNEL_ENDS = [
 ] as const;
 export type TunnelEnd = (typeof TUNNEL_ENDS)[number];
 
-/** Why an HTTP/2 connection was ended with an error: the label of a metric, so these and no others. */
+/** Why an HTTP/2 connection was ended with an error: the label of a metric, so the list is fixed. */
 export const HTTP2_ERROR_REASONS = [
 	'preface',
 	'frame-size',
@@ -59,20 +59,20 @@ export const HTTP2_ERROR_REASONS = [
 ] as const;
 export type Http2ErrorReason = (typeof HTTP2_ERROR_REASONS)[number];
 
-/** Why a stream was reset, or a request of one refused, for an error of the client's: the label of a metric. */
+/** Why a stream was reset or its request refused after an error of the client: the label of a metric. */
 export const HTTP2_STREAM_ERROR_REASONS = [
-	/** A request that is malformed (RFC 9113 section 8.1.1). */
+	/** A malformed request (RFC 9113 section 8.1.1). */
 	'malformed',
 	'protocol',
 	'flow-control',
 	'stream-closed',
 	'frame-size',
-	/** More fields than `limits.max_header_bytes` has room for. */
+	/** The fields exceed `limits.max_header_bytes`. */
 	'too-many-fields',
 ] as const;
 export type Http2StreamErrorReason = (typeof HTTP2_STREAM_ERROR_REASONS)[number];
 
-/** Versions, suites and groups of completed handshakes; the names are OpenSSL's. */
+/** Versions and groups of completed handshakes, by OpenSSL's names. */
 export const TLS_VERSIONS = ['TLSv1.2', 'TLSv1.3'] as const;
 export const TLS_GROUPS = [
 	'x25519',
@@ -83,35 +83,35 @@ export const TLS_GROUPS = [
 	'X25519MLKEM768',
 	'SecP256r1MLKEM768',
 	'SecP384r1MLKEM1024',
-	/** Any other one, or none. */
+	/** Another group, or none. */
 	'other',
 ] as const;
 export type TlsVersionName = (typeof TLS_VERSIONS)[number];
 export type TlsGroup = (typeof TLS_GROUPS)[number];
 
-/** Refusals of an existing route: by the client's certificate, its tenant, or the scopes of its token. */
+/** Why a route refused a caller: client certificate, tenant, or the scopes of the token. */
 export const FORBIDDEN_REASONS = ['certificate', 'tenant', 'scope'] as const;
 export type ForbiddenReason = (typeof FORBIDDEN_REASONS)[number];
 
-/** What a worker's event loop has been doing; see `LoopReading`. */
+/** State of a worker's event loop, see `LoopReading`. */
 const LOOP_CELLS = ['sampledAt', 'utilization', 'activeMs', 'idleMs', 'delayP50', 'delayP99', 'delayMax'] as const;
 
-/** One worker's event loop, as it was sampled last. */
+/** The last sample of one worker's event loop. */
 export interface LoopReading {
 	/** Monotonic milliseconds of the sample; 0 before the first one, and while there is no such thread. */
 	readonly sampledAt: number;
-	/** Part of the time between the last two samples in which the loop did not wait for events, 0 to 1. */
+	/** Fraction of the time between the last two samples in which the loop was busy, 0 to 1. */
 	readonly utilization: number;
-	/** Milliseconds in which it did not wait, and in which it did, over all threads that have had this index. */
+	/** Milliseconds in which the loop was busy, and in which it waited for events, over all threads that have had this index. */
 	readonly activeMs: number;
 	readonly idleMs: number;
-	/** By how much timers came too late in the last 10 to 20 s, ms: median, 99th percentile, most. */
+	/** Delay of timers in the last 10 to 20 s, ms: median, 99th percentile, maximum. */
 	readonly delayP50: number;
 	readonly delayP99: number;
 	readonly delayMax: number;
 }
 
-/** Answers without an upstream lie before the rest, by status. */
+/** The first cells count answers without an upstream, by status; these counters follow. */
 const WORKER = new CounterLayout(
 	{
 		auth: ['missing', 'invalid'],
@@ -123,14 +123,14 @@ const WORKER = new CounterLayout(
 		tunnelEnds: TUNNEL_ENDS,
 		http2Errors: HTTP2_ERROR_REASONS,
 		http2StreamErrors: HTTP2_STREAM_ERROR_REASONS,
-		/** Handshakes that have succeeded, by group. */
+		/** Completed handshakes, by group. */
 		'TLSv1.2': TLS_GROUPS,
 		'TLSv1.3': TLS_GROUPS,
-		/** Connections that had to wait for their share. */
+		/** How often a connection had used up its share of the worker, and was read later. */
 		readsDelayed: CLIENT_PROTOCOLS,
-		/** Tokens whose verdict was remembered, and tokens that had to be verified. */
+		/** Tokens found in the cache, and tokens that had to be verified. */
 		tokenCache: ['hit', 'miss'],
-		/** Records that were dropped before they left the worker. */
+		/** Records dropped before they left the worker. */
 		dropped: ['access lines', 'spans'],
 		/** Gauges. */
 		connections: ['handshake', 'http/1.1', 'h2'],
@@ -145,9 +145,9 @@ type WorkerCounter = keyof typeof WORKER.lists;
 
 export class WorkerStats {
 	readonly cells: Float64Array;
-	/** From accept to the end of the handshake. */
+	/** Durations from accept to the end of the handshake. */
 	readonly handshakes: Histogram;
-	/** Requests for which no route has been found (yet). */
+	/** Requests without a route, or before theirs is known. */
 	readonly unrouted: RouteStats;
 
 	constructor(memory: SharedArrayBuffer) {
@@ -169,7 +169,7 @@ export class WorkerStats {
 		this.cells[status]! += 1;
 	}
 
-	/** The loop's times since the last sample. `activeMs` and `idleMs` cover only that interval, and are summed here. */
+	/** Stores a sample. Its `activeMs` and `idleMs` cover only the time since the last sample, and are summed here. */
 	loopSampled(reading: LoopReading): void {
 		const cells = this.cells;
 		LOOP_CELLS.forEach((name, i) => {
@@ -188,7 +188,7 @@ export class WorkerStats {
 		this.cells[WORKER.cell('tunnels', protocol)]! += change;
 	}
 
-	/** Clears the gauges of a dead worker, which has no connections any more. */
+	/** Clears the gauges of a dead worker. */
 	clearGauges(): void {
 		for (const cell of Object.values(CONNECTION_CELLS)) this.cells[cell] = 0;
 		for (const protocol of CLIENT_PROTOCOLS) this.cells[WORKER.cell('tunnels', protocol)] = 0;
@@ -216,7 +216,7 @@ const CONNECTION_CELLS: Record<ConnectionProtocol, number> = {
 	h2: WORKER.cell('connections', 'h2'),
 };
 
-/** Why a request was sent again: the failures of `UpstreamFailure` that allow it. In the order of the cells. */
+/** Why a request was retried: the kinds of `UpstreamFailure` that allow it. In the order of the cells. */
 export const RETRY_REASONS = ['unreachable', 'stale', 'refused', 'unanswered', 'broken'] as const;
 export type RetryReason = (typeof RETRY_REASONS)[number];
 
@@ -224,18 +224,18 @@ const UPSTREAM = new CounterLayout(
 	{
 		/** A gauge. */
 		connections: ['idle', 'active'],
-		/** A gauge: requests under way on connections that carry several (HTTP/2). */
+		/** A gauge: requests in flight on multiplexed connections (HTTP/2). */
 		streams: ['open'],
-		/** Requests that this upstream did not take and that were sent again. */
+		/** Retries after a failure at this upstream, by reason. */
 		retries: RETRY_REASONS,
-		/** Requests that could have been sent again, and the budget for that was spent. */
+		/** Requests that were not retried because the retry budget was spent. */
 		retriesDenied: ['budget'],
 		/** Responses to gRPC calls. */
 		grpc: GRPC_STATUSES,
 	},
 	0,
 );
-/** Cells of a worker's region for one upstream, behind its counters. Answers come last, by status. */
+/** Cells of a worker's region for one upstream. Answers are last, by status. */
 const UPSTREAM_CELL = {
 	idle: UPSTREAM.cell('connections', 'idle'),
 	active: UPSTREAM.cell('connections', 'active'),
@@ -247,9 +247,9 @@ const UPSTREAM_CELLS = UPSTREAM_CELL.answers + STATUSES;
 
 export class UpstreamStats {
 	readonly cells: Float64Array;
-	/** Successful round trips: from the request's departure to the end of the exchange with the upstream. */
+	/** Durations of successful round trips: from sending the request to the end of the exchange with the upstream. */
 	readonly roundTrips: Histogram;
-	/** This worker's changes of the circuit. */
+	/** Transitions of the circuit that this worker made. */
 	readonly transitions: TransitionCounts;
 
 	constructor(memory: SharedArrayBuffer) {
@@ -279,7 +279,7 @@ export class UpstreamStats {
 		return sum;
 	}
 
-	/** An answer given after this upstream was chosen, its own or ours. */
+	/** Counts an answer of this upstream, or a refusal after it was chosen. */
 	answered(status: number): void {
 		this.cells[UPSTREAM_CELL.answers + status]! += 1;
 	}
@@ -331,7 +331,7 @@ export class UpstreamStats {
 
 function nonZero(cells: Float64Array): Map<number, number> {
 	const found = new Map<number, number>();
-	// Most of them are zero: no call for each.
+	// A plain loop: most cells are zero, and a callback for each would be expensive.
 	for (let status = 0; status < cells.length; status++) if (cells[status] !== 0) found.set(status, cells[status]!);
 	return found;
 }

@@ -1,12 +1,12 @@
 /**
- * What each tenant holds of a budget, counted over all threads, so that none holds more than its share.
+ * Each tenant's part of a budget, counted across all threads, so that none holds more than its share.
  *
- * The counters are a count-min sketch: each tenant is counted in one cell of each of two rows, and holds at most what the
- * lesser of the two says. So there are no keys to find or to forget, no locks, and the memory does not grow with the
- * tenants. No tenant is ever granted more than its share. What others hold causes a refusal only if heavy tenants share both of
- * its cells. If all tenants together hold at most four shares, at most four cells of a row are full.
+ * The counters are a count-min sketch: each tenant is counted in one cell of each of two rows, and holds at most the lower of the
+ * two counts. So there are no keys to find or evict, no locks, and the memory does not grow with the number of tenants. No tenant
+ * is ever granted more than its share. Other tenants cause a refusal only if heavy ones share both of its cells. If all tenants
+ * together hold at most four shares, at most four cells of a row are full.
  *
- * As in `Budget`, each thread's part is kept next to the counters, so that the part of a dead thread can be given back.
+ * As in `Budget`, the part of each thread is kept next to the counters, so that the part of a dead thread can be released.
  */
 export class TenantShares {
 	readonly #cells: Int32Array;
@@ -19,7 +19,7 @@ export class TenantShares {
 		return { cells: rows(), workers: Array.from({ length: workers }, rows), limit, unit };
 	}
 
-	/** Gives back all that a dead worker held. */
+	/** Releases everything that a dead worker held. */
 	static reclaim(memory: TenantSharesMemory, worker: number): void {
 		const cells = new Int32Array(memory.cells);
 		const own = new Int32Array(memory.workers[worker]!);
@@ -37,15 +37,15 @@ export class TenantShares {
 
 	/**
 	 * @param tenant its key (`tenantKey`).
-	 * @returns whether the amount is within the tenant's share; if so, exactly as much has to be given back.
+	 * @returns whether the amount is within the tenant's share; if so, release exactly the same amount.
 	 */
 	tryClaim(tenant: bigint, amount: number): boolean {
 		const units = Math.ceil(amount / this.#unit);
 		const [one, other] = cellsOf(tenant);
 		Atomics.add(this.#cells, one, units);
 		Atomics.add(this.#cells, other, units);
-		// Both cells are read after both additions. So of several grants at the same moment, the last one sees all the others in
-		// both cells. With the results of the additions, two threads could each see a different cell as the smaller one.
+		// Both cells are read after both additions: of several simultaneous grants, the last one sees all others in both cells. If it
+		// used the results of the additions, two threads could each see a different cell as the smaller one.
 		if (Math.min(Atomics.load(this.#cells, one), Atomics.load(this.#cells, other)) > this.#limit) {
 			Atomics.sub(this.#cells, one, units);
 			Atomics.sub(this.#cells, other, units);
@@ -70,12 +70,12 @@ export interface TenantSharesMemory {
 	readonly cells: SharedArrayBuffer;
 	/** Cells of the same layout, one set for each worker. */
 	readonly workers: readonly SharedArrayBuffer[];
-	/** What one tenant may hold, in the measure of amounts. */
+	/** The share of one tenant, in the same measure as amounts. */
 	readonly limit: number;
 	readonly unit: number;
 }
 
-/** What a tenant holds at most, in the measure of amounts: for tests and diagnostics. */
+/** Upper bound of what a tenant holds, in the same measure as amounts: for tests and diagnostics. */
 export function tenantHolds(memory: TenantSharesMemory, tenant: bigint): number {
 	const cells = new Int32Array(memory.cells);
 	return Math.min(...cellsOf(tenant).map((cell) => Atomics.load(cells, cell))) * memory.unit;

@@ -1,10 +1,10 @@
 import type { TransitionReason } from './breaker-cell.ts';
 
-/** The states of a circuit, as metrics and logs name them; by the numbers of `gates/breaker.ts`. */
+/** Names of a circuit's states in metrics and logs, by their numbers in `gates/breaker.ts`. */
 export const CIRCUIT_NAMES = ['closed', 'open', 'half-open'] as const;
 export type CircuitName = (typeof CIRCUIT_NAMES)[number];
 
-/** What a circuit can become, and why; each has a cell. */
+/** All transitions with their reasons; each has a cell. */
 export const TRANSITIONS = [
 	{ to: 'open', reason: 'status' },
 	{ to: 'open', reason: 'connect' },
@@ -19,28 +19,28 @@ export const TRANSITIONS = [
 
 /** The last change of a circuit. */
 export interface LastTransition {
-	/** Monotonic milliseconds, by which those of several threads are ordered. */
+	/** Monotonic milliseconds: orders the transitions of several threads. */
 	readonly at: number;
 	/** Seconds since the epoch. */
 	readonly wallSeconds: number;
 	readonly to: CircuitName;
 	readonly reason: TransitionReason;
-	/** In words, for operators; may be empty, and is cut off after some 100 bytes. */
+	/** In words, for operators; may be empty, and is cut after `WORDS_BYTES`. */
 	readonly cause: string;
 }
 
-/** Behind the counts: which transition was the last, when, and how many bytes of words follow. */
+/** Cells after the counts: the last transition, its times, and the length of its cause, which follows. */
 const LAST = { index: 0, at: 1, wallSeconds: 2, bytes: 3, words: 4 } as const;
 const WORDS_BYTES = 96;
 export const TRANSITION_CELLS = TRANSITIONS.length + LAST.words + WORDS_BYTES / 8;
 
-/** How often one thread has changed one upstream's circuit, by `TRANSITIONS`, and what it did last. */
+/** How often one thread has changed the circuit of one endpoint, by `TRANSITIONS`, and its last change. */
 export class TransitionCounts {
 	readonly cells: Float64Array;
 	readonly #last: Float64Array;
 	readonly #words: Uint8Array;
 
-	/** @param memory of `TRANSITION_CELLS`; by default the thread's own. */
+	/** @param memory `TRANSITION_CELLS` cells; by default private to the thread. */
 	constructor(memory: Float64Array = new Float64Array(TRANSITION_CELLS)) {
 		this.cells = memory.subarray(0, TRANSITIONS.length);
 		this.#last = memory.subarray(TRANSITIONS.length);
@@ -55,7 +55,7 @@ export class TransitionCounts {
 		const index = TRANSITIONS.findIndex((one) => one.to === to && one.reason === reason);
 		this.cells[index]! += 1;
 		const last = this.#last;
-		// Not a number during a write: readers skip it then.
+		// NaN during a write: it differs from itself, so readers skip the transition.
 		last[LAST.at] = Number.NaN;
 		last[LAST.index] = index;
 		last[LAST.wallSeconds] = wallSeconds;
@@ -65,12 +65,12 @@ export class TransitionCounts {
 		last[LAST.at] = now;
 	}
 
-	/** `undefined` before the first one, or while a thread is just writing it. */
+	/** `undefined` before the first transition, or during a write. */
 	get last(): LastTransition | undefined {
 		const last = this.#last;
 		const [at, wallSeconds] = [last[LAST.at]!, last[LAST.wallSeconds]!];
 		const transition = TRANSITIONS[last[LAST.index]!];
-		// Not every decoder takes memory that threads share.
+		// A copy, since some decoders refuse shared memory.
 		const cause = new TextDecoder().decode(Uint8Array.from(this.#words.subarray(0, last[LAST.bytes])));
 		if (wallSeconds === 0 || transition === undefined || at !== last[LAST.at]) return undefined;
 		return { ...transition, at, wallSeconds, cause };

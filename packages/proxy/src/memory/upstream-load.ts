@@ -1,21 +1,20 @@
 /**
- * The load of one address of a group, shared by all workers: the number of requests in flight there, and since
- * when it has been serving.
+ * The load of one address of an upstream, across all workers: its requests in flight, and since when it has been serving.
  *
- * Each worker counts its own requests in a word that only it writes, and the load is their sum. There is no total next to them: a
- * thread may be ended between any two instructions, and a total would then disagree with its parts for ever.
+ * Each worker counts its own requests in a word that only it writes, and the load is the sum. A separate total does not exist: a
+ * thread may be terminated between any two instructions, and the total would then disagree with its parts for ever.
  *
- * Addresses that came together lie in one region: first since when each of them serves, then their locks, then the words of the first
- * worker, those of the second one, and so on. A choice looks at two addresses of many, over and over: what it reads of all of them lies
- * side by side, behind views that they share, and stays in the processor's caches.
+ * Addresses that were added together are in one region: first since when each of them serves, then their locks, then the words of
+ * the first worker, those of the second, and so on. Balancing looks at two addresses of many, over and over. So the values of all
+ * addresses are contiguous, share a few views, and stay in the processor's caches.
  */
 export class UpstreamLoad {
 	readonly #views: Views;
-	/** Of the address in its region. */
+	/** Index of the address in its region. */
 	readonly #at: number;
-	/** What its lock has while this thread holds it. */
+	/** Value of the lock while this thread holds it. */
 	readonly #holder: number;
-	/** Where this thread's word is. */
+	/** Index of this thread's word. */
 	readonly #own: number;
 
 	/**
@@ -29,7 +28,7 @@ export class UpstreamLoad {
 		this.#own = this.#views.words + worker * this.#views.addresses + at;
 	}
 
-	/** For so many addresses, with nothing under way. @param now monotonic milliseconds; they serve from now on. */
+	/** Memory for this many addresses, without requests. @param now monotonic milliseconds: since then they have been serving. */
 	static allocate(workers: number, now: number, addresses = 1): SharedArrayBuffer {
 		const bytes = HEADER_BYTES + addresses * (8 + 4 + workers * 4);
 		const memory = new SharedArrayBuffer(Math.ceil(bytes / 8) * 8);
@@ -38,7 +37,7 @@ export class UpstreamLoad {
 		return memory;
 	}
 
-	/** Nothing of a worker that is gone is under way at an address any more, and it holds no lock. Only once its thread has ended. */
+	/** Clears the word and the lock of a dead worker. Call it only after its thread has ended. */
 	static reclaim(memory: SharedArrayBuffer, worker: number, at = 0): void {
 		const { ints, locks, words, addresses } = viewsOf(memory);
 		const holder = worker + 1;
@@ -46,16 +45,16 @@ export class UpstreamLoad {
 		Atomics.store(ints, words + worker * addresses + at, 0);
 	}
 
-	/** One more request is under way. Give it back by `dec`, whatever becomes of it. */
+	/** One more request is in flight. Call `dec` exactly once for it. */
 	inc(): void {
 		Atomics.add(this.#views.ints, this.#own, 1);
 	}
 
 	/**
-	 * One more, if there are less than `limit` in the whole process. Exact: those who ask at the same moment ask one after the other,
-	 * each for as long as it takes to add up the words.
+	 * One more, if there are fewer than `limit` in the whole process. Exact: a lock serializes callers, each for the time of adding
+	 * up the words.
 	 *
-	 * @returns whether it was granted; if so, give it back by `dec`.
+	 * @returns whether it was granted; if so, call `dec` exactly once.
 	 */
 	tryInc(limit: number): boolean {
 		const { ints, locks } = this.#views;
@@ -67,7 +66,7 @@ export class UpstreamLoad {
 		return granted;
 	}
 
-	/** One of another worker's is this one's from now on: the total does not change. */
+	/** Moves one request from another worker's count to this one's; the total stays. */
 	moveFrom(worker: number): void {
 		const { ints, locks, words, addresses } = this.#views;
 		const lock = locks + this.#at;
@@ -85,7 +84,7 @@ export class UpstreamLoad {
 		Atomics.sub(this.#views.ints, this.#own, 1);
 	}
 
-	/** Requests under way in the whole process. */
+	/** Requests in flight in the whole process. */
 	get total(): number {
 		const { ints, words, end, addresses } = this.#views;
 		let sum = 0;
@@ -93,7 +92,7 @@ export class UpstreamLoad {
 		return sum;
 	}
 
-	/** The same for a choice that need not be exact: plain loads cost a tenth of atomic ones, and may be a moment late. */
+	/** Like `total`, for a choice that need not be exact: plain loads cost a tenth of atomic ones, and may be slightly stale. */
 	get recent(): number {
 		const { ints, words, end, addresses } = this.#views;
 		let sum = 0;
@@ -101,12 +100,12 @@ export class UpstreamLoad {
 		return sum;
 	}
 
-	/** Those of this thread. */
+	/** Requests of this thread. */
 	get own(): number {
 		return Atomics.load(this.#views.ints, this.#own);
 	}
 
-	/** Threads that have any. */
+	/** Number of threads with requests in flight. */
 	get threads(): number {
 		const { ints, words, end, addresses } = this.#views;
 		let count = 0;
@@ -114,26 +113,26 @@ export class UpstreamLoad {
 		return count;
 	}
 
-	/** Monotonic milliseconds: when its breaker last closed, or when it was new. */
+	/** Monotonic milliseconds: when its breaker last closed, or when the address was added. */
 	get since(): number {
 		return this.#views.since[this.#at]!;
 	}
 
-	/** It has come back. @param now monotonic milliseconds. */
+	/** The address has recovered. @param now monotonic milliseconds. */
 	servesSince(now: number): void {
 		this.#views.since[this.#at] = now;
 	}
 }
 
-/** How many addresses, and how many workers. */
+/** The number of addresses, and the number of workers. */
 const HEADER_BYTES = 8;
 
-/** How one thread sees a region. */
+/** One thread's views of a region. */
 interface Views {
 	readonly addresses: number;
 	readonly since: Float64Array;
 	readonly ints: Int32Array;
-	/** Where in `ints` the locks begin, and the words, and where these end. */
+	/** Indexes in `ints`: where the locks begin, where the words begin, and where these end. */
 	readonly locks: number;
 	readonly words: number;
 	readonly end: number;

@@ -1,6 +1,6 @@
 /**
- * A bell that any thread rings when something may have become free, and that all listening threads hear. A listener takes the count,
- * looks, and then waits with that count, so it does not miss a ring in between.
+ * A bell that any thread rings when something may have become free, and that all listening threads hear. A listener reads the
+ * count, checks, and then waits with that count, so it does not miss a ring in between.
  */
 export class WakeUp {
 	readonly #rings: Int32Array;
@@ -22,7 +22,7 @@ export class WakeUp {
 		Atomics.notify(this.#rings, 0);
 	}
 
-	/** Calls once, in a later turn, as soon as `count` has changed. */
+	/** Calls `run` once, in a later turn, as soon as the count differs from `count`. */
 	onRing(count: number, run: () => void): void {
 		const { async, value } = Atomics.waitAsync(this.#rings, 0, count);
 		if (async) void value.then(run);

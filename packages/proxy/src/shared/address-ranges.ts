@@ -1,6 +1,6 @@
 import { BlockList, isIP, SocketAddress } from 'node:net';
 
-/** More entries than this are no list of load balancers; each costs a comparison for each connection. */
+/** Each entry costs a comparison for each connection. No list of load balancers is longer. */
 export const MAX_RANGES = 256;
 
 /** An address, or all addresses that begin with the same bits (CIDR, RFC 4632 section 3.1, RFC 4291 section 2.3). */
@@ -8,11 +8,11 @@ export interface AddressRange {
 	readonly family: 'ipv4' | 'ipv6';
 	/** The first address of the range. */
 	readonly address: string;
-	/** Bits that all its addresses have in common: 0 to 32, or to 128. */
+	/** Bits that all its addresses share: 0 to 32, or 0 to 128 for IPv6. */
 	readonly prefix: number;
 }
 
-/** @returns the range, or in words the fault of the text and the remedy. */
+/** @returns the range, or the fault and the remedy, in words for operators. */
 export function parseAddressRange(text: string): AddressRange | string {
 	const [, address = '', digits] = /^([^/]*)(?:\/(.*))?$/s.exec(text)!;
 	const quoted = JSON.stringify(text);
@@ -40,7 +40,7 @@ export function parseAddressRange(text: string): AddressRange | string {
 export class AddressRanges {
 	readonly #list = new BlockList();
 
-	/** @param ranges as `parseAddressRange` takes them. @throws Error on others. */
+	/** @param ranges as for `parseAddressRange`. @throws Error if one is malformed. */
 	constructor(ranges: readonly string[]) {
 		for (const text of ranges) {
 			const range = parseAddressRange(text);
@@ -49,7 +49,7 @@ export class AddressRanges {
 		}
 	}
 
-	/** @param address IPv4, or IPv6 with or without a zone; in plain form (`plainAddress`). */
+	/** @param address in plain form (`plainAddress`): IPv4, or IPv6 with or without a zone. */
 	has(address: string): boolean {
 		const zone = address.indexOf('%');
 		const plain = zone === -1 ? address : address.slice(0, zone);
@@ -57,7 +57,7 @@ export class AddressRanges {
 	}
 }
 
-/** IPv4 as IPv4, also where it is mapped into IPv6, as on a dual-stack listener (RFC 4291 section 2.5.5.2). */
+/** Unwraps an IPv4 address that is mapped into IPv6, as on a dual-stack listener (RFC 4291 section 2.5.5.2). */
 export function plainAddress(address: string): string {
 	return address.startsWith('::ffff:') && address.includes('.') ? address.slice(7) : address;
 }
@@ -69,7 +69,7 @@ export function canonicalAddress(address: string): string {
 
 const isMapped = (bits: string) => bits.startsWith(`${'0'.repeat(80)}${'1'.repeat(16)}`);
 
-/** As text of 32 or 128 binary digits. */
+/** The address as 32 or 128 binary digits. */
 function bitsOf(address: string): string {
 	if (!address.includes(':')) return address.split('.').map(binary(10, 8)).join('');
 	// The last 32 bits may be written as IPv4.

@@ -7,13 +7,14 @@ import type { UpstreamLoad } from '../memory/upstream-load.ts';
 const TARGET = 'proxy::breaker';
 
 /**
- * Counts and logs what this thread makes of one upstream's circuit, and notes when it serves again. The log is a limited one, since clients that leave at
- * the right moment can have a circuit open and half-open in turns, as fast as they can ask.
+ * Counts and logs the transitions of one endpoint's circuit that this thread makes, and records when the endpoint serves again. The
+ * log is rate-limited: clients that leave at the right moment can make a circuit alternate between open and half-open as fast as
+ * they send requests.
  *
- * @param names of the upstream: `host:port`, and the name of its `[[upstreams]]`, if it has one.
- * @param load where the time of its return is kept.
- * @param log of this upstream only: one that changes often must not hide another's lines.
- * @param clock the scale of all breakers.
+ * @param names of the endpoint: `host:port`, and the name of its `[[upstreams]]`, if it has one.
+ * @param load keeps the time of its recovery.
+ * @param log of this endpoint only: one that changes often must not suppress another's lines.
+ * @param clock that all breakers use.
  */
 export function watchCircuit(
 	names: { readonly upstream: string; readonly group: string | undefined },

@@ -14,19 +14,19 @@ export interface Limits {
 	readonly maxHeaderBytes: number;
 	/** All bodies held in memory at once in the process. */
 	readonly maxBufferedBytes: number;
-	/** The part of them that one tenant's requests may hold. */
+	/** The part of `maxBufferedBytes` that the requests of one tenant may hold. */
 	readonly maxBufferedBytesPerTenant: number;
-	/** Average that a client must take its answer at, 0 for any; `undefined` means the default of the body mode. */
+	/** Least average rate at which a client must take its answer; 0: any; `undefined`: the default of the body mode. */
 	readonly minAnswerBytesPerSec?: number | undefined;
-	/** Client connections at once in the process; `undefined` means: derive it from the file-descriptor limit. */
+	/** Client connections at once in the process; `undefined`: derived from the file-descriptor limit. */
 	readonly maxConnections?: number | undefined;
 	/** Age at which a client connection is ended, give or take a tenth; 0 for none. */
 	readonly maxConnectionAgeMs: number;
-	/** Whether all answers carry the rest of the limits, and not only refusals. */
+	/** Whether all answers have `RateLimit` fields, and not only refusals. */
 	readonly rateLimitHeaders: boolean;
 }
 
-/** What a route sets in place of `[limits]`; `undefined`: what holds there. */
+/** Limits of a route in place of `[limits]`; `undefined`: the value of `[limits]`. */
 export interface RequestLimitsSeed {
 	readonly maxBodyBytes?: number | undefined;
 	readonly bodyTimeoutMs?: number | undefined;

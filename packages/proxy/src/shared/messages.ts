@@ -20,23 +20,23 @@ import type { Limits, RequestLimitsSeed } from './limits.ts';
 import type { SpanRecord } from './span-record.ts';
 
 /**
- * Everything that the control plane (main thread) and the data plane (worker threads) say to each other. Neither
- * imports the other; they meet here.
+ * All messages between the control plane (main thread) and the data plane (worker threads). Neither imports the other; they meet
+ * here.
  */
 
 /** The material of the TLS listener, validated by the control plane. */
 export interface TlsMaterial extends PemMaterial {
-	/** What is asked of clients' certificates beyond a valid chain; absent: nothing. */
+	/** What clients' certificates must satisfy beyond a valid chain; absent: nothing. */
 	readonly clients?: ClientRules | undefined;
 }
 
-/** What ends clients' certificates, and their connections, before their time or at it. */
+/** What invalidates clients' certificates and ends their connections. */
 export interface ClientRules {
-	/** Verified ones. */
+	/** With verified signatures. */
 	readonly crls: readonly CrlSeed[];
 	/** Clients whose issuer has no fresh CRL are refused. */
 	readonly crlRequired: boolean;
-	/** By hand; its tokens and tenants go with it. */
+	/** Revoked by the operator: certificates, tokens and tenants. */
 	readonly revoked: RevocationList;
 	readonly endAtExpiry: boolean;
 	readonly endAtCaRemoval: boolean;
@@ -50,15 +50,15 @@ export interface EndpointSeed {
 	readonly port: number;
 	/** The `Host` header, if it is not `authority`. */
 	readonly hostField?: string | undefined;
-	/** Of its `[[upstreams]]`; `undefined`: a route's URL. */
+	/** Name of its `[[upstreams]]`; `undefined`: a route's URL. */
 	readonly group: string | undefined;
 	/** The same in every worker. */
 	readonly place: EndpointPlace;
 	/** For `UpstreamLoad`: connections, idle ones included; the same memory in every worker. */
 	readonly connections: Region;
-	/** Tells breakers apart. The memory cannot: each message wraps it in a new object. */
+	/** Identifies the breaker. Its memory cannot: each message wraps it in a new object. */
 	readonly breakerId: number;
-	/** For `BreakerCell`, all but its state; the same memory in every worker. */
+	/** For `BreakerCell`, all of it except the state; the same memory in every worker. */
 	readonly breaker: Region;
 	/** For `UpstreamStats`; this worker's own. */
 	readonly stats: Region;
@@ -72,15 +72,15 @@ export interface EndpointSeed {
 	readonly connectTimeoutMs?: number | undefined;
 }
 
-/** What is spoken to an endpoint; `h2` by prior knowledge in the clear, by ALPN over TLS; `auto`: what it chooses by ALPN. */
+/** The protocol for an endpoint. `h2`: by prior knowledge in the clear, by ALPN over TLS. `auto`: the endpoint chooses by ALPN. */
 export const UPSTREAM_PROTOCOLS = ['http/1.1', 'h2', 'auto'] as const;
 export type UpstreamProtocol = (typeof UPSTREAM_PROTOCOLS)[number];
 
-/** What is looked at of many endpoints, for one that gets the request, lies side by side. */
+/** The part of an endpoint's memory that balancing reads for all endpoints, so it is contiguous. */
 export interface EndpointPlace {
 	/** For `BreakerCell`. */
 	readonly states: Region;
-	/** For `UpstreamLoad`: requests under way. */
+	/** For `UpstreamLoad`: requests in flight. */
 	readonly loads: Region;
 	/** Index in both. */
 	readonly at: number;
@@ -90,18 +90,18 @@ export interface EndpointPlace {
 export interface UpstreamTlsSeed {
 	/** CAs; `undefined`: those that Node trusts. */
 	readonly ca: string | undefined;
-	/** What we show; both or neither. */
+	/** The proxy's client certificate; both or neither. */
 	readonly cert: string | undefined;
 	readonly key: string | undefined;
-	/** What the certificate must name, and SNI asks for: a host name or an IP literal; `undefined`: the host of each address. */
+	/** The name for SNI that the certificate must have: a host name or an IP literal; `undefined`: the host of each address. */
 	readonly serverName: string | undefined;
 	/** `undefined`: 1.2. */
 	readonly minVersion: TlsVersion | undefined;
-	/** `false`: its certificate may be anybody's. */
+	/** `false`: any certificate is accepted. */
 	readonly verify: boolean;
 }
 
-/** The addresses among which a route's requests are spread. */
+/** The addresses that share a route's requests. */
 export interface UpstreamSeed {
 	/** `undefined`: a route's URL. */
 	readonly name: string | undefined;
@@ -109,7 +109,7 @@ export interface UpstreamSeed {
 	readonly tls?: UpstreamTlsSeed | undefined;
 	/** Indexes into `upstreams`. */
 	readonly endpoints: readonly number[];
-	/** Of each of them, in the same order. */
+	/** Of the endpoints, in the same order. */
 	readonly weights: readonly number[];
 	readonly balancing: BalancingSettings;
 	/** `undefined`: no queue, and no request waits. */
@@ -118,9 +118,9 @@ export interface UpstreamSeed {
 	readonly waiting?: PendingQueueSeed | undefined;
 }
 
-/** What an endpoint may have at once, across threads. */
+/** Limits of each endpoint, across threads. */
 export interface UpstreamLimits {
-	/** Requests under way at each address; `undefined`: no limit. */
+	/** Requests in flight at each address; `undefined`: no limit. */
 	readonly maxRequests: number | undefined;
 	/** Connections to each address, idle ones included; `undefined`: no limit. */
 	readonly maxConnections: number | undefined;
@@ -132,7 +132,7 @@ export interface UpstreamLimits {
 
 /** For `PendingQueue`. */
 export interface PendingQueueSeed {
-	/** For `UpstreamLoad`: who waits. */
+	/** For `UpstreamLoad`: pending requests. */
 	readonly count: Region;
 	/** For `QueueClaims`. */
 	readonly claims: Region;
@@ -145,23 +145,23 @@ export interface PendingQueueSeed {
 
 export interface RouteSeed {
 	readonly prefix: string;
-	/** Its endpoint takes paths in any letter case for the same path. */
+	/** Its upstream ignores the letter case of paths. */
 	readonly caseInsensitive?: boolean | undefined;
 	/** Trailers of its requests and responses pass. */
 	readonly trailers: boolean;
 	readonly cooldownMs: number;
 	readonly opening: OpeningRule;
-	/** For each tenant, in addition to its own; `undefined`: none. */
+	/** Rate of each tenant on this route, in addition to the tenant's own rate; `undefined`: none. */
 	readonly rate?: RateSeed | undefined;
 	/** Index into `upstreams`. */
 	readonly upstream: number;
-	/** Its callers; `undefined`: any caller with a valid token. */
+	/** Who may use it; `undefined`: any caller with a valid token. */
 	readonly access?: RouteAccessSeed | undefined;
-	/** Fields about the client's certificate for the endpoint; `undefined`: none. */
+	/** Header fields about the client's certificate for the upstream; `undefined`: none. */
 	readonly certificateHeaders?: CertificateHeadersSeed | undefined;
-	/** Changes to a request on its way there; `undefined`: only those that all requests get. */
+	/** Changes to a request for the upstream; `undefined`: only those that all requests get. */
 	readonly forwarding?: ForwardingSeed | undefined;
-	/** `undefined`: those of all. */
+	/** `undefined`: those of `[limits]`. */
 	readonly requestLimits?: RequestLimitsSeed | undefined;
 	/** `undefined`: it takes no WebSockets. */
 	readonly webSocket?: WebSocketSeed | undefined;
@@ -169,7 +169,7 @@ export interface RouteSeed {
 	readonly stats: Region;
 }
 
-/** What bounds the WebSockets of a route. */
+/** Limits of the WebSockets of a route. */
 export interface WebSocketSeed {
 	/** They end when their token expires. */
 	readonly endsAtExpiry: boolean;
@@ -185,34 +185,34 @@ export interface RoutingSeed {
 	readonly routes: readonly RouteSeed[];
 }
 
-/** What is said about requests, apart from `RUST_LOG`. */
+/** Settings of the access log and of identifiers, apart from `RUST_LOG`. */
 export interface LogSettings {
-	/** The access log: nothing, what was refused or went wrong, or each request. */
+	/** The access log: no requests, refused and failed ones, or all. */
 	readonly access: 'off' | 'errors' | 'all';
-	/** Requests get a trace's and a request's identifier if they bring none. */
+	/** Requests without identifiers of trace and request get new ones. */
 	readonly requestId: boolean;
 }
 
-/** What workers need to know of `[trace]`. */
+/** The part of `[trace]` that workers need. */
 export interface TraceSettings {
-	/** The fraction of the traces beginning here that is sampled, 0 to 1. */
+	/** The sampled fraction of the traces that begin here, 0 to 1. */
 	readonly ratio: number;
 	/** Whether spans name tenants. */
 	readonly tenants: boolean;
-	/** Spans that may wait for the collector, of all workers. */
+	/** Spans of all workers that may wait for the collector. */
 	readonly maxQueueSpans: number;
 }
 
-/** Whose connections begin with a PROXY header, and how long it may take. */
+/** Which peers begin their connections with a PROXY header, and how long it may take. */
 export interface ProxyProtocolSettings {
 	/** Addresses and ranges in CIDR notation (`AddressRanges`). */
 	readonly from: readonly string[];
 	readonly timeoutMs: number;
 }
 
-/** The histograms that never forget, for `BucketCounts`. */
+/** The cumulative histograms, for `BucketCounts`. */
 export interface HistogramsSeed {
-	/** Of round trips to endpoints; their memory is each endpoint's. */
+	/** Round trips to endpoints; each endpoint has its own memory for them. */
 	readonly upstream: BucketLayout;
 	readonly handshake: BucketLayout;
 	readonly gate: BucketLayout;
@@ -221,18 +221,18 @@ export interface HistogramsSeed {
 	readonly gates: Region;
 }
 
-/** `workerData`: all that a worker needs to serve. */
+/** `workerData`: everything that a worker needs to serve. */
 export interface WorkerSeed {
-	/** 0-based, stable over replacement. */
+	/** 0-based; a replacement keeps the index. */
 	readonly index: number;
-	/** Workers in all. */
+	/** Number of workers. */
 	readonly workers: number;
 	/** Zero of the monotonic clock, `process.hrtime.bigint()` of the main thread. */
 	readonly clockEpoch: bigint;
 	readonly bind: { readonly host: string; readonly port: number };
 	/** Several workers share the port (`SO_REUSEPORT`). */
 	readonly reusePort: boolean;
-	/** `undefined`: no peer sends it. */
+	/** `undefined`: no peer sends PROXY headers. */
 	readonly proxyProtocol?: ProxyProtocolSettings | undefined;
 	readonly limits: Limits;
 	/** For tenants without a rate of their own; 0: no limit. */
@@ -244,15 +244,15 @@ export interface WorkerSeed {
 	/** Present if limits are shared with other replicas. */
 	readonly fleet?: FleetMemory | undefined;
 	readonly concurrency: ConcurrencyMemory;
-	/** Secret of the process: tenants are keyed by a hash that is unpredictable outside. */
+	/** Secret of the process: it makes the hash of tenants unpredictable for others. */
 	readonly tenantSecret: Uint8Array;
 	readonly bufferedBytes: BudgetMemory;
-	/** What each tenant holds of `bufferedBytes`; `undefined` when one may hold all. */
+	/** Each tenant's part of `bufferedBytes`; `undefined`: one tenant may hold all of it. */
 	readonly tenantShares: TenantSharesMemory | undefined;
 	readonly connections: BudgetMemory;
 	readonly stats: Region;
 	readonly histograms: HistogramsSeed;
-	/** `RUST_LOG`; workers filter before they send. */
+	/** `RUST_LOG`: workers filter log lines before they send them. */
 	readonly logFilter: string;
 	readonly log: LogSettings;
 	/** `undefined`: nothing is traced. */
@@ -260,8 +260,8 @@ export interface WorkerSeed {
 }
 
 /**
- * To a worker. `prepare-*` asks whether it could switch; nothing changes until `commit`, which cannot fail; `discard`
- * forgets what was prepared. So all workers switch or none does.
+ * To a worker. `prepare-*` asks whether it could switch. Nothing changes until `commit`, which cannot fail; `discard` drops the
+ * prepared state. So either all workers switch or none does.
  */
 export type ToWorker =
 	| { readonly type: 'prepare-tls'; readonly id: number; readonly tls: TlsMaterial }
@@ -269,17 +269,17 @@ export type ToWorker =
 	| { readonly type: 'prepare-identity'; readonly id: number; readonly identity: IdentitySeed }
 	| { readonly type: 'commit'; readonly id: number }
 	| { readonly type: 'discard'; readonly id: number }
-	/** Stop accepting, then say `closed`. */
+	/** Stop accepting, then send `closed`. */
 	| { readonly type: 'stop-accepting' }
-	/** Tell the clients, let what is in flight finish, then say `drained`. */
+	/** Tell the clients, let requests in flight finish, then send `drained`. */
 	| { readonly type: 'drain' }
-	/** So many bytes of access lines have been written, or will never be. */
+	/** This many bytes of access lines have been written or dropped. */
 	| { readonly type: 'access-lines-written'; readonly bytes: number }
-	/** So many of its spans have been exported, or given up. */
+	/** This many of its spans have been exported or given up. */
 	| { readonly type: 'spans-done'; readonly count: number };
 
 export type FromWorker =
-	/** It accepts connections; `port` is the real one. */
+	/** It accepts connections on `port`, the actual one. */
 	| { readonly type: 'listening'; readonly port: number }
 	/** It cannot listen; it will not try again. */
 	| { readonly type: 'listen-failed'; readonly code: string; readonly message: string }
@@ -288,10 +288,10 @@ export type FromWorker =
 	| { readonly type: 'committed'; readonly id: number }
 	| { readonly type: 'closed' }
 	| { readonly type: 'drained' }
-	/** A token of this issuer names a key that is not among those known; sent seldom (`data/records/unknown-keys.ts`). */
+	/** A token of this issuer names an unknown key; rate-limited (`data/records/unknown-keys.ts`). */
 	| { readonly type: 'unknown-key'; readonly issuer: string }
 	| { readonly type: 'log'; readonly record: LogRecord }
-	/** Lines in ASCII, ready to write, and how many were dropped before them. `access-lines-written` follows. */
+	/** Complete lines in ASCII, and how many were dropped before them. The main thread answers `access-lines-written`. */
 	| { readonly type: 'access-lines'; readonly lines: string; readonly dropped: number }
-	/** Requests that were sampled and are over. `spans-done` follows. */
+	/** Spans of finished requests. The main thread answers `spans-done`. */
 	| { readonly type: 'spans'; readonly spans: readonly SpanRecord[] };

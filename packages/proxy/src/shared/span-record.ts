@@ -1,24 +1,24 @@
-/** One sampled request on its way from the worker that served it to the main thread, which exports it: plain data. */
+/** A sampled request, sent from the worker that served it to the main thread, which exports it. Plain data. */
 export interface SpanRecord {
 	/** 32 hexadecimal digits. */
 	readonly traceId: string;
-	/** 16 of them, like the next one. */
+	/** 16 hexadecimal digits, like `parentId`. */
 	readonly spanId: string;
 	readonly parentId: string | undefined;
 	readonly flags: number;
 	/** Wall-clock milliseconds since 1970, with a fraction. */
 	readonly startMs: number;
 	readonly durationMs: number;
-	/** Empty if it could not be read. */
+	/** Empty if the request line could not be read. */
 	readonly method: string;
-	/** Without its query; cut at `MAX_PATH`. */
+	/** Without the query; cut at `MAX_PATH`. */
 	readonly path: string;
 	/** 0: the client left before it had an answer. */
 	readonly status: number;
 	/** Of a gRPC call. */
 	readonly grpcStatus: number | undefined;
 	readonly ending: 'complete' | 'client gone' | 'broken off';
-	/** Code and reason of the proxy's own answer, or of why it broke off another one. */
+	/** Code and reason of the refusal, or of why the proxy broke off an answer. */
 	readonly refused: string | undefined;
 	readonly reason: string | undefined;
 	readonly protocol: 'http/1.1' | 'h2';
@@ -29,7 +29,7 @@ export interface SpanRecord {
 	readonly upstream: string | undefined;
 	/** `undefined` also if spans must not name tenants. */
 	readonly tenant: string | undefined;
-	/** Requests that went to the upstream. */
+	/** How often the request was sent to an upstream. */
 	readonly attempts: number;
 	/** Bytes of bodies. */
 	readonly bytesIn: number;
@@ -47,5 +47,5 @@ export interface SpanEvent {
 	readonly reason?: string;
 }
 
-/** Characters of a path: with these a span that waits has a few KiB at most. */
+/** Characters of a path: a waiting span has a few KiB at most. */
 export const MAX_PATH = 1024;

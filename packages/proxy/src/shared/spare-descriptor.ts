@@ -3,18 +3,18 @@ import { connect } from 'node:net';
 import { devNull } from 'node:os';
 
 /**
- * For the moment when the process runs out of descriptors. libuv keeps a spare one in each thread: it gives up the spare to
- * accept the waiting connection, closes the connection, and takes the spare back. If another thread is faster, the spare is
- * lost: libuv then neither accepts nor sheds connections, and retries without a pause until a descriptor is free. So each
- * listening thread keeps one more, and hands it to libuv. It gets the descriptor back, because a connection that takes the
- * last one is closed (`descriptorsExhausted`).
+ * Keeps a spare descriptor for libuv when the process runs out of them. libuv has a spare of its own in each thread: it closes the
+ * spare, accepts the waiting connection, closes the connection, and opens the spare again. If another thread takes the descriptor
+ * first, the spare is lost. Then libuv neither accepts nor sheds connections, and retries without a pause until a descriptor is
+ * free. So each listening thread keeps one more spare, and closes it for libuv. It can open it again, because a connection that
+ * takes the last descriptor is closed (`descriptorsExhausted`).
  */
 export function keepSpareDescriptor(): void {
 	let spare = open();
 	const look = () => {
 		if (spare !== undefined && descriptorsExhausted()) {
 			closeSync(spare);
-			// Whenever it makes a handle for a stream, libuv replaces a spare descriptor that it has lost.
+			// libuv replaces a lost spare whenever it creates a stream handle.
 			connect({ host: 'never.invalid', port: 1, lookup: neverAnswer }).destroy();
 			spare = undefined;
 		}
@@ -26,7 +26,7 @@ export function keepSpareDescriptor(): void {
 /** How long a listener may be without its spare descriptor, ms. */
 const LOOK_MS = 100;
 
-/** Whether the process has no descriptor left. A listener checks this for each connection, and closes one that took the last. */
+/** Whether the process has no descriptor left. A listener checks this for each connection, and closes the one that took the last. */
 export function descriptorsExhausted(): boolean {
 	const descriptor = open();
 	if (descriptor !== undefined) closeSync(descriptor);

@@ -5,9 +5,9 @@ import { type Admission, type ChainFault, ChainRevocation } from '../identity/cl
 import type { ConnectionEnd } from '../memory/stats.ts';
 import type { TlsMaterial } from '../shared/messages.ts';
 
-/** What is asked of clients' certificates beyond OpenSSL's verdict: at the handshake, at their end, and at each reload. */
+/** What clients' certificates must satisfy beyond OpenSSL's verdict: at the handshake, at expiry, and at each reload. */
 export class ClientPolicy {
-	/** `undefined`: nothing is revoked, and no CRL is asked for. */
+	/** `undefined`: nothing is revoked, and no CRL is required. */
 	readonly #revocation: ChainRevocation | undefined;
 	readonly endAtExpiry: boolean;
 	readonly #endAtCaRemoval: boolean;
@@ -22,7 +22,7 @@ export class ClientPolicy {
 	}
 
 	/**
-	 * At the handshake, after OpenSSL's verdict.
+	 * Called at the handshake, after OpenSSL's verdict.
 	 *
 	 * @param nowSeconds wall-clock time, seconds since the epoch.
 	 */
@@ -30,17 +30,17 @@ export class ClientPolicy {
 		return this.#revocation?.judge(certificate, admission, nowSeconds);
 	}
 
-	/** Whether a connection that is up may have to end because this policy has come into force. */
+	/** Whether this policy can end live connections when it takes effect. */
 	get asksLiveConnections(): boolean {
 		return this.#revocation !== undefined || this.#endAtCaRemoval;
 	}
 
 	/**
-	 * Why a connection that an earlier policy has let in has to end. A CRL that is no longer fresh ends none: it says
-	 * nothing new about the client. A chain that cannot be judged could have anybody in it.
+	 * Why a connection that an earlier policy admitted must end. A stale CRL ends no connection: it says nothing new about the
+	 * client. A chain that cannot be judged does, since it may contain a revoked certificate.
 	 *
-	 * @param admission by which CAs, and when, the client was let in.
-	 * @param bundle the CAs that are in force now.
+	 * @param admission when the client was admitted, and by which CAs.
+	 * @param bundle the current CAs.
 	 */
 	ends(
 		certificate: X509Certificate,
@@ -53,14 +53,17 @@ export class ClientPolicy {
 		return this.isRemoved(certificate, admission, bundle) ? 'ca_removed' : undefined;
 	}
 
-	/** Whether no chain of the client leads to the CAs that are in force now, and that matters. */
+	/** Whether CA removal ends connections, and no chain of the client leads to a current CA. */
 	isRemoved(certificate: X509Certificate, admission: Admission, bundle: ClientBundle): boolean {
 		if (!this.#endAtCaRemoval || admission.bundle === bundle) return false;
 		const chains = possibleChains(certificate, bundle, admission.seconds);
 		return chains === undefined || chains.length === 0;
 	}
 
-	/** When a certificate ends its connections, wall-clock seconds; infinite: never. Only the leaf counts: CAs outlive the certificates they issue. */
+	/**
+	 * When a certificate ends its connections, wall-clock seconds; infinite: never. Only the leaf counts: CAs outlive the
+	 * certificates that they issue.
+	 */
 	endOf(certificate: X509Certificate): number {
 		return this.endAtExpiry ? certificate.validToDate.getTime() / 1000 : Number.POSITIVE_INFINITY;
 	}

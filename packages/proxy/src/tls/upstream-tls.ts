@@ -12,9 +12,9 @@ import type { TlsRole } from '@mtls-edge-proxy/gate/tls/tls-material.ts';
 import { CIPHERS } from '@mtls-edge-proxy/gate/tls/tls-options.ts';
 import type { UpstreamProtocol, UpstreamTlsSeed } from '../shared/messages.ts';
 
-/** How connections to upstreams are made over TLS: those of requests and those of health probes alike. */
+/** TLS to upstreams, for requests and health probes alike. */
 
-/** @throws the error of OpenSSL if it refuses the material. */
+/** @throws OpenSSL's error if it refuses the material. */
 export function createUpstreamContext(seed: UpstreamTlsSeed): SecureContext {
 	return createSecureContext(contextOptions(seed));
 }
@@ -27,12 +27,12 @@ function contextOptions({ ca, cert, key, minVersion = '1.2' }: Partial<UpstreamT
 		minVersion: `TLSv${minVersion}`,
 		maxVersion: 'TLSv1.3',
 		ciphers: CIPHERS,
-		// In a renegotiation the upstream could show another certificate than the one that has been verified.
+		// In a renegotiation the upstream could present another certificate than the verified one.
 		secureOptions: constants.SSL_OP_NO_RENEGOTIATION,
 	};
 }
 
-/** For judging the files of an upstream: here the proxy is the client. */
+/** For checking the TLS files of an upstream, to which the proxy is a client. */
 export const UPSTREAM_ROLE: TlsRole = {
 	usage: '1.3.6.1.5.5.7.3.2',
 	usageName: 'clientAuth',
@@ -47,7 +47,7 @@ export const UPSTREAM_ROLE: TlsRole = {
 /**
  * Options for `tls.connect` and `https.request`, in addition to host and port.
  *
- * @param host of the address, as it is connected to.
+ * @param host of the address to connect to.
  */
 export function upstreamTlsOptions(
 	{ serverName, verify }: UpstreamTlsSeed,
@@ -55,11 +55,11 @@ export function upstreamTlsOptions(
 	secureContext: SecureContext,
 	protocol: UpstreamProtocol = 'http/1.1',
 ): ConnectionOptions {
-	// A name that ends with a dot is the same one, and is in no certificate and in no SNI with it (RFC 6066 section 3).
+	// A dot at the end does not change a name, and neither certificates nor SNI have it (RFC 6066 section 3).
 	const name = (serverName ?? host).replace(/\.$/, '');
 	return {
 		secureContext,
-		// RFC 6066 section 3: no literal addresses. Node would put the host in place of a name that is missing.
+		// RFC 6066 section 3: no literal addresses. Empty, since Node would use the host if the name were missing.
 		servername: isIP(name) === 0 ? name : '',
 		ALPNProtocols: protocol === 'auto' ? ['h2', 'http/1.1'] : [protocol],
 		rejectUnauthorized: verify,
@@ -68,10 +68,10 @@ export function upstreamTlsOptions(
 }
 
 /**
- * Whether a certificate that chains to a CA is that of the upstream. Only subjectAltName counts, no common name (RFC 9525
- * section 2), which Node's own check falls back to.
+ * Whether a certificate that chains to a CA belongs to the upstream. Only subjectAltName counts (RFC 9525 section 2): Node's own
+ * check falls back to the common name.
  *
- * @returns an error whose message holds nothing of the certificate.
+ * @returns an error whose message contains nothing from the certificate.
  */
 function nameProblem(name: string, { raw }: PeerCertificate): Error | undefined {
 	const certificate = new X509Certificate(raw);
@@ -80,7 +80,7 @@ function nameProblem(name: string, { raw }: PeerCertificate): Error | undefined 
 			? certificate.checkHost(name, { subject: 'never', partialWildcards: false })
 			: certificate.checkIP(name);
 	if (found !== undefined) return undefined;
-	// RFC 9525 section 6.3 leaves it to the client, and OpenSSL takes no wildcard in front of a single label: `*.com` would be anybody's.
+	// RFC 9525 section 6.3 leaves it to the client. OpenSSL accepts no wildcard before a single label: anybody could have `*.com`.
 	const [, parent = ''] = /^[^.]+\.([^.]+)$/.exec(name) ?? [];
 	if (parent !== '' && certificate.subjectAltName?.split(', ').includes(`DNS:*.${parent}`)) {
 		return Object.assign(new Error('wildcard of one label'), { code: 'ERR_TLS_CERT_SHORT_WILDCARD' });

@@ -29,12 +29,12 @@ const TARGET = 'proxy::dns';
 const LEAST_MS = 1_000;
 /** Delay after the first failure, ms; doubled after each further one. */
 const RETRY_MS = 1_000;
-/** More would be more than anybody reads. */
+/** Addresses in a log line; nobody reads more. */
 const MAX_SHOWN = 8;
-/** The limit for addresses in a configuration, too. */
+/** The same limit as for addresses in a configuration. */
 const MAX_ADDRESSES = 1_000;
 
-/** Keeps the addresses of one name current. The last good ones hold until new ones arrive, however long DNS is away. */
+/** Keeps the addresses of one name current. The last good ones hold until new ones arrive, however long DNS is unavailable. */
 export class AddressRefresher implements SelfRefreshing<readonly UpstreamAddress[]> {
 	readonly group: string;
 	readonly fetches: Fetches;
@@ -154,7 +154,7 @@ export class AddressRefresher implements SelfRefreshing<readonly UpstreamAddress
 		return Math.max(LEAST_MS, Math.min(refreshMs, ttlMs));
 	}
 
-	/** Logs once if there are too many addresses: the surplus ones get no requests, and nobody would notice. */
+	/** Logs once if there are too many addresses: otherwise nobody would notice that the surplus ones get no requests. */
 	#noteCut(found: number): void {
 		const isCut = found > MAX_ADDRESSES;
 		if (isCut && !this.#isCut) {
@@ -174,7 +174,7 @@ export class AddressRefresher implements SelfRefreshing<readonly UpstreamAddress
 		const { sinceSeconds = clock.wallSeconds(), failures = 0 } = this.#failing ?? {};
 		const backoff = Math.min(this.#source.refreshMs, RETRY_MS * 2 ** Math.min(failures, 10));
 		this.#failing = { sinceSeconds, failures: failures + 1, cause };
-		// All instances see the same outage; they must not ask in step.
+		// All instances see the same outage: random delays keep them from asking at the same time.
 		const wait = Math.max(LEAST_MS / 2, backoff * (0.5 + random() / 2));
 		const { ageMs } = this;
 		log.warn(TARGET, ageMs === undefined ? 'no addresses of an upstream' : 'addresses not resolved; keeping old', {

@@ -3,7 +3,7 @@ import { Refreshers } from '../state/refreshers.ts';
 import { type Timers, within } from '../timers.ts';
 import { type AddressParts, AddressRefresher } from './address-refresher.ts';
 
-/** A start or a reload waits this long for the first addresses, as for first probes; later ones are taken over when they come. */
+/** A start or a reload waits this long for the first addresses, as for first probes. Later ones apply when they arrive. */
 const FIRST_ADDRESSES_MS = 2_000;
 
 /** The upstreams with addresses from DNS, on the main thread: workers get addresses as values, in a routing table. */
@@ -17,7 +17,7 @@ export class DnsAddresses {
 			keyOf: ({ name, dns }) => JSON.stringify([name, dns.authority, dns.server, dns.refreshMs]),
 			nameOf: ({ name }) => name,
 			create: ({ name, dns }, fetches, known) => {
-				// A reload may ask for a name in another way, or for another group, while DNS is away.
+				// While DNS is unavailable, a reload may change how a name is looked up, or for which upstream.
 				const before = known.find((one) => one.authority === dns.authority && one.value !== undefined);
 				return new AddressRefresher(name, dns, parts, before, fetches);
 			},
@@ -44,7 +44,7 @@ export class DnsAddresses {
 		this.#refreshers.stop();
 	}
 
-	/** One for each group: that of the routes in force, or the first one in preparation. */
+	/** One for each upstream: that of the current routes, or the first one in preparation. */
 	get all(): Iterable<AddressRefresher> {
 		return this.#refreshers.all.values();
 	}
@@ -54,7 +54,7 @@ export class DnsAddresses {
 		dns === undefined ? addresses : (this.#refreshers.of({ name: name!, dns })?.value ?? []);
 }
 
-/** A group with addresses from DNS. */
+/** An upstream with addresses from DNS. */
 interface Named {
 	readonly name: string;
 	readonly dns: DnsSource;

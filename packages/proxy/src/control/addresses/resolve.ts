@@ -25,8 +25,8 @@ const HOSTS_PATH = '/etc/hosts';
  * then in DNS, the only source of a TTL; then, if DNS does not know the name, by the machine's own look-up with its search domains. If a
  * server is configured, only that server is asked.
  *
- * A family without an answer fails the whole look-up: half of the addresses are not all of them. So the machine's look-up never
- * replaces a DNS that has failed: it takes one family for the whole.
+ * A family without an answer fails the whole look-up, since the other family's addresses are only a part. For the same reason the
+ * machine's look-up never replaces a failed DNS: it accepts a single family.
  */
 export const resolveName: Resolve = (source, abandoned) => resolveWith(HOSTS_PATH, source, abandoned);
 
@@ -74,7 +74,7 @@ async function readHosts(path: string, host: string): Promise<string[]> {
 	}
 }
 
-/** An empty result is an answer, too. */
+/** An empty result is an answer as well. */
 async function present<Found>(found: Promise<Found[]>): Promise<Found[]> {
 	try {
 		return await found;

@@ -1,9 +1,9 @@
 import { isIP } from 'node:net';
 
 /**
- * Whether a `Host` may ask the metrics listener, which has no password. A foreign page in an insider's browser must not read it: by DNS
- * rebinding such a page points its own name to our address, and then has the same origin. A name that nobody outside can own cannot be
- * rebound. Other names must be configured (`[status] hosts`).
+ * Whether the metrics listener, which has no password, answers requests with this `Host`. A foreign page in an insider's browser
+ * must not read it: with DNS rebinding, such a page points its own name to our address, and then has the same origin. A name that
+ * nobody outside can own cannot be rebound. Other names must be configured (`[status] hosts`).
  *
  * @param host the field as sent; `undefined`: the client is not a browser.
  * @param allowed names in lower case, without a port.

@@ -48,7 +48,7 @@ export async function startAdmin(
 ): Promise<AdminListener> {
 	const allowed: ReadonlySet<string> = new Set(hosts.map((name) => name.toLowerCase()));
 	const pages = new Map<string, Page>([
-		// Load balancers ask these by any name, and they reveal nothing.
+		// Load balancers request these under any name, and the answers reveal nothing.
 		['/livez', () => ({ status: 200, body: 'alive' })],
 		['/readyz', () => ready(readiness)],
 		...[...pagesOf(sources, readiness, log), ...status].map(([path, page]): [string, Page] => {

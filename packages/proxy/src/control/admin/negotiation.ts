@@ -1,8 +1,8 @@
 import type { ExpositionFormat } from '../metrics/exposition.ts';
 
 /**
- * Which format a scraper wants (RFC 9110 section 12.5.1). OpenMetrics only if it is named, in our version or without one:
- * a client that accepts anything gets the text format.
+ * The format for a scraper (RFC 9110 section 12.5.1). OpenMetrics only if `Accept` names it, with our version or without one: a
+ * client that accepts anything gets the text format.
  */
 export function formatFor(accept: string | undefined): ExpositionFormat {
 	let open = 0;

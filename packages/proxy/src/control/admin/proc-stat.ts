@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 
 /** The fields of `/proc/PID/stat` (proc_pid_stat(5)) that tell a process from a later one with the same number. */
 export interface ProcStat {
-	/** `Z` is a zombie: it has ended, and its parent has not noticed. */
+	/** `Z` is a zombie: it has ended, and its parent has not waited for it. */
 	readonly state: string;
 	/** Clock ticks from the machine's boot to the start of the process. */
 	readonly startTicks: number;

@@ -15,7 +15,7 @@ export interface ProcessFacts {
 	readonly reloads: { readonly success: number; readonly failure: number };
 	/** Why the last reload failed; empty if it did not. */
 	readonly failures: readonly string[];
-	/** Changed settings that only a restart takes over: `tenant_rps (config.toml:3)`. */
+	/** Changed settings that only a restart applies: `tenant_rps (config.toml:3)`. */
 	readonly needsRestart: readonly string[];
 	/** Whether a reload is running or waiting. */
 	readonly reloading: boolean;
@@ -43,7 +43,7 @@ export function processFacts(
 	};
 }
 
-/** Its readers take 64 KiB; a configuration may be wrong in thousands of lines. */
+/** Limit of causes: readers accept 64 KiB, and a configuration may be wrong in thousands of lines. */
 const MAX_CAUSES = 3;
 const MAX_CAUSE_LENGTH = 4_000;
 

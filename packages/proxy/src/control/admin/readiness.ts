@@ -7,10 +7,10 @@ type IssuersInForce = () => readonly Pick<IssuerSeed, 'issuer' | 'keys'>[];
 export type Phase = 'starting' | 'serving' | 'stopping';
 
 /**
- * Whether new connections are welcome: the answer of `/readyz`. A proxy is not ready while it starts or stops, while it waits for the
- * first keys of an issuer, when no issuer has keys any more, or when it has no worker. Breakers do not count: upstreams that are down
- * are down for every instance, and the other routes of this one still work. For the same reason an issuer whose keys were dropped is
- * only a remark as long as another one has keys.
+ * Whether the proxy wants new connections: the answer of `/readyz`. A proxy is not ready while it starts or stops, while it waits
+ * for the first keys of an issuer, when no issuer has keys any more, or when it has no worker. Breakers do not count: upstreams
+ * that are down are down for every instance, and the other routes of this one still work. For the same reason an issuer whose keys
+ * were dropped is only a remark as long as another one has keys.
  */
 export class Readiness {
 	readonly #listening: () => number;
@@ -22,7 +22,7 @@ export class Readiness {
 	/**
 	 * @param listening how many workers accept connections.
 	 * @param awaited issuers without keys so far: other instances may verify tokens that this one cannot.
-	 * @param issuers those in force.
+	 * @param issuers the current ones.
 	 * @param remark an addition to the answer, ready or not.
 	 */
 	constructor(

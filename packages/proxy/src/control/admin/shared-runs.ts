@@ -1,6 +1,6 @@
 /**
- * Runs a task, never twice at a time. All callers that ask during a run share the next one, which begins after they asked, so that no
- * caller gets an older result. Any number of callers wait for at most two runs.
+ * Runs a task, never twice at the same time. All callers during a run share the next one. It begins after their calls, so no caller
+ * gets an older result, and each waits for at most two runs.
  */
 export class SharedRuns<Result> {
 	readonly #run: () => Promise<Result>;

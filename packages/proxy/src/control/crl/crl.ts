@@ -38,7 +38,7 @@ export class CrlError extends Error {
 }
 
 /**
- * @param pause called every now and then, as a list may have hundreds of thousands of entries.
+ * @param pause called regularly, since a list may have hundreds of thousands of entries.
  * @throws CrlError
  */
 export async function readCrl(der: Buffer, pause: Pause = () => undefined): Promise<Crl> {

@@ -93,7 +93,7 @@ async function seedOf(
 	};
 }
 
-/** The CAs of the bundle, and those of the others that chain to it: any other CA has no say about our clients. */
+/** The CAs of the bundle, and those of `others` that chain to it: other CAs cannot revoke clients. */
 function belowBundle(bundle: readonly X509Certificate[], others: readonly X509Certificate[]): X509Certificate[] {
 	const known = [...bundle];
 	for (const issuer of known) {

@@ -4,14 +4,14 @@ import type { Timers } from '../timers.ts';
 
 export interface CrlWatchParts {
 	readonly timers: Pick<Timers, 'every'>;
-	/** Those in force. */
+	/** The current ones. */
 	readonly crls: () => readonly CrlSeed[];
 	/** Wall-clock seconds since the epoch. */
 	readonly wallSeconds: () => number;
 	readonly log: Logger;
 }
 
-/** Warns once of each CRL that goes out of date while it is in force. Reading has warned of those that were out of date before. */
+/** Warns once about each CRL that expires while it is in use. Reading has warned about those that had expired before. */
 export function watchCrls({ timers, crls, wallSeconds, log }: CrlWatchParts): () => void {
 	let before = wallSeconds();
 	return timers.every(LOOK_MS, () => {
@@ -19,7 +19,7 @@ export function watchCrls({ timers, crls, wallSeconds, log }: CrlWatchParts): ()
 		const all = crls();
 		for (const { authority, issuer, nextUpdate } of all) {
 			if (nextUpdate <= before || nextUpdate > now) continue;
-			// A newer one of the same CA takes its place.
+			// A newer one of the same CA replaces it.
 			if (all.some((other) => other.authority === authority && other.nextUpdate > now)) continue;
 			log.warn('proxy::tls', 'CRL is out of date; fetch the next one and reload', {
 				issuer,

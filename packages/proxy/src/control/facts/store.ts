@@ -3,11 +3,11 @@ import type { StoreFailureReason } from '../store/failure.ts';
 
 /** The state of the store for shared limits, as operators see it. */
 export interface StoreFacts {
-	/** Whether the store, or a part of it, is away. */
+	/** Whether the store, or a part of it, is unavailable. */
 	readonly isAway: boolean;
-	/** In a Cluster: how many of its shards are away, if not all. */
+	/** In a Cluster: how many of its shards are unavailable, if not all. */
 	readonly part: { readonly shards: number; readonly of: number } | undefined;
-	/** While it is away: why, in one word and in a sentence. */
+	/** While it is unavailable: the reason. */
 	readonly reason: StoreFailureReason | undefined;
 	readonly cause: string | undefined;
 	/** How long it has been in this state, ms. */
@@ -15,15 +15,15 @@ export interface StoreFacts {
 	readonly onStoreFailure: OnStoreFailure;
 	/** Replicas last seen, including this one. */
 	readonly replicas: number;
-	/** The longest time from a request until the store's answer to it was in force, over the last seconds, ms. */
+	/** The longest time from a request until the store's answer applied here, over the last seconds, ms. */
 	readonly delayMs: number;
 	/** Calls by outcome. */
 	readonly calls: { readonly success: number; readonly failures: ReadonlyMap<StoreFailureReason, number> };
-	/** Entries in force that came from the store; `undefined`: it is not asked for any. */
+	/** Current revocations from the store; `undefined`: revocations are not read from it. */
 	readonly revocations: number | undefined;
 }
 
-/** What holds while the store is away. */
+/** The limits that apply while the store is unavailable. */
 export const MEANWHILE: Readonly<Record<OnStoreFailure, string>> = {
 	share: 'each replica allows its share of the limits',
 	local: 'each replica allows the whole limits by itself',

@@ -15,7 +15,7 @@ export interface IdentityFiles {
 	readonly remotes: readonly RemoteIssuer[];
 }
 
-/** @param config `undefined` if the configuration is wrong elsewhere: its files are judged all the same. */
+/** @param config `undefined` if the configuration has faults elsewhere: its files are checked anyway. */
 export async function judgeIdentityFiles(
 	files: ConfigFiles,
 	config: Config | undefined,
@@ -56,7 +56,7 @@ export async function judgeJwtKeyFile(files: ConfigFiles): Promise<Judged<{ read
 	return judgeKeys(() => readKeySet(text, DEFAULT_RULES.algorithms), about);
 }
 
-/** What the files of `[[issuers]]` hold, by the full key that names each. */
+/** Contents of the files of `[[issuers]]`, by the full key that names each. */
 interface Contents {
 	readonly keys: Map<string, KeySetSeed>;
 	readonly authorities: Map<string, string>;

@@ -13,7 +13,7 @@ import { judgeTlsFiles } from './tls-files.ts';
 import { judgeTraceFiles, type TraceFiles } from './trace-files.ts';
 import { judgeUpstreamTlsFiles, type UpstreamTlsMaterial, upstreamTlsPaths } from './upstream-tls-files.ts';
 
-/** What the start reads first. */
+/** Everything that the start reads first. */
 export interface StartFiles {
 	readonly config: Config;
 	readonly tls: TlsMaterial;
@@ -22,9 +22,9 @@ export interface StartFiles {
 	readonly remotes: readonly RemoteIssuer[];
 	/** Certificates and keys for TLS to upstreams. */
 	readonly upstreamTls: UpstreamTlsMaterial;
-	/** What the files of `[trace]` hold. */
+	/** Contents of the files of `[trace]`. */
 	readonly trace: TraceFiles;
-	/** What the files of `[limiter]` hold. */
+	/** Contents of the files of `[limiter]`. */
 	readonly store: StoreFiles;
 	/** Settings and files that are usable but doubtful. */
 	readonly warnings: readonly ConfigProblem[];
@@ -39,7 +39,7 @@ export interface Inspection {
 	readonly warnings: readonly ConfigProblem[];
 }
 
-/** Reads the configuration and all files that it names, and finds everything that is wrong with any of them. */
+/** Reads the configuration and all files that it names, and finds every fault in them. */
 export async function inspect(path: string, now: Date): Promise<Inspection> {
 	const { config, problems, files } = await readConfig(path);
 	const tls = await judgeTlsFiles(files, now);
@@ -69,13 +69,13 @@ export async function readStartFiles(path: string, now: Date): Promise<StartFile
 	if (!files.config.reloadOnChange) return files;
 	const watch = new FileWatch({ stampOf, timers: systemTimers }, reloadedFiles(files.config));
 	await watch.reading();
-	// Read once more: a change between the first reading and the start of the watch would go unnoticed.
+	// Read again: a change between the first reading and the start of the watch would be missed.
 	const again = await inspect(path, now);
 	if (again.files === undefined) throw new ConfigError(path, again.problems);
 	return { ...again.files, watch };
 }
 
-/** What a reload reads. */
+/** The files that a reload reads. */
 export function reloadedFiles(config: Config): string[] {
 	const { path, tls, jwt, issuerFiles, revokedPath } = config;
 	const keys = jwt?.reload ? [jwt.jwksPath] : issuerFiles.map((file) => file.path);

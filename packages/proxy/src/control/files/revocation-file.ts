@@ -27,7 +27,7 @@ export async function judgeRevocationList(
 
 type InList = RevocationReading['about'];
 
-/** Such an entry revokes nothing, although its author believes that a tenant is stopped. */
+/** Entries that no tenant can match: they revoke nothing, although their author believes that a tenant is stopped. */
 function nobodies({ tenants }: RevocationList, inList: InList, { issuers = [] }: ConfigFiles): string[] {
 	return tenants.flatMap((tenant, i) => {
 		const nobody = nobodysTenant(tenant, issuers);
@@ -35,7 +35,7 @@ function nobodies({ tenants }: RevocationList, inList: InList, { issuers = [] }:
 	});
 }
 
-/** An unknown name revokes nothing: most likely it is misspelt. */
+/** Entries with an unknown issuer: they revoke nothing, and are probably misspelt. */
 function strangers({ serials }: RevocationList, inList: InList, bundle: string | undefined): string[] {
 	if (bundle === undefined || serials.length === 0) return [];
 	const authorities = authoritiesOf(bundle).map((pem) => new X509Certificate(pem));

@@ -5,7 +5,7 @@ import type { ConfigFiles, LimiterConfig } from '../../config/config.ts';
 import type { ConfigProblem } from '../../config/error.ts';
 import { type Judged, readNamed } from './named-file.ts';
 
-/** What the files of `[limiter]` hold. */
+/** Contents of the files of `[limiter]`. */
 export interface StoreFiles {
 	/** Secrets. */
 	readonly password: string | undefined;
@@ -14,7 +14,7 @@ export interface StoreFiles {
 	readonly secret: string | undefined;
 	/** PEM; `undefined`: Node's CAs. */
 	readonly ca: string | undefined;
-	/** PEM; `undefined`: the store is shown no certificate. */
+	/** The client certificate for the store, PEM; `undefined`: none. */
 	readonly identity: { readonly cert: string; readonly key: string } | undefined;
 }
 

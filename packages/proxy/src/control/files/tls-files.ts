@@ -7,9 +7,9 @@ import { judgeCrlFiles } from '../crl/files.ts';
 import { type Judged, readNamed } from './named-file.ts';
 import { judgeRevocationList } from './revocation-file.ts';
 
-/** The files of `[tls]`, judged: by the start, by a reload and by `proxy check` alike. */
+/** Checks the files of `[tls]`, for the start, a reload and `proxy check` alike. */
 
-/** A usable TLS identity, and what its operator should know about it. */
+/** A usable TLS identity, with warnings for the operator. */
 export interface TlsFiles {
 	readonly material: TlsMaterial;
 	readonly warnings: readonly ConfigProblem[];

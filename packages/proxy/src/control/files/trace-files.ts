@@ -4,7 +4,7 @@ import type { ConfigFiles } from '../../config/config.ts';
 import type { ConfigProblem } from '../../config/error.ts';
 import { type Judged, readNamed } from './named-file.ts';
 
-/** What the files of `[trace]` hold. */
+/** Contents of the files of `[trace]`. */
 export interface TraceFiles {
 	/** PEM; `undefined`: Node's CAs. */
 	readonly ca: string | undefined;

@@ -7,18 +7,18 @@ import { UPSTREAM_ROLE } from '../../tls/upstream-tls.ts';
 import { type Judged, readNamed } from './named-file.ts';
 
 /**
- * The files of `[upstreams.tls]`, judged: by the start, by a reload and by `proxy check` alike. They are part of the routing table,
- * and are taken over with it.
+ * Checks the files of `[upstreams.tls]`, for the start, a reload and `proxy check` alike. They are part of the routing table, and
+ * replaced with it.
  */
 
-/** For each group that is reached over TLS, by key (`upstreamKey`). */
+/** For each upstream with TLS, by key (`upstreamKey`). */
 export type UpstreamTlsMaterial = ReadonlyMap<string, UpstreamTlsSeed>;
 
 export interface UpstreamTlsFiles {
 	readonly upstreamTls: UpstreamTlsMaterial;
 }
 
-/** @param config `undefined` if the configuration is wrong elsewhere: its files are judged all the same. */
+/** @param config `undefined` if the configuration has faults elsewhere: its files are checked anyway. */
 export async function judgeUpstreamTlsFiles(
 	files: ConfigFiles,
 	config: Config | undefined,

@@ -9,9 +9,9 @@ import { outcomeOf } from './outcome.ts';
 import { countVerdict, type VerdictCount } from './verdict-count.ts';
 
 export type Verdict =
-	/** @param status of the answer, where there was one. */
+	/** @param status of the answer, if there was one. */
 	| { readonly healthy: boolean; readonly cause: string; readonly status?: number }
-	/** This machine lacked something to ask with: that says nothing about the upstream. */
+	/** This machine lacked a resource for the probe, which says nothing about the upstream. */
 	| { readonly healthy: 'unknown'; readonly cause: string };
 
 /**
@@ -37,7 +37,7 @@ export interface ProberParts {
 	readonly log: Logger;
 }
 
-/** What the prober needs of an upstream. Those without `health` are never asked. */
+/** The part of an endpoint that the prober needs. Those without `health` are never probed. */
 export type Watched = Pick<
 	Endpoint,
 	'address' | 'group' | 'breaker' | 'health' | 'tls' | 'protocol' | 'alive' | 'aliveSince' | 'lastProbe'
@@ -53,8 +53,8 @@ export const MAX_ROUND_PROBES = 256;
 /** Upstreams are probed in groups, at least this far apart, ms. */
 const LEAST_GAP_MS = 10;
 /**
- * Upstreams are probed one by one if that leaves this much time between two, ms; otherwise this many together. The code of a probe is
- * cold after a while: with four together, each costs half.
+ * Upstreams are probed one by one if that leaves this much time between two, ms; otherwise this many together. After a pause, the
+ * code of a probe is no longer in the processor's caches: with four together, each costs half.
  */
 const SELDOM_MS = 500;
 const TOGETHER = 4;
@@ -62,9 +62,9 @@ const TOGETHER = 4;
 const TARGET = 'proxy::health';
 
 /**
- * The active health check: probes all upstreams at once, and then each of them once an interval, spread over
- * it. Each verdict goes to the breaker at once; a slow upstream delays no other verdict, and is not probed again
- * before it has answered. Only changes are logged.
+ * The active health check: probes all upstreams at the start, and then each of them once in every interval, spread over it. Each
+ * verdict goes to the breaker immediately. A slow upstream delays no other verdict, and is not probed again before it has answered.
+ * Only changes are logged.
  */
 export class HealthProber {
 	readonly #parts: ProberParts;
@@ -74,7 +74,7 @@ export class HealthProber {
 	#groups = 1;
 	readonly #running = new Map<Watched, AbortController>();
 	readonly #verdicts = new WeakMap<Watched, VerdictCount>();
-	/** Upstreams that could not be asked the last time. */
+	/** Upstreams that could not be probed the last time. */
 	readonly #unasked = new WeakSet<Watched>();
 	#stopTimer: (() => void) | undefined;
 	#isStopped = false;
@@ -83,7 +83,7 @@ export class HealthProber {
 		this.#parts = parts;
 	}
 
-	/** Probes only these from now on. A probe under way is dropped if its upstream is no longer watched. */
+	/** From now on probes only these. A running probe is dropped if its upstream is no longer watched. */
 	watch(upstreams: Iterable<Watched>): void {
 		this.#watched = Array.from(upstreams).filter(({ health }) => health !== undefined);
 		const groups = groupsOf(this.#watched.length, this.#parts.intervalMs);
@@ -193,7 +193,7 @@ export class HealthProber {
 	}
 }
 
-/** @returns how many groups so many upstreams are asked in, in an interval; at least 1. */
+/** @returns the number of groups into which an interval divides the upstreams; at least 1. */
 function groupsOf(upstreams: number, intervalMs: number): number {
 	const singly = Math.min(upstreams, Math.floor(intervalMs / SELDOM_MS));
 	const wanted = Math.max(singly, Math.ceil(upstreams / TOGETHER));

@@ -10,12 +10,12 @@ import type { UpstreamProtocol } from '../../shared/messages.ts';
 import type { Verdict } from './health.ts';
 import { CLOSED, callHttp2 } from './http2-call.ts';
 
-/** A health answer's body is of no interest, but reading a small one lets the upstream end in peace. */
+/** The body of a health answer is ignored, but a small one is read, so that the upstream sees no reset. */
 const MAX_BODY_BYTES = 64 * 1024;
 
 /**
- * `GET /health`, or the configured path: a 2xx is healthy, everything else is not; redirects are not followed. Each probe
- * opens a connection: one that is kept alive does not show whether new ones are possible.
+ * `GET /health`, or the configured path: a 2xx is healthy, everything else is not; redirects are not followed. Each probe opens a
+ * connection: an existing one does not show whether new ones are possible.
  *
  * @param tls `undefined`: plain HTTP.
  */
@@ -35,7 +35,7 @@ export async function httpProbe(
 	return isTls ? { healthy: false, cause: SPEAKS_TLS } : verdict;
 }
 
-/** @param mayBeHttp1 then the same connection is asked in HTTP/1.1, within the same time. */
+/** @param mayBeHttp1 if the server chooses HTTP/1.1, the same connection is used, within the same time. */
 async function askHttp2(
 	address: UpstreamAddress,
 	settings: HealthSettings,
@@ -77,7 +77,7 @@ async function askGrpc(
 	return problem === undefined ? { healthy: true, cause: 'serving' } : { healthy: false, cause: problem };
 }
 
-/** @param over TLS, plain HTTP, or a connection that has been made. */
+/** @param over TLS, plain HTTP, or an open connection. */
 function ask(
 	address: UpstreamAddress,
 	{ path, timeoutMs }: HealthSettings,
@@ -123,7 +123,10 @@ function ask(
 const USER_AGENT = 'mtls-edge-proxy/health';
 const NO_HTTP = 'no HTTP answer';
 
-/** A TLS server that gets a plain request closes the connection, sends an alert, or answers 400 in plain HTTP. */
+/**
+ * Whether a failure suggests TLS: a TLS server that gets a plain request closes the connection, sends an alert, or answers 400 in
+ * plain HTTP.
+ */
 function mayBeTls(verdict: Verdict): boolean {
 	if (verdict.healthy !== false) return false;
 	return verdict.status === undefined
@@ -131,10 +134,10 @@ function mayBeTls(verdict: Verdict): boolean {
 		: verdict.status === 400;
 }
 
-/** Asks on a new connection, and only after a plain request has failed in a way that suggests TLS. */
+/** Tries a TLS handshake on a new connection. Used only after a plain request has failed in a way that suggests TLS. */
 function speaksTls({ host, port }: UpstreamAddress, limitMs: number, abandoned: AbortSignal): Promise<boolean> {
 	return new Promise((resolve) => {
-		// Nothing is sent over it, so it does not matter whose certificate it is.
+		// Nothing is sent over it, so the certificate does not matter.
 		const socket = connect({ host, port, rejectUnauthorized: false });
 		const end = (isTls: boolean) => {
 			clearTimeout(limit);
@@ -146,7 +149,7 @@ function speaksTls({ host, port }: UpstreamAddress, limitMs: number, abandoned: 
 		const limit = setTimeout(abandon, limitMs);
 		abandoned.addEventListener('abort', abandon);
 		socket.on('secureConnect', () => end(true));
-		// An alert, such as one that asks for a certificate of ours, is TLS as well.
+		// An alert, for example one that requires a client certificate, is TLS as well.
 		socket.on('error', ({ code = '' }: NodeJS.ErrnoException) => end(/^ERR_SSL_.*_ALERT_/.test(code)));
 		socket.on('close', abandon);
 	});
@@ -159,14 +162,14 @@ function verdictOn(status: number): Verdict {
 	return { healthy: status >= 200 && status < 300, cause: `status ${status}`, status };
 }
 
-/** The time limit keeps running, so the body can neither grow nor last. */
+/** Reads and drops the body. The time limit still applies, so it cannot last long. */
 function discard(response: http.IncomingMessage, probe: http.ClientRequest): void {
 	let bytes = 0;
 	response.on('data', (chunk: Buffer) => {
 		bytes += chunk.length;
 		if (bytes > MAX_BODY_BYTES) probe.destroy();
 	});
-	// The head has decided the verdict.
+	// The verdict depends on the head only.
 	response.on('error', () => {});
 }
 
@@ -177,5 +180,5 @@ function failureOf(error: NodeJS.ErrnoException): Verdict {
 	return { healthy: code !== undefined && EXHAUSTED.has(code) ? 'unknown' : false, cause };
 }
 
-/** No descriptor, port or memory left here. Clients that hold too many must not open the breaker of every upstream. */
+/** Errors of this machine: no descriptor, port or memory left. Clients with too many connections must not open every breaker. */
 const EXHAUSTED = new Set(['EMFILE', 'ENFILE', 'EADDRNOTAVAIL', 'ENOBUFS', 'ENOMEM']);

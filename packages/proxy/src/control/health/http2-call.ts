@@ -12,7 +12,7 @@ import { codedFields } from '../../http2/hpack-encoder.ts';
 export interface Http2Question {
 	readonly method: string;
 	readonly path: string;
-	/** Names (lower case) and values in turn. */
+	/** Alternating names in lower case and values. */
 	readonly fields: readonly string[];
 	/** `undefined`: none. */
 	readonly body?: Buffer | undefined;
@@ -20,11 +20,11 @@ export interface Http2Question {
 
 export interface Http2Answer {
 	readonly status: number;
-	/** Names and values in turn. */
+	/** Alternating names and values. */
 	readonly fields: readonly string[];
 	/** At most `maxBody` bytes. */
 	readonly body: Buffer;
-	/** Likewise; empty if the answer was not read to its end. */
+	/** Alternating names and values; empty if the answer was not read to its end. */
 	readonly trailers: readonly string[];
 }
 
@@ -35,12 +35,12 @@ export type NoAnswer =
 	| { readonly http1: Socket };
 
 /**
- * One request over HTTP/2 on a new connection, for health probes: a connection that is kept does not show whether new ones are possible.
- * It does not reject.
+ * One request over HTTP/2 on a new connection, for health probes: an existing one does not show whether new ones are possible. It
+ * does not reject.
  *
  * @param tls `undefined`: in the clear, by prior knowledge.
  * @param maxBody bytes; with 0 the call ends at the head.
- * @param limitMs for the whole call; the result is `undefined` after that, and when it is `abandoned`.
+ * @param limitMs for the whole call. If it is exceeded, or the call is `abandoned`, the result is `undefined`.
  * @param mayBeHttp1 the caller can continue on a connection on which nothing has been sent.
  */
 export function callHttp2(
@@ -61,7 +61,7 @@ export function callHttp2(
 		const end = (answer: Http2Answer | NoAnswer | undefined) => {
 			leave(answer);
 			call?.end();
-			// Errors after its end concern nobody.
+			// Errors after its end are irrelevant.
 			socket.on('error', () => {}).destroy();
 		};
 		const abandon = () => end(undefined);

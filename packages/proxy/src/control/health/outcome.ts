@@ -2,13 +2,13 @@ import { SPEAKS_NO_TLS, SPEAKS_TLS, UNTRUSTED } from '@mtls-edge-proxy/gate/word
 import type { HealthSettings } from '../../config/config.ts';
 import type { Verdict } from './health.ts';
 
-/** What a health probe found, in words for operators, and what they can do about it. Pure. */
+/** The outcome of a health probe, in words for operators, with the remedy. Pure. */
 
 export interface ProbeOutcome {
 	readonly passed: boolean;
 	/** `GET /health answered 404`, `connection refused`. */
 	readonly found: string;
-	/** `undefined`: there is nothing to do. */
+	/** `undefined`: none is needed. */
 	readonly remedy: string | undefined;
 	/** Seconds since the epoch. */
 	readonly atSeconds: number;

@@ -4,13 +4,13 @@ import type { HealthSettings } from '../../config/config.ts';
 export interface VerdictCount {
 	readonly healthy: boolean;
 	readonly count: number;
-	/** Enough of them to be believed. */
+	/** There are enough of them to take effect. */
 	readonly isEnough: boolean;
 }
 
 /**
- * Counts one more verdict. The very first one is believed at once, because nothing else is known about the upstream. After
- * that it takes as many in a row as the settings require.
+ * Counts one more verdict. The very first one takes effect at once, because nothing else is known about the upstream. After that it
+ * takes as many consecutive ones as the settings require.
  *
  * @param before `undefined`: there was none.
  */

@@ -3,8 +3,8 @@ import { type FetchedKeys, fetchKeys } from '@mtls-edge-proxy/gate/jwks/fetch-ke
 import type { RemoteIssuer } from '@mtls-edge-proxy/gate/jwks/remote-issuer.ts';
 
 /**
- * `fetchKeys` with undici, which takes the CAs of `jwks_ca_path` and verifies the issuer's certificate whatever the environment says.
- * Seldom used, so each fetch opens connections and leaves none behind.
+ * `fetchKeys` with undici, which takes the CAs of `jwks_ca_path` and verifies the issuer's certificate whatever the environment
+ * variables say. Fetches are rare, so each opens its own connections and closes them.
  *
  * @throws {FetchError} when there is no set that can be used.
  */

@@ -22,8 +22,8 @@ interface Kept {
 const MAX_BYTES = 4 * 1024 * 1024;
 
 /**
- * Keeps the last good key set of each issuer across restarts, in one file of `state_dir` each: bound to the issuer and its address, and
- * judged anew when it is read. A folder that cannot be used costs only the stored sets.
+ * Keeps the last good key set of each issuer across restarts, each in its own file of `state_dir`, which is bound to the issuer and
+ * its address, and checked again when it is read. A folder that cannot be used costs only the stored sets.
  */
 export function createKeyStore(dir: string, log: Logger, disk: SlowDisk = new SlowDisk()): KeyStore {
 	return {
@@ -111,7 +111,7 @@ function isKept(value: unknown): value is Kept {
 	return typeof issuer === 'string' && typeof jwks === 'string' && Number.isFinite(fetchedAt);
 }
 
-/** The file is never half written. Its temporary name is unpredictable, so that no other file is overwritten. */
+/** Replaces a file atomically. Its temporary name is unpredictable, so that no other file is overwritten. */
 async function replace(path: string, text: string): Promise<void> {
 	const fresh = `${path}.${randomUUID()}`;
 	try {

@@ -12,7 +12,7 @@ export class RemoteKeys {
 	readonly #awaited: Set<string>;
 	readonly #timers: Timers;
 
-	/** @param issuers those of the start. */
+	/** @param issuers of the start. */
 	constructor(
 		issuers: readonly RemoteIssuer[],
 		create: (issuer: RemoteIssuer, fetches: Fetches) => KeyRefresher,
@@ -47,7 +47,7 @@ export class RemoteKeys {
 		return this.#refreshers.all.values();
 	}
 
-	/** This process is not ready before it has first keys of these issuers. */
+	/** Issuers without keys so far: the process is not ready until each has some. */
 	get awaited(): ReadonlySet<string> {
 		return this.#awaited;
 	}
@@ -55,7 +55,7 @@ export class RemoteKeys {
 	/**
 	 * Waits for the first keys of issuers that are new, or that have a new address or new rules.
 	 *
-	 * @throws Error naming an issuer that gives none.
+	 * @throws Error naming an issuer without keys.
 	 */
 	async follow(issuers: readonly RemoteIssuer[]): Promise<void> {
 		const fresh = this.#refreshers.follow(issuers);
@@ -73,7 +73,7 @@ export class RemoteKeys {
 		};
 	}
 
-	/** The workers have this identity. */
+	/** The workers have taken over this identity. */
 	inForce({ issuers }: IdentitySeed, remotes: readonly RemoteIssuer[]): void {
 		this.keepOnly(remotes);
 		const missing = new Set(issuers.flatMap(({ issuer = '', keys }) => (keys === undefined ? issuer : [])));
@@ -86,7 +86,7 @@ export class RemoteKeys {
 	}
 }
 
-/** With another address or other rules, it is another source. */
+/** An issuer with another address or other rules is another source. */
 function keyOf(issuer: RemoteIssuer): string {
 	return JSON.stringify(Object.entries(issuer).sort());
 }

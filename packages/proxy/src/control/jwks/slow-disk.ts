@@ -5,11 +5,11 @@
  */
 export class SlowDisk {
 	readonly #limitMs: number;
-	/** What is under way, and whether it has been given up. */
+	/** The current operation, and whether it has been given up. */
 	#last: Promise<unknown> = Promise.resolve();
 	#hangs = false;
 
-	/** @param limitMs for one piece of work. */
+	/** @param limitMs for one operation. */
 	constructor(limitMs = LIMIT_MS) {
 		this.#limitMs = limitMs;
 	}

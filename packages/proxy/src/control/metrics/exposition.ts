@@ -4,7 +4,7 @@ import type { Summary } from '../../memory/histogram.ts';
 export type MetricType = 'counter' | 'gauge' | 'summary' | 'histogram' | 'info';
 export type Labels = Readonly<Record<string, string>>;
 
-/** One family, as readers and the documentation see it. */
+/** The description of one family, for the page and the documentation. */
 export interface FamilyDescription {
 	/** As in the text format: counters end in `_total`, an info in `_info`. */
 	readonly name: string;
@@ -27,7 +27,7 @@ export const EXPOSITION_TYPES: Readonly<Record<ExpositionFormat, string>> = {
 	openmetrics: 'application/openmetrics-text; version=1.0.0; charset=utf-8',
 };
 
-/** What the summaries show (issue "The proxy, end to end"). */
+/** Quantiles of all summaries. */
 export const QUANTILES = [0.5, 0.9, 0.95, 0.99, 0.999];
 
 /**
@@ -40,7 +40,7 @@ export class Exposition {
 	readonly #done: Buffer[] = [];
 	#text = '';
 
-	/** @param createdSeconds when series began that have no time of their own, seconds since the epoch. */
+	/** @param createdSeconds start of series without a time of their own, seconds since the epoch. */
 	constructor(format: ExpositionFormat = 'text', createdSeconds = 0) {
 		this.#format = format;
 		this.#created = createdSeconds;
@@ -122,7 +122,7 @@ export class Family {
 		return this;
 	}
 
-	/** @param bounds of the buckets but for the last one, seconds. */
+	/** @param bounds of all buckets except the last one, seconds. */
 	histogram(bounds: readonly number[], total: BucketTotal, labels: Labels = {}, created = this.#created): this {
 		const pairs = pairsOf(labels);
 		let count = 0;

@@ -204,8 +204,8 @@ function writeExpiring(page: Exposition, { inForce, wallSeconds }: MetricSources
 }
 
 /**
- * When the next CRL of a name is due. Of a CA's CRLs for the same certificates the freshest counts, as at a handshake; of CAs with one
- * name, the one that is due first.
+ * When the next CRL is due, by name of the CA. If a CA has several CRLs for the same certificates, the freshest counts, as at a
+ * handshake. If CAs share a name, the one that is due first counts.
  */
 export function crlsDue(crls: readonly CrlSeed[]): ReadonlyMap<string, number> {
 	const freshest = new Map<string, CrlSeed>();

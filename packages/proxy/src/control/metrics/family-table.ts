@@ -339,7 +339,7 @@ export const FAMILIES = {
 	),
 } satisfies Readonly<Record<string, FamilyDescription>>;
 
-/** The unit is what the name ends with. */
+/** A name ends with its unit. */
 function kind(type: MetricType) {
 	return <const Labels extends FamilyDescription['labels'] = Record<never, never>>(
 		name: string,

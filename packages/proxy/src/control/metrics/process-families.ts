@@ -7,11 +7,11 @@ import { FAMILIES } from './family-table.ts';
 
 /** Facts about the process that take time to read. */
 export interface ProcessReading {
-	/** Seconds for one turn of the main thread's event loop; the workers have loops of their own. */
+	/** Seconds for one turn of the main thread's event loop. Workers have their own loops. */
 	readonly eventLoopLag: number;
 	/** `undefined` if the system has no `/proc`. */
 	readonly openFiles: number | undefined;
-	/** Bytes; likewise. */
+	/** Bytes; `undefined` likewise. */
 	readonly virtualMemory: number | undefined;
 }
 
@@ -34,7 +34,7 @@ async function readVirtualMemory(): Promise<number | undefined> {
 	return kib === undefined ? undefined : Number(kib) * 1024;
 }
 
-/** The basics under the names that every dashboard knows. They cover the whole process, with all its threads. */
+/** The basics, under the names that every dashboard knows. They cover the whole process with all its threads. */
 export function writeProcessFamilies(page: Exposition, reading: ProcessReading): void {
 	const { eventLoopLag, openFiles, virtualMemory } = reading;
 	const cpu = process.cpuUsage();

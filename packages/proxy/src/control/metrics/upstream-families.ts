@@ -29,7 +29,7 @@ export interface UpstreamReading {
 	readonly active: number;
 	/** The protocol towards it. */
 	readonly protocol: UpstreamProtocol;
-	/** Requests on connections that carry several. */
+	/** Requests on multiplexed connections. */
 	readonly streams: number;
 	readonly retries: ReadonlyMap<RetryReason, number>;
 	readonly retriesDenied: number;
@@ -47,7 +47,7 @@ export function* readUpstreams(
 	now: number,
 ): Generator<void, UpstreamReading[]> {
 	const readings: UpstreamReading[] = [];
-	// One for all of them: a window is 7 KiB.
+	// One object for all endpoints: a window is 7 KiB.
 	const summary = new Summary();
 	for (const endpoint of upstreams) {
 		readings.push(readUpstream(endpoint, layout, summary, now));
@@ -160,7 +160,7 @@ export function* writeCircuits(page: Exposition, upstreams: readonly UpstreamRea
 	const retried = page.family(FAMILIES.upstreamRetries);
 	for (const { labels, protocol, retries, createdSeconds } of upstreams) {
 		for (const [reason, count] of retries) {
-			// Other retries go to another address, and a route's URL has only one.
+			// All other retries go to another address, which the URL of a route does not have.
 			if (reason === 'stale' || (reason === 'refused' && protocol !== 'http/1.1') || labels.group !== undefined)
 				retried.sample(count, { ...labels, reason }, createdSeconds);
 		}
@@ -180,7 +180,7 @@ export function* writeCircuits(page: Exposition, upstreams: readonly UpstreamRea
 
 /**
  * @param routes by prefix.
- * @param unrouted of requests for which no route is known (yet), by worker.
+ * @param unrouted counts of requests without a route, or before theirs is known, by worker.
  * @param startedSeconds when these began to be counted.
  */
 export function* writeTraffic(

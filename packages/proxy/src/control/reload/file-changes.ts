@@ -2,30 +2,29 @@
 export type Stamps = ReadonlyMap<string, string>;
 
 /**
- * Decides, by looks at a steady pace, when to read changed files again. Several files that change one after the other are
- * one change, and no file is read while somebody is still writing it: so nothing happens until two looks in a row have found
- * all of them unchanged.
+ * Decides, by regular checks, when to read changed files again. Several files that change one after the other are one change, and
+ * no file may be read while it is being written. So nothing happens until two consecutive checks find all files unchanged.
  */
 export class FileChanges {
-	/** As they were when they were last read; nothing is known of files that are not in it. */
+	/** The state in which each file was last read. */
 	#read: Stamps = new Map();
 	#lastLook: Stamps = new Map();
 
-	/** These files are about to be read; nothing is known of others from here on. */
+	/** These files are about to be read; others are forgotten. */
 	reading(stamps: Stamps): void {
 		this.#read = stamps;
 	}
 
-	/** Only these are watched from now on, and those that are new are about to be read. */
+	/** From now on watches only these files. New ones are about to be read. */
 	follow(paths: readonly string[], stamps: Stamps): void {
 		const known = [...this.#read].filter(([path]) => paths.includes(path));
 		this.#read = new Map([...stamps, ...known]);
 	}
 
 	/**
-	 * @param stamps of all the files that are watched.
-	 * @returns the files that have changed since they were last read, once all are still; those count as read then, so that a
-	 *   reload that fails over them is not tried again before the next change.
+	 * @param stamps of all watched files.
+	 * @returns the files that have changed since they were last read, once all files have stopped changing. They then count as read,
+	 *   so a reload that fails because of them is not repeated before the next change.
 	 */
 	look(stamps: Stamps): string[] {
 		const still = differences(stamps, this.#lastLook).length === 0;

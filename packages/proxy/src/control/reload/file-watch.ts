@@ -3,8 +3,8 @@ import type { Timers } from '../timers.ts';
 import { FileChanges, type Stamps } from './file-changes.ts';
 
 /**
- * How often files are looked at, and how long they must stay unchanged before they are read. Certificate and key are two
- * files, usually renewed within a fraction of this time.
+ * How often files are checked, and how long they must be unchanged before they are read. Certificate and key are usually renewed
+ * within a fraction of this time.
  */
 export const LOOK_INTERVAL_MS = 1_000;
 /** A reload waits no longer than this for a file system that does not answer. */
@@ -17,14 +17,14 @@ export interface WatchParts {
 }
 
 /**
- * Watches files by polling, which works everywhere: notifications (inotify) do not report what another machine does on a
- * network file system, end when the watched folder is removed, and run out. A look costs two system calls a file.
+ * Watches files by polling, which works everywhere: notifications (inotify) miss changes that another machine makes on a network
+ * file system, end when the watched folder is removed, and run out. A check costs two system calls for each file.
  */
 export class FileWatch {
 	readonly #parts: WatchParts;
 	readonly #changes = new FileChanges();
 	#paths: readonly string[];
-	/** The last stamps that were asked for. */
+	/** The last requested stamps. */
 	#asked: Promise<unknown> = Promise.resolve();
 	#looking = false;
 	#stop: (() => void) | undefined;
@@ -48,7 +48,7 @@ export class FileWatch {
 		this.#changes.reading(await this.#stampsInTime(this.#paths));
 	}
 
-	/** The same for a new configuration: from here on only these files are watched. */
+	/** The same for a new configuration: from now on only these files are watched. */
 	async follow(paths: readonly string[]): Promise<void> {
 		const fresh = paths.filter((path) => !this.#paths.includes(path));
 		this.#changes.follow(paths, await this.#stampsInTime(fresh));
@@ -61,13 +61,13 @@ export class FileWatch {
 		const paths = this.#paths;
 		const stamps = await this.#stamps(paths);
 		this.#looking = false;
-		// Other files are watched now, and were read a moment ago.
+		// By now other files are watched, which have just been read.
 		if (paths !== this.#paths) return;
 		const changed = this.#changes.look(stamps);
 		if (changed.length > 0) onChange(changed);
 	}
 
-	/** Without an answer in time nothing is known of the files, so they are read again once there is one. */
+	/** Without an answer in time the files count as unknown, so they are read again when there is one. */
 	#stampsInTime(paths: readonly string[]): Promise<Stamps> {
 		return new Promise((resolve) => {
 			const cancel = this.#parts.timers.after(STAMP_LIMIT_MS, () => resolve(new Map()));
@@ -91,9 +91,9 @@ export class FileWatch {
 }
 
 /**
- * What a file's path leads to at the moment, and when that last changed. The path is resolved because a whole folder may be
- * exchanged behind a symbolic link: secrets and configuration maps that Kubernetes mounts are reached through `..data`. The
- * inode number is left out: some file systems in user space have another one for a file each time.
+ * The target of a file's path, and when it last changed. The path is resolved because a symbolic link may switch a whole folder:
+ * Kubernetes mounts secrets and configuration maps behind `..data`. The inode number is left out: some file systems in user space
+ * give a file a new one each time.
  */
 export async function stampOf(path: string): Promise<string> {
 	try {

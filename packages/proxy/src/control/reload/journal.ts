@@ -1,4 +1,4 @@
-/** What reloads have done, for metrics and the status page. */
+/** The results of reloads, for metrics and the status page. */
 
 /** Parts that are reloaded independently of each other. */
 export const RELOADED_PARTS = ['tls', 'identity', 'routes'] as const;
@@ -8,11 +8,11 @@ export type ReloadResult = 'success' | 'failure';
 /** One part of one reload. */
 export interface ReloadEntry {
 	readonly part: ReloadedPart;
-	/** After `failure` the old state stays in force. */
+	/** After `failure` the old state stays. */
 	readonly result: ReloadResult;
 	/** Seconds since the epoch. */
 	readonly atSeconds: number;
-	/** Who asked: a signal's name, or `files changed`. */
+	/** The cause: a signal's name, or `files changed`. */
 	readonly asked: string;
 	/** Why it failed, in words for operators. Names files and keys, and never quotes a secret. */
 	readonly cause: string | undefined;
@@ -20,13 +20,13 @@ export interface ReloadEntry {
 	readonly generation: number;
 }
 
-/** The last reloads, and for each part when it was last taken over and when that last failed. */
+/** The last reloads, and for each part its last success and its last failure. */
 export class ReloadJournal {
 	readonly #wallSeconds: () => number;
 	readonly #last: Record<ReloadResult, Map<ReloadedPart, number>>;
 	readonly #recent: ReloadEntry[] = [];
 
-	/** The configuration of the start counts as taken over then. */
+	/** The start counts as a successful reload. */
 	constructor(wallSeconds: () => number) {
 		this.#wallSeconds = wallSeconds;
 		const start = wallSeconds();
@@ -45,7 +45,7 @@ export class ReloadJournal {
 		return this.#last[result].get(part);
 	}
 
-	/** The newest first, 30 at most: ten reloads of all parts. */
+	/** The newest first, at most 30: ten reloads of all parts. */
 	get recent(): readonly ReloadEntry[] {
 		return this.#recent;
 	}

@@ -22,7 +22,7 @@ export interface ReloadParts {
 	readonly slots: Slots;
 	/** Whether the keys of `[jwt]` have changed in their file although they are read only at the start. */
 	readonly keysChangedInVain: (config: Config) => Promise<boolean>;
-	/** What is allowed but hardly ever meant. */
+	/** Valid settings that are hardly ever intended. */
 	readonly configWarnings: (config: Config) => readonly ConfigProblem[];
 	/** Seconds since the epoch. */
 	readonly wallSeconds: () => number;
@@ -34,14 +34,14 @@ export interface ReloadParts {
 const TARGET = 'proxy::reload';
 
 /**
- * Reload by SIGUSR1, by SIGHUP, or because files have changed: reads the files and sets the slots, each independently of the others.
- * Requests during a reload make it run once more, however many they are: the files may have changed after they were read.
+ * Reload by SIGUSR1, by SIGHUP, or because files have changed: reads the files and sets the slots, each independently of the
+ * others. Any number of requests during a reload cause one more run: the files may have changed after they were read.
  */
 export class Reloader {
 	readonly #parts: ReloadParts;
 	#running: Promise<void> | undefined;
 	#again = false;
-	/** Who has asked last. */
+	/** The last cause. */
 	#asked = '';
 	#stopped = false;
 
@@ -50,9 +50,9 @@ export class Reloader {
 	}
 
 	/**
-	 * Resolves when a reload that began no earlier than now has ended, with whatever result. Never rejects.
+	 * Resolves when a reload that began no earlier than now has ended, whatever its result. Never rejects.
 	 *
-	 * @param cause who asks, for the log.
+	 * @param cause for the log.
 	 */
 	request(cause: LogFields = {}): Promise<void> {
 		if (!this.#stopped) this.#parts.log.info(TARGET, 'reading the files again', cause);
@@ -95,12 +95,12 @@ export class Reloader {
 	/** If not, the identity stays as it was at the start, and the log does not mention it. */
 	async #reloadsIdentity(loading: Promise<Config>): Promise<boolean> {
 		const { booted, inForce } = this.#parts;
-		// The last `[[tenants]]` may have been taken out of the file.
+		// The last `[[tenants]]` may have been removed from the file.
 		if ((inForce.identity.quotas?.tenants.length ?? 0) > 0) return true;
 		return (await loading.catch(() => booted)).reloadsIdentity;
 	}
 
-	/** @returns why it has failed; `undefined`: it has not. */
+	/** @returns the reason of a failure; `undefined`: it succeeded. */
 	async #reloadSlot(slot: keyof Specs, loading: Promise<Config>, generation: number): Promise<string | undefined> {
 		const { inForce, journal, log } = this.#parts;
 		const { part, reloaded, failed } = OUTCOMES[slot];

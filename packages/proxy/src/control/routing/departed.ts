@@ -1,4 +1,4 @@
-/** Names kept after they have left the table; the first to leave is the first to be forgotten. */
+/** How many names are kept after they have left the table. The first to leave is dropped first. */
 const MAX_DEPARTED = 256;
 
 /** Counters by name, for names in the table and those that have left it, so that counts go on if they come back. */

@@ -7,8 +7,8 @@ import type { UpstreamTlsMaterial } from '../files/upstream-tls-files.ts';
 import type { Upstream } from './table.ts';
 
 /**
- * Everything in a route that concerns its breaker. A breaker that was closed by another health check, or for another `Host`, is unproven:
- * a server of several sites answers for the one that is named.
+ * Identifies the settings of a route that concern its breaker. A breaker that another health check closed, or one for another
+ * `Host`, proves nothing: a server of several sites answers for the one that `Host` names.
  */
 export function ruleOf({ prefix, upstream, cooldownMs, opening, forwarding }: RouteConfig): string {
 	const { failures, tenants, grpcStatuses } = opening;
@@ -29,8 +29,8 @@ export function ruleOf({ prefix, upstream, cooldownMs, opening, forwarding }: Ro
 }
 
 /**
- * `Host` of probes, by `upstreamKey`, for upstreams all of whose routes put one name there (`host = "billing.internal"`): probes ask as
- * requests do. Where routes differ there is no such name, and the probes of an upstream that is not there name the address.
+ * `Host` of probes, by `upstreamKey`, for upstreams whose routes all set the same name (`host = "billing.internal"`): probes then
+ * send what requests send. If routes differ, or the upstream is missing here, its probes name the address.
  */
 export function probeHosts(routes: readonly RouteConfig[]): ReadonlyMap<string, string | undefined> {
 	const hosts = new Map<string, string | undefined>();
@@ -58,7 +58,7 @@ export function connectionOf(
 	return { tls, probeOptions: ({ address }) => upstreamTlsOptions(tls, address.host, context, config.protocol) };
 }
 
-/** Reading certificates and keys is expensive, and a change of addresses plans a table with the material that is in force. */
+/** Cached, since reading certificates and keys is expensive, and a change of addresses plans a table with the same material. */
 function contextOf(tls: UpstreamTlsSeed): SecureContext {
 	const context = CONTEXTS.get(tls) ?? createUpstreamContext(tls);
 	CONTEXTS.set(tls, context);

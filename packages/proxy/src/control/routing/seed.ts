@@ -3,7 +3,7 @@ import { upstreamKey } from '../../config/upstream.ts';
 import type { EndpointSeed, RouteSeed, RoutingSeed, UpstreamSeed } from '../../shared/messages.ts';
 import type { Endpoint, RoutingPlan, Upstream } from './table.ts';
 
-/** One worker's part of a table: its own counters, and the breakers that all share. */
+/** One worker's part of a table: its own counters, and the shared breakers. */
 export function routingSeed({ endpoints, upstreams, routes, traffic }: RoutingPlan, worker: number): RoutingSeed {
 	const all = [...upstreams.values()];
 	const indexes = new Map(Array.from(endpoints.values(), (endpoint, index) => [endpoint, index]));

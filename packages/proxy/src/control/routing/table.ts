@@ -16,7 +16,7 @@ import type { ProbeOutcome } from '../health/outcome.ts';
 
 /** A routing table on the main thread: each route, upstream and address with the memory of its counters. */
 
-/** A routing table with all its memory, ready to replace the one in force. */
+/** A routing table with all its memory, ready to replace the current one. */
 export interface RoutingPlan {
 	readonly routes: readonly RouteConfig[];
 	/** By key (`endpointKey`). */
@@ -27,11 +27,11 @@ export interface RoutingPlan {
 	readonly tls: UpstreamTlsMaterial;
 	/** The counters of each route, by prefix. */
 	readonly traffic: ReadonlyMap<string, RouteCounters>;
-	/** The endpoints with a new breaker: open and unproven. */
+	/** Endpoints with a new, open breaker. */
 	readonly fresh: readonly Endpoint[];
 }
 
-/** One address of the table in force, or of one that is being prepared. */
+/** One address of the current table, or of one in preparation. */
 export interface Endpoint {
 	/** Its `hostField` is that of probes. Replaced by each table that is applied. */
 	address: UpstreamAddress;
@@ -42,7 +42,7 @@ export interface Endpoint {
 	readonly breakerId: number;
 	/** The memory of `breaker` for the workers, without its state. */
 	readonly breakerMemory: EndpointSeed['breaker'];
-	/** The position of that state, and the requests in flight there, for the workers. */
+	/** The position of the breaker's state and of the count of requests in flight, for the workers. */
 	readonly place: EndpointPlace;
 	/** Connections there, for the workers. */
 	readonly connectionsMemory: EndpointSeed['connections'];
@@ -57,7 +57,7 @@ export interface Endpoint {
 	readonly protocol?: UpstreamProtocol | undefined;
 	/** The last verdict of the health check; `undefined` before the first. */
 	alive: boolean | undefined;
-	/** When it became so, seconds since the epoch. */
+	/** Since when `alive` has that value, seconds since the epoch. */
 	aliveSince: number | undefined;
 	/** What the last probe found; `undefined` before the first. */
 	lastProbe: ProbeOutcome | undefined;

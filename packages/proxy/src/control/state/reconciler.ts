@@ -7,7 +7,7 @@ export interface ReconcilerParts {
 	readonly timers: Pick<Timers, 'after'>;
 }
 
-/** Pause before a change that was not taken over is tried again, ms. */
+/** Pause before a failed change is tried again, ms. */
 export const RETRY_MS = 500;
 
 interface Task {

@@ -10,20 +10,20 @@ export interface RefresherKind<Source, Refresher> {
 	readonly keyOf: (source: Source) => string;
 	/** Name of the issuer or upstream, for counts. */
 	readonly nameOf: (source: Source) => string;
-	/** @param known those that run. */
+	/** @param known the running ones. */
 	readonly create: (source: Source, fetches: Fetches, known: readonly Refresher[]) => Refresher;
 }
 
 /**
- * Refreshers for the state in force, and for the one in preparation: issuers' keys, upstreams' addresses. They run on the main thread.
- * Workers get values, and no request ever waits for a source.
+ * Refreshers of issuers' keys or upstreams' addresses, for the current state and the one in preparation. They run on the main
+ * thread. Workers get values, and no request ever waits for a source.
  */
 export class Refreshers<Source, Refresher extends Refreshed> {
 	readonly #kind: RefresherKind<Source, Refresher>;
 	readonly #running = new Map<string, { readonly name: string; readonly refresher: Refresher }>();
 	/** Keys of the refreshers in force; there may be others with the same names. */
 	#inForce: ReadonlySet<string> = new Set();
-	/** By name, for as long as the process lives: counters never fall. */
+	/** By name, for the life of the process: counters never decrease. */
 	readonly #fetches = new Map<string, Fetches>();
 	#onChange: () => void = () => {};
 	#isStopped = false;
@@ -53,7 +53,7 @@ export class Refreshers<Source, Refresher extends Refreshed> {
 		return fresh;
 	}
 
-	/** These sources are in force; the refreshers of all others end. */
+	/** Ends the refreshers of all other sources. */
 	keepOnly(sources: Iterable<Source>): void {
 		this.#inForce = new Set(Array.from(sources, this.#kind.keyOf));
 		for (const [key, { refresher }] of this.#running) {
@@ -67,7 +67,7 @@ export class Refreshers<Source, Refresher extends Refreshed> {
 		return this.#running.get(this.#kind.keyOf(source))?.refresher;
 	}
 
-	/** One for each name: the one in force, or the first one in preparation. */
+	/** One for each name: the current one, or the first one in preparation. */
 	get all(): ReadonlyMap<string, Refresher> {
 		const byName = new Map<string, Refresher>();
 		for (const [key, { name, refresher }] of this.#running) {
@@ -76,7 +76,7 @@ export class Refreshers<Source, Refresher extends Refreshed> {
 		return byName;
 	}
 
-	/** Asks no source any more. The values stay: a round with the workers may still be under way. */
+	/** Stops all requests to sources. The values stay: a round with the workers may still be running. */
 	stop(): void {
 		this.#isStopped = true;
 		for (const { refresher } of this.#running.values()) refresher.stop();

@@ -1,6 +1,6 @@
 import { html, type Markup } from './markup.ts';
 
-/** Numbers and times as people read them; pure. Unknown values are dashes. */
+/** Formats numbers and times for people; pure. Unknown values are dashes. */
 
 const NOT_KNOWN = html`<span class="none">–</span>`;
 

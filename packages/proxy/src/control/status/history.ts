@@ -19,13 +19,13 @@ const LEAST_BATCH = 64;
 /** Ticks of a second within which all are sampled; two of the ten are left for a main thread that is late. */
 const TICKS_A_POINT = 8;
 
-/** One upstream, as the history looks at it every ten seconds. */
+/** One upstream, which the history samples every ten seconds. */
 export interface Sampled {
 	/** `host:port`. */
 	readonly key: string;
 	/** Answers so far. */
 	answers(): number;
-	/** Those of 500 and above. */
+	/** Answers of 500 and above. */
 	serverErrors(): number;
 	/** Adds its gRPC calls so far, by status code. */
 	addGrpcTo(to: GrpcCells): void;
@@ -43,8 +43,8 @@ export interface HistorySource {
 }
 
 /**
- * The data of the status page's charts: ten minutes in a ring of bounded size. It is written even if nobody looks.
- * Time is an argument; the owner calls `tick` once a second.
+ * The data of the status page's charts: ten minutes in a ring of bounded size. It is written even if nobody reads the page. Time is
+ * an argument; the owner calls `tick` once a second.
  */
 export class History {
 	readonly #source: HistorySource;

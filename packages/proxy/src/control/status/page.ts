@@ -68,7 +68,7 @@ function verdictOf(problems: readonly Problem[]): string {
 	return problems.length === 0 ? 'All is well' : plural(problems.length, 'problem');
 }
 
-/** All that changes; a step for each piece. */
+/** The part of the page that changes; a step for each piece. */
 export function* renderBody(status: StatusPage, view: View, build: string): Generator<void, string> {
 	const smaller: (Markup | undefined)[] = [];
 	for (const panel of SMALLER) {
@@ -130,7 +130,7 @@ function header({ process, at, reloads, shared_limits: limits }: StatusPage, vie
 	`;
 }
 
-/** Is it well? What is wrong comes first. */
+/** Whether the proxy is well, with the problems first. */
 function summary({ problems, upstreams, at }: StatusPage): Markup {
 	const errors = problems.filter(({ severity }) => severity === 'error').length;
 	const state = problems.length === 0 ? 'good' : errors > 0 ? 'bad' : 'doubtful';
@@ -188,7 +188,7 @@ function lately(counts: readonly Count[]): number {
 	return counts.reduce((sum, { last_ten_minutes }) => sum + last_ten_minutes, 0);
 }
 
-/** From 0 to 1; `null`: of nothing. */
+/** From 0 to 1; `null` without a total. */
 function partOf(count: number | undefined, total: number | undefined): number | null {
 	return count === undefined || !total ? null : Math.min(count / total, 1);
 }

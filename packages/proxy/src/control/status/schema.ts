@@ -9,7 +9,7 @@ import type { ShareKind } from './shares.ts';
  */
 export interface Snapshot {
 	readonly schema: 1;
-	/** When this was so. */
+	/** Time of the snapshot. */
 	readonly at: string;
 	/** Whether `problems` has neither an error nor a warning. */
 	readonly well: boolean;
@@ -92,7 +92,7 @@ export interface Snapshot {
 		readonly lost_total: number;
 		/** Until a write succeeds. */
 		readonly failing_since: string | null;
-		/** `ENOSPC` where the disk is full. */
+		/** For example `ENOSPC` if the disk is full. */
 		readonly cause: string | null;
 	};
 	/** `[limiter]`; `null` without it. */
@@ -152,7 +152,7 @@ export interface UpstreamStatus {
 		readonly passed: boolean;
 		/** `GET /health answered 404`. */
 		readonly found: string;
-		/** What to do about it; `null` where it has passed. */
+		/** The remedy; `null` if the probe has passed. */
 		readonly remedy: string | null;
 	} | null;
 	readonly requests_total: number;
@@ -225,12 +225,12 @@ export interface CertificateStatus {
 	readonly serial: string;
 	/** For a CRL, the time of its next update. */
 	readonly not_after: string;
-	/** Rounded down; negative: so long ago. */
+	/** Rounded down; negative after the expiry. */
 	readonly days_left: number;
 }
 
 export interface IssuerStatus {
-	/** `null`: the `iss` is not looked at. */
+	/** `null`: any `iss`. */
 	readonly issuer: string | null;
 	readonly source: 'file' | 'network';
 	readonly algorithms: readonly string[];
@@ -267,7 +267,7 @@ export interface ReloadStatus {
 	/** A signal, or `files changed`. */
 	readonly asked: string;
 	readonly outcome: 'success' | 'failure';
-	/** Why it has failed; `null` where it has not. */
+	/** Why it failed; `null` if it succeeded. */
 	readonly cause: string | null;
 	/** Number of the configuration in force afterwards. */
 	readonly generation: number;
@@ -360,10 +360,10 @@ export interface Chart {
 	readonly p99_seconds: readonly (number | null)[];
 }
 
-/** Some of many, and where they stand among them. */
+/** A page of a longer list. */
 export interface Page<Item> {
 	readonly total: number;
-	/** Those that the filter lets through. */
+	/** Items that match the filter. */
 	readonly matching: number;
 	/** From 1. */
 	readonly page: number;

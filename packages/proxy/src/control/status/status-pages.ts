@@ -15,7 +15,7 @@ import { parseView, queryOf, type View } from './view.ts';
 
 /** The source of the pages. */
 export interface StatusSource {
-	/** All of it, anew; a step for each upstream and route. */
+	/** Reads everything; a step for each upstream and route. */
 	read(history: History): Generator<void, Found>;
 	/** The smaller part that the history needs. */
 	counters(): CounterFacts;
@@ -37,8 +37,8 @@ const FRESH_MS = 900;
 const HISTORY_TICK_MS = 1_000;
 
 /**
- * The status page, its changing part, and the same as JSON. While nobody looks, only the history is written, once in ten seconds for
- * each upstream.
+ * The status page, its changing part, and the same as JSON. While nobody reads them, only the history is written, once in ten
+ * seconds for each upstream.
  */
 export class StatusPages {
 	readonly #parts: StatusParts;

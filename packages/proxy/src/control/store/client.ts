@@ -22,16 +22,16 @@ const CONNECT_MS = 2_000;
 /** Upper bounds of the first and the longest pause, ms. Half of a pause is random, so that replicas do not reconnect together. */
 const FIRST_PAUSE_MS = 100;
 const LONGEST_PAUSE_MS = 2_000;
-/** Calls under way at most. More would pile up behind a slow store, and all would be too late. */
+/** Limit of calls in flight. More would queue behind a slow store, and all would be too late. */
 export const MAX_IN_FLIGHT = 256;
 
 /**
- * A client of the store that never holds anything up: a call succeeds within its time or fails, and without a connection it fails at
+ * A client of the store that never blocks: a call succeeds within its time limit or fails, and without a connection it fails at
  * once. The client reconnects by itself, with growing pauses.
  *
- * An answer that comes too late would be taken for that of a later call only if the connection lived on; so a call without an answer in
- * time ends its connection, and with it all other calls on it. The effect of such a call at the store is unknown: callers have to take
- * it for done where that is the safe side.
+ * On a connection that lives on, a late answer could be taken for the answer to a later call. So a call without an answer in time
+ * ends its connection, and with it all other calls on it. The effect of such a call at the store is unknown: callers must assume
+ * the safe case.
  */
 export class StoreClient {
 	/** Calls by outcome. */
@@ -62,7 +62,7 @@ export class StoreClient {
 		return this.#connect();
 	}
 
-	/** Fails the calls under way, and starts nothing more. */
+	/** Fails the calls in flight, and starts no more. */
 	stop(): void {
 		this.#stopped = true;
 		this.#cancelPause();
@@ -122,7 +122,7 @@ export class StoreClient {
 		if (this.#inFlight.size >= MAX_IN_FLIGHT) return Promise.reject(new StoreFailure('busy'));
 		const { timers, timeoutMs } = this.#parts;
 		return new Promise((resolve, reject) => {
-			// An event loop that was held up runs its timers before it reads what has come meanwhile. One more turn shows who was late.
+			// A delayed event loop runs its timers before it reads sockets, so the answer may have arrived already: one more turn shows that.
 			let cancel = timers.after(timeoutMs, () => {
 				cancel = timers.after(0, () => this.#broken(connection, new StoreFailure('timeout')));
 			});

@@ -1,5 +1,6 @@
 /**
- * What the limiter asks of the store that all replicas share. `test/models/ledger.ts` is the same in TypeScript, for tests and the simulation.
+ * The operations of the store that all replicas share. `test/models/ledger.ts` is the same in TypeScript, for tests and the
+ * simulation.
  *
  * A tenant's rate is one moment at the store, by the store's own clock: the one at which the bucket of the whole fleet is full again (GCRA's
  * theoretical arrival time). Replicas add what they have admitted. Only durations travel, so their clocks do not matter.

@@ -27,9 +27,9 @@ export interface FleetLimitsOptions
 	readonly log: Logger;
 }
 
-/** What operators learn of it: gauges, `/readyz`, the status page. */
+/** Facts for operators: gauges, `/readyz`, the status page. */
 export interface FleetFacts {
-	/** Shards that are away, and how many there are: 1 without a Cluster. */
+	/** Unavailable shards, and their total number: 1 without a Cluster. */
 	readonly away: { readonly shards: number; readonly of: number };
 	/** As last seen. */
 	readonly replicas: number;
@@ -54,7 +54,7 @@ export class FleetLimits {
 	readonly #options: FleetLimitsOptions;
 	readonly #settlement: Settlement;
 	#stopTicks: (() => void) | undefined;
-	/** As the log has it. */
+	/** The state that was logged last. */
 	#wasAway = true;
 	#wasSlow = false;
 	#hadForeign = false;

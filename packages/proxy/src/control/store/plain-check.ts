@@ -3,7 +3,7 @@ import type { StoreAddress } from '../../config/config.ts';
 import type { OpenStore } from './connection.ts';
 import { StoreFailure } from './failure.ts';
 
-/** A handshake that takes this long, ms, is looked into; the client waits twice as long. */
+/** A handshake that takes this long is checked, ms; the client waits twice as long. */
 const SLOW_MS = 1_000;
 
 /**

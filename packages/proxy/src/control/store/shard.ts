@@ -1,6 +1,6 @@
 /** A shard is away when a call fails after this long without a good answer, ms. */
 export const AWAY_MS = 750;
-/** A shard is back after nothing but good answers for this long, ms: a store that comes and goes is away. */
+/** A shard is back after nothing but good answers for this long, ms: a store that alternates counts as away. */
 export const BACK_MS = 500;
 
 /** The reliability of one shard of the store, and the calls to it. Time is an argument, monotonic milliseconds. */
@@ -9,7 +9,7 @@ export class Shard {
 	isAway = true;
 	/** The last call failed, or there was none yet. */
 	isFailing = true;
-	/** Calls without an answer. */
+	/** Calls in flight. */
 	underWay = 0;
 	/** The main thread was held up, so the next requests to collect are old. */
 	isLate = false;

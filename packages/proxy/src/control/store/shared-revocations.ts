@@ -9,7 +9,7 @@ import { mergeRevoked, RevocationLog } from './revocation-log.ts';
 
 export interface SharedRevocationsParts {
 	readonly client: Pick<StoreClient, 'command' | 'malformed'>;
-	/** Of all keys. */
+	/** Prefix of all keys. */
 	readonly prefix: string;
 	/** The revocations have changed, and with them the result of `withShared`. */
 	readonly onChange: () => void;
@@ -21,13 +21,13 @@ export interface SharedRevocationsParts {
 
 /** Interval at which the store is asked for new entries, ms; with the round trip and the workers' round it is well within a second. */
 export const POLL_MS = 400;
-/** Entries that are read at once. */
+/** Entries of one read. */
 const PAGE = 1_000;
 const TARGET = 'proxy::limiter';
 
 /**
- * Revocations in the store, in addition to `revoked_path`. Known ones stay in force while the store is away, and even if it has lost
- * them: only an entry that says so, or a restart, lifts a revocation.
+ * Revocations in the store, in addition to `revoked_path`. Known ones stay valid while the store is unavailable, and even if it has
+ * lost them: only a `lift` entry or a restart ends a revocation.
  */
 export class SharedRevocations {
 	readonly #parts: SharedRevocationsParts;
@@ -46,7 +46,7 @@ export class SharedRevocations {
 		this.#key = `${parts.prefix}:revoked`;
 	}
 
-	/** Resolves when the store has been asked once, with whatever result. */
+	/** Resolves when the store has been asked once, whatever the result. */
 	async start(): Promise<void> {
 		await this.#poll();
 	}
@@ -66,7 +66,7 @@ export class SharedRevocations {
 		return this.#log.size;
 	}
 
-	/** The same material, with what the store has revoked in addition. */
+	/** The material, with the store's revocations added. */
 	withShared(tls: TlsMaterial): TlsMaterial {
 		if (tls.clients === undefined || this.#list === NOTHING_REVOKED) return tls;
 		return { ...tls, clients: { ...tls.clients, revoked: mergeRevoked(tls.clients.revoked, this.#list) } };

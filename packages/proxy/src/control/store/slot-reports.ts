@@ -2,7 +2,7 @@ import { type ConcurrencyMemory, SlotCounts } from '@mtls-edge-proxy/gate/memory
 import { SharedSlots } from '@mtls-edge-proxy/gate/memory/fleet/shared-slots.ts';
 import type { SlotReport } from './contract.ts';
 
-/** A tenant with nothing under way that has not asked for this long is no longer reported, ms. */
+/** A tenant without requests in flight is no longer reported this long after its last request, ms. */
 const IDLE_MS = 1_000;
 /** For this long after a tenant has asked, other replicas may have unreported changes, ms. */
 const RECENT_MS = 500;
@@ -49,13 +49,13 @@ export class SlotReports {
 		}
 	}
 
-	/** @param others requests under way at other replicas. */
+	/** @param others requests in flight at other replicas. */
 	tell(key: bigint, others: number): void {
 		const place = this.#places.get(key);
 		if (place !== undefined) this.#shared.tell(place.at, others);
 	}
 
-	/** No request is refused because of an old count of the other replicas. */
+	/** Drops the counts of other replicas: old ones must not cause refusals. */
 	#forget({ key, at }: Place): void {
 		this.#places.delete(key);
 		this.#shared.tell(at, 0);

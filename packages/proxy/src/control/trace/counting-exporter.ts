@@ -5,11 +5,11 @@ import type { ReadableSpan, SpanExporter } from '@opentelemetry/sdk-trace';
 import type { Timers } from '../timers.ts';
 
 export interface CountingParts {
-	/** Sends, repeats and gives up. */
+	/** Sends batches, with retries. */
 	readonly exporter: Pick<SpanExporter, 'export' | 'shutdown'>;
 	/** Called when spans have been exported or given up. */
 	readonly onDone: (spans: readonly ReadableSpan[]) => void;
-	/** Limit for one batch with its repetitions, ms: a collector that drips its answers does not keep spans for ever. */
+	/** Limit for one batch with its repetitions, ms: a collector that sends its answer byte by byte does not keep spans for ever. */
 	readonly limitMs: number;
 	readonly timers: Timers;
 	readonly clock: Clock;
@@ -18,7 +18,7 @@ export interface CountingParts {
 
 type ExportCallback = Parameters<SpanExporter['export']>[1];
 
-/** Between two warnings about a collector that stays away, ms. */
+/** Between two warnings about an unavailable collector, ms. */
 export const WARNING_PERIOD_MS = 60_000;
 const TARGET = 'proxy::trace';
 // `ExportResultCode` of `@opentelemetry/core`.
@@ -79,7 +79,7 @@ export class CountingExporter implements SpanExporter {
 	}
 }
 
-/** The cause in words that quote nothing of the collector: the library puts the answer's text into its errors. */
+/** The cause, without any text from the collector: the library copies the text of answers into its errors. */
 export function causeOf(error: Error & { readonly code?: unknown }): string {
 	const { name, code, message } = error;
 	if (typeof code === 'number') return `status ${code}`;

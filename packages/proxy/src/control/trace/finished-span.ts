@@ -17,8 +17,8 @@ const UNSET = 0;
 const ERROR = 2;
 
 /**
- * A record as the span that OpenTelemetry's exporters take: attributes and status by the semantic conventions for HTTP servers, and what these
- * do not know under `proxy.`.
+ * Converts a record to a span for OpenTelemetry's exporters: attributes and status follow the semantic conventions for HTTP
+ * servers; attributes outside them begin with `proxy.`.
  */
 export function finishedSpan(record: SpanRecord, { resource, scope, server }: SpanOrigin): ReadableSpan {
 	const context: SpanContext = { traceId: record.traceId, spanId: record.spanId, traceFlags: record.flags };
@@ -83,7 +83,7 @@ function eventOf({ gate, afterMs, refused, reason }: SpanEvent, startMs: number)
 	};
 }
 
-/** Seconds and nanoseconds. @param ms to the microsecond: that is as much as a double holds of the time since 1970. */
+/** Seconds and nanoseconds. @param ms precise to the microsecond: a double cannot hold the time since 1970 more precisely. */
 export function hrTime(ms: number): HrTime {
 	const micros = Math.round(ms * 1000);
 	const seconds = Math.floor(micros / 1e6);

@@ -9,13 +9,13 @@ import type { Timers } from '../timers.ts';
 import { CountingExporter } from './counting-exporter.ts';
 import { finishedSpan, type SpanOrigin } from './finished-span.ts';
 
-/** The main thread's end of `[trace]`. */
+/** The main thread's part of `[trace]`. */
 export interface Tracing {
-	/** @param onDone called, in parts, when so many of them have been exported or given up. */
+	/** @param onDone called with a number of spans when these have been exported or given up. */
 	exportSpans(spans: readonly SpanRecord[], onDone: (count: number) => void): void;
 	/** Spans by their outcome here; workers count those that they drop. */
 	readonly counts: { readonly exported: number; readonly failed: number; readonly dropped: number };
-	/** Exports the waiting spans. Resolves when that has succeeded or failed, at the latest after so many ms. */
+	/** Exports the waiting spans. Resolves when that has succeeded or failed, at the latest after `limitMs`. */
 	flush(limitMs: number): Promise<void>;
 }
 
@@ -29,12 +29,12 @@ export interface TracingParts {
 	readonly log: Logger;
 }
 
-/** How long spans wait for others, ms, and how many a batch has. */
+/** How long spans are gathered, ms. Below: spans of a batch. */
 const DELAY_MS = 500;
 const BATCH_SPANS = 512;
 /** Limit for one batch with the library's repetitions, ms. */
 const EXPORT_MS = 10_000;
-/** Additional time for what the library does not count, such as an answer that drips. */
+/** Additional time for delays that the library does not count, such as a slow answer. */
 const GRACE_MS = 5_000;
 
 /** Loads OpenTelemetry's libraries; no other module does. */
@@ -50,7 +50,7 @@ export async function startTracing(parts: TracingParts): Promise<Tracing> {
 			url: config.endpoint,
 			headers: { ...files.headers },
 			timeoutMillis: EXPORT_MS,
-			// All that may wait, for the flush at the end: it begins all batches at once.
+			// Enough for all waiting spans: the flush at the end begins all batches at once.
 			concurrencyLimit: Math.ceil(config.maxQueueSpans / BATCH_SPANS) + 1,
 			httpAgentOptions: { keepAlive: true, maxSockets: 2, ...(files.ca !== undefined && { ca: files.ca }) },
 			userAgent: `mtls-edge-proxy/${parts.version}`,
@@ -87,8 +87,8 @@ export async function startTracing(parts: TracingParts): Promise<Tracing> {
 type Span = ReturnType<typeof finishedSpan>;
 
 /**
- * Spans that the library holds, with their owners. Workers keep to their shares by themselves, but the successor of a dead worker does
- * not know what that one had under way.
+ * Spans in the library, with their owners. Workers keep to their shares, but the replacement of a dead worker does not know which
+ * spans that worker had sent.
  */
 export class BoundedQueue {
 	dropped = 0;

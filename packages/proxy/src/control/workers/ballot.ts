@@ -1,12 +1,12 @@
 import type { Timers } from '../timers.ts';
 
-/** The outcome of a question to one worker. */
+/** The answer of one worker. */
 export type Vote =
 	| { readonly type: 'yes' }
 	| { readonly type: 'no'; readonly cause: string }
-	/** Its thread ended first. */
+	/** Its thread ended before it answered. */
 	| { readonly type: 'gone' }
-	/** It had not answered when the limit was reached. */
+	/** It did not answer within the limit. */
 	| { readonly type: 'silent' };
 
 /** One question put to several workers at once, and their answers; it ends when all are known, or at its limit. */
@@ -32,7 +32,7 @@ export class Ballot {
 		if (this.#open.size === 0) this.#end();
 	}
 
-	/** The first vote of a worker counts; workers that were not asked are not heard. */
+	/** Only the first vote of a worker counts; workers that were not asked are ignored. */
 	cast(voter: number, vote: Vote): void {
 		if (!this.#open.delete(voter)) return;
 		this.#votes.set(voter, vote);

@@ -7,7 +7,7 @@ import { StartError } from '../start-error.ts';
 import type { Timers } from '../timers.ts';
 import { Ballot, objection } from './ballot.ts';
 
-/** As much of `node:worker_threads.Worker` as the pool uses. */
+/** The part of `node:worker_threads.Worker` that the pool uses. */
 export interface WorkerThread {
 	postMessage(message: ToWorker): void;
 	terminate(): Promise<number>;
@@ -21,20 +21,20 @@ export interface PoolParts {
 	readonly size: number;
 	/** The port to listen on; 0 lets the first worker choose for all. */
 	readonly port: number;
-	/** Makes a thread that begins with the configuration in force. */
+	/** Creates a thread with the current configuration. */
 	readonly spawn: (worker: number, port: number) => WorkerThread;
 	/** Says why the address cannot be bound. */
 	readonly listenProblem: (error: { readonly code: string; readonly message: string }) => string;
 	/** A worker has met a token with an unknown key. */
 	readonly onUnknownKey: (issuer: string) => void;
-	/** A thread has ended: takes back what it held in shared memory. */
+	/** Called after a thread has ended: releases what it held in shared memory. */
 	readonly reclaim: (worker: number) => void;
 	readonly log: Logger;
-	/** Takes the records of the workers, which have been filtered. */
+	/** Writes records of the workers, which have already filtered them. */
 	readonly writeRecord: (record: LogRecord) => void;
-	/** Takes lines of their access logs, and calls back when they are written. */
+	/** Writes lines of their access logs, and calls back when they are written. */
 	readonly writeLines: LogOutput['writeLines'];
-	/** Takes spans of requests that were sampled, and calls back when so many of them have been exported or given up. */
+	/** Exports spans of sampled requests, and calls back with the number of spans that are done. */
 	readonly exportSpans: (spans: readonly SpanRecord[], onDone: (count: number) => void) => void;
 	readonly timers: Timers;
 	readonly clock: Clock;
@@ -46,7 +46,7 @@ const START_LIMIT_MS = 30_000;
 export const ANSWER_LIMIT_MS = 10_000;
 /** Limit for a worker to close its listener; a stuck one must not hold up the drain of the others. */
 const CLOSE_LIMIT_MS = 2_000;
-/** A worker that lives for less has died at once; what killed it may kill the next one, too. */
+/** A worker that lives for less than this died at once, ms: the cause may kill its replacement as well. */
 const QUICK_DEATH_MS = 10_000;
 const FIRST_PAUSE_MS = 100;
 const LONGEST_PAUSE_MS = 5_000;
@@ -66,7 +66,7 @@ export class WorkerPool {
 	#port: number;
 	#phase: 'starting' | 'serving' | 'draining' = 'starting';
 	#nextId = 1;
-	/** The question that is being asked, by the id of its messages. */
+	/** The current question, by the id of its messages. */
 	#ballot: { readonly id: number; readonly ballot: Ballot } | undefined;
 	/** No thread is started while all workers switch: it would begin with the old state. */
 	#switching = false;

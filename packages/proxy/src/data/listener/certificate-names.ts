@@ -3,8 +3,8 @@ import { inOneLine } from '@mtls-edge-proxy/gate/identity/distinguished-name.ts'
 import type { LogFields } from '@mtls-edge-proxy/gate/shared/log.ts';
 
 /**
- * Whose certificate it is, as it says itself: the client may have written anything into it. The issuer is whole up to the length that
- * any real name has, as an operator may copy it into the list of what is revoked.
+ * Log fields that identify a certificate. Their content is the client's and may be anything. Any real issuer's name fits uncut,
+ * since operators copy it into the revocation list.
  */
 export function namesOf({ subject, issuer, serialNumber }: X509Certificate): LogFields {
 	return {
@@ -18,7 +18,7 @@ function shortened(name: string | undefined, most: number): string | undefined {
 	return name !== undefined && name.length > most ? `${inOneLine(name.slice(0, most))}…` : name && inOneLine(name);
 }
 
-/** Characters in the log. A CA whose name is longer than this is a stranger's. */
+/** Characters in the log. No real CA has a name longer than `MAX_ISSUER`. */
 const MAX_SUBJECT = 256;
 const MAX_ISSUER = 4096;
 /** RFC 5280 section 4.1.2.2 allows 20 octets. */

@@ -8,7 +8,7 @@ import type { ClientConnection } from '../client/client-connection.ts';
 import { type DeadlineQueue, Timed } from '../loop/deadlines.ts';
 import { namesOf } from './certificate-names.ts';
 
-/** A connection whose handshake is done, as its front has it. */
+/** A connection after its handshake, in its front. */
 export interface LiveConnection {
 	readonly client: ClientConnection;
 	readonly socket: Socket;
@@ -16,13 +16,13 @@ export interface LiveConnection {
 	endsAt: number;
 	/** Set by `expect`. */
 	admitted: Admitted | undefined;
-	/** Takes no new requests, lets those under way finish but for tunnels, which end, and closes. Where it is doing so already, nothing happens. */
+	/** Stops taking new requests, ends tunnels, lets other requests in flight finish, and closes. A second call has no effect. */
 	drain(why: ConnectionEnd | 'drain'): void;
 }
 
-/** By what, and for how long, a connection has been let in. */
+/** How a connection was admitted, and for how long. */
 export interface Admitted extends Admission {
-	/** Wall-clock seconds at which it is too old; infinite: never. */
+	/** Wall-clock seconds at which it reaches its maximum age; infinite: never. */
 	oldAt: number;
 }
 
@@ -31,28 +31,28 @@ export interface EndsParts {
 	readonly stats: Pick<WorkerStats, 'count'>;
 	readonly log: Logger;
 	readonly deadlines: {
-		/** Its length is the interval between two looks. */
+		/** Its length is the interval between two checks. */
 		readonly patrol: DeadlineQueue;
-		/** Its length is the time that a connection gets to finish. */
+		/** Its length is the time that an ending connection gets to finish. */
 		readonly ending: DeadlineQueue;
 	};
 	/** All open connections. */
 	readonly live: () => Iterable<LiveConnection>;
 	/** When a certificate ends its connections, wall-clock seconds. */
 	readonly endOf: (certificate: X509Certificate) => number;
-	/** Runs later, when the loop has done other things. */
+	/** Runs a callback in a later turn of the event loop. */
 	readonly soon: (run: () => void) => void;
 }
 
 /**
- * Ends connections before their clients do: at their certificate's end, at their age, or because a reload has revoked their
- * client. A connection costs only a number here: all are checked when the earliest one is due.
+ * Ends connections when their certificate expires, when they are too old, or when a reload revokes their client. A connection costs
+ * only a number here: all are checked when the earliest one is due.
  */
 export class ConnectionEnds extends Timed {
 	readonly #parts: EndsParts;
-	/** Wall-clock seconds before which no connection is due. May stem from a closed connection. */
+	/** Wall-clock seconds before which no connection is due. May be that of a closed connection. */
 	#earliest = Number.POSITIVE_INFINITY;
-	/** Those that are closed soon whatever is under way on them. */
+	/** Connections that are closed soon, even with requests in flight. */
 	readonly #doomed = new WeakSet<LiveConnection>();
 	/** The current sweep; a new one replaces it. */
 	#sweep = 0;
@@ -63,7 +63,7 @@ export class ConnectionEnds extends Timed {
 		parts.deadlines.patrol.add(this);
 	}
 
-	/** A connection is up. */
+	/** Adds a connection after its handshake. */
 	expect(connection: LiveConnection, certificate: X509Certificate, admitted: Admitted): void {
 		connection.admitted = admitted;
 		this.#schedule(connection, this.#parts.endOf(certificate));
@@ -74,7 +74,6 @@ export class ConnectionEnds extends Timed {
 		if (connection.endsAt < this.#earliest) this.#earliest = connection.endsAt;
 	}
 
-	/** It is time to look. */
 	override onDeadline(): void {
 		this.#parts.deadlines.patrol.add(this);
 		const now = this.#parts.clock.wallSeconds();
@@ -83,12 +82,12 @@ export class ConnectionEnds extends Timed {
 		const due: LiveConnection[] = [];
 		for (const connection of this.#parts.live()) {
 			if (connection.endsAt <= now) {
-				// Until its turn has come it is not due a second time.
+				// It must not be due again before its turn.
 				connection.endsAt = Number.POSITIVE_INFINITY;
 				due.push(connection);
 			} else if (connection.endsAt < this.#earliest) this.#earliest = connection.endsAt;
 		}
-		// Those of one moment may be many: certificates that were issued together, clients that have all come back after a restart.
+		// Many may be due at once: certificates that were issued together, clients that reconnected after a restart.
 		this.#inTurns(due, (connection) => this.#endByTime(connection, now), ALWAYS);
 	}
 
@@ -97,7 +96,7 @@ export class ConnectionEnds extends Timed {
 		const certificate = connection.client.readCertificate();
 		const expiry = certificate === undefined ? Number.POSITIVE_INFINITY : this.#parts.endOf(certificate);
 		if (expiry <= now) return this.#end(connection, 'expired', certificate);
-		// A reload may have put off what it was due for. And what is under way on an old one may outlast the certificate.
+		// A reload may have postponed its expiry. And requests on an old connection may outlast its certificate.
 		const admitted = connection.admitted!;
 		const isOld = admitted.oldAt <= now;
 		if (isOld) admitted.oldAt = Number.POSITIVE_INFINITY;
@@ -106,8 +105,7 @@ export class ConnectionEnds extends Timed {
 	}
 
 	/**
-	 * Asks of all connections that are up whether they have to end, now or later, a few in a turn of the loop: reading a certificate
-	 * takes some 100 µs.
+	 * Judges all live connections again, a few in each turn of the event loop: reading a certificate takes about 100 µs.
 	 */
 	sweep(judge: (certificate: X509Certificate, admission: Admission) => ConnectionEnd | undefined): void {
 		const sweep = ++this.#sweep;
@@ -117,13 +115,13 @@ export class ConnectionEnds extends Timed {
 			let certificate: X509Certificate | undefined;
 			let reason: ConnectionEnd | undefined;
 			try {
-				// A connection that has closed meanwhile has no certificate.
+				// A connection that has closed in the meantime has no certificate.
 				certificate = connection.client.readCertificate();
 				if (certificate === undefined) return;
 				reason = judge(certificate, connection.admitted!);
 				if (reason === undefined) this.#schedule(connection, this.#parts.endOf(certificate));
 			} catch (error) {
-				// The reload goes on. A client that cannot be judged anew would not be let in, either.
+				// The reload goes on. A client that cannot be judged would not be admitted either.
 				if (faults++ === 0) this.#reportFault(error as Error);
 				certificate = undefined;
 				reason = 'revoked';
@@ -133,14 +131,14 @@ export class ConnectionEnds extends Timed {
 		this.#inTurns([...this.#parts.live()], look, () => sweep === this.#sweep);
 	}
 
-	/** Does it for all of them, a few in a turn of the loop, as long as it is `wanted`. */
+	/** Runs for each connection, a few in each turn of the event loop, while `wanted` returns true. */
 	#inTurns(waiting: LiveConnection[], run: (connection: LiveConnection) => void, wanted: () => boolean): void {
 		if (!wanted()) return;
 		for (const connection of waiting.splice(-A_FEW)) run(connection);
 		if (waiting.length > 0) this.#parts.soon(() => this.#inTurns(waiting, run, wanted));
 	}
 
-	/** The next look has its deadline already. */
+	/** The next check is already scheduled. */
 	override onFault(error: unknown): void {
 		this.#parts.log.error('proxy::tls', 'internal error', { error });
 	}
@@ -169,10 +167,10 @@ export class ConnectionEnds extends Timed {
 
 const ALWAYS = () => true;
 
-/** Connections looked at in one turn of the loop. */
+/** Connections for each turn of the event loop. */
 const A_FEW = 32;
 
-/** Closes what is still open then. */
+/** Destroys a connection that is still open at its deadline. */
 class LastMoment extends Timed {
 	readonly #socket: Socket;
 
@@ -187,7 +185,7 @@ class LastMoment extends Timed {
 	}
 }
 
-/** @param random from 0 to 1. @returns a tenth more or less, so that connections of one moment do not all end in one. */
+/** @param random from 0 to 1. @returns up to a tenth more or less, so that simultaneous connections do not all end at once. */
 export function withJitter(seconds: number, random: number): number {
 	return seconds * (0.9 + 0.2 * random);
 }

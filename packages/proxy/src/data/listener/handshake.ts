@@ -13,32 +13,32 @@ import {
 import { Timed } from '../loop/deadlines.ts';
 import { type FaultOwner, guarded } from '../loop/faults.ts';
 
-/** Where a connection comes from. */
+/** The source of a connection. */
 export interface Origin {
 	/** The client's IP. */
 	readonly peer: string;
-	/** IP of the load balancer whose PROXY header names the client. */
+	/** IP of the load balancer that sent a PROXY header with the client's IP. */
 	readonly balancer?: string | undefined;
-	/** Length of a PROXY header ahead of TLS, bytes. */
+	/** Length of the PROXY header before TLS, bytes; 0 for none. */
 	readonly headerBytes: number;
 }
 
-/** How a handshake ends: `onSecure` or `onRefused` is called, once. */
+/** The result of a handshake: either `onSecure` or `onRefused` is called, once. */
 export interface HandshakeEvents extends FaultOwner {
 	onSecure(handshake: Handshake, certificate: X509Certificate): void;
 	/** Judges a client whose chain OpenSSL accepts. */
 	judge(handshake: Handshake, certificate: X509Certificate): HandshakeRefusal | undefined;
 	/**
-	 * Called while the socket can still be asked for the client's certificate, unless the connection is gone.
+	 * Called while the client's certificate can still be read from the socket, unless the connection is gone.
 	 *
-	 * @param error the code behind the reason, from OpenSSL or the kernel, where there is one.
+	 * @param error code from OpenSSL or the kernel, if there is one.
 	 */
 	onRefused(handshake: Handshake, reason: HandshakeRefusal, error: string | undefined): void;
 }
 
 /**
- * One connection's TLS handshake. It does what a `tls.Server` does with each connection, because that one destroys the
- * socket of a refused certificate before anybody can ask whose it is, reports some failures twice, and others never.
+ * One connection's TLS handshake. It replaces `tls.Server`, which destroys the socket of a refused certificate before the
+ * certificate can be read, reports some failures twice, and others never.
  */
 export class Handshake extends Timed {
 	readonly socket: TLSSocket;
@@ -71,7 +71,7 @@ export class Handshake extends Timed {
 		);
 	}
 
-	/** If OpenSSL sends an alert, it is on its way by now. */
+	/** By now OpenSSL has sent its alert, if it sends one. */
 	#onError({ code }: NodeJS.ErrnoException): void {
 		this.#refuse(refusalOfError(code, this.bytesRead), code);
 		this.socket.destroy();
@@ -93,8 +93,8 @@ export class Handshake extends Timed {
 	}
 
 	/**
-	 * Node lets OpenSSL finish the handshake whatever it thinks of the certificate; what it thinks is asked for here. Only the
-	 * client without any certificate has been refused before.
+	 * Node lets OpenSSL finish the handshake whatever the certificate, so its verdict is read here. Only clients without a
+	 * certificate have been refused earlier.
 	 */
 	#judge(): void {
 		const { socket } = this;
@@ -104,7 +104,7 @@ export class Handshake extends Timed {
 			this.#refuse(refusalOfCertificate(fault), fault);
 			return void socket.destroy();
 		}
-		// A client that asks for a renegotiation, and is refused it, brings us here once more.
+		// A refused renegotiation emits the event again.
 		if (this.#over) return;
 		try {
 			const refusal = this.#events.judge(this, certificate);
@@ -113,7 +113,7 @@ export class Handshake extends Timed {
 				return void socket.destroy();
 			}
 		} catch (error) {
-			// The client's certificate cannot be judged, which must not affect others.
+			// An error for this certificate must not affect other connections.
 			this.#refuse('bad certificate', (error as NodeJS.ErrnoException).code ?? (error as Error).message);
 			return void socket.destroy();
 		}

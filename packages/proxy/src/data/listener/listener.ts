@@ -24,8 +24,8 @@ import { Handshake, type HandshakeEvents, type Origin } from './handshake.ts';
 import { groupOf } from './tls-group.ts';
 
 /**
- * The way in: TCP, from load balancers a PROXY header, then mutual TLS, then by ALPN to the HTTP/1.1 or the HTTP/2 front. The
- * handshakes of both are done here, so that limits, counters and reload have one place.
+ * Accepts connections: TCP, a PROXY header from load balancers, mutual TLS, then the HTTP/1.1 or the HTTP/2 front by ALPN. One
+ * listener for both protocols, so that limits, counters and reload have one place.
  */
 export class Listener implements HandshakeEvents, HeaderEvents {
 	readonly #plane: DataPlane;
@@ -33,14 +33,14 @@ export class Listener implements HandshakeEvents, HeaderEvents {
 	readonly #tcp: Server;
 	readonly #http1: Http1Front;
 	readonly #http2: Http2Front;
-	/** Of the certificate files as they were last loaded. */
+	/** From the certificate files of the last reload. */
 	#tls: ListenerContexts;
 	#policy: ClientPolicy;
 	readonly #ends: ConnectionEnds;
 	readonly #shares = new CertificateShares();
 	/** Load balancers that begin each connection with a PROXY header; `undefined`: none. */
 	readonly #balancers: Balancers | undefined;
-	/** Under way, with the PROXY headers ahead of them. */
+	/** Handshakes in progress, and waits for PROXY headers. */
 	readonly #handshakes = new Set<Handshake | HeaderWait>();
 	/** All connections. */
 	readonly #sockets = new Set<Socket>();
@@ -89,8 +89,8 @@ export class Listener implements HandshakeEvents, HeaderEvents {
 	}
 
 	/**
-	 * New connections get the new identity and CAs; live ones keep what they shook hands with, unless they
-	 * are revoked now, or may not outlive their CA.
+	 * New connections get the new identity and CAs. Live ones keep those of their handshake, unless they are revoked now, or may not
+	 * outlive their CA.
 	 */
 	useTls(contexts: ListenerContexts, policy: ClientPolicy): void {
 		const { endAtExpiry } = this.#policy;
@@ -103,7 +103,7 @@ export class Listener implements HandshakeEvents, HeaderEvents {
 		);
 	}
 
-	/** Identity and CAs that are in force. */
+	/** The current identity and CAs. */
 	get tls(): ListenerContexts {
 		return this.#tls;
 	}
@@ -126,10 +126,10 @@ export class Listener implements HandshakeEvents, HeaderEvents {
 	}
 
 	/**
-	 * Closes the listener. That would reset the connections which the kernel has accepted for us, so they are taken first:
-	 * one a turn of the loop, for libuv does no more.
+	 * Closes the listener. Closing resets the connections that the kernel has already accepted, so these are accepted first: one in
+	 * each turn of the event loop, as libuv does.
 	 *
-	 * @param onClosed called once; from then on connecting is refused.
+	 * @param onClosed called once; from then on new connections are refused.
 	 */
 	stopAccepting(onClosed: () => void): void {
 		const until = this.#plane.clock.now() + LAST_ACCEPTS_MS;
@@ -146,7 +146,7 @@ export class Listener implements HandshakeEvents, HeaderEvents {
 	}
 
 	/**
-	 * Lets what is in flight finish, and tells the clients.
+	 * Tells the clients, and lets requests in flight finish.
 	 *
 	 * @param onDrained called once, when the last connection has ended.
 	 */
@@ -158,7 +158,7 @@ export class Listener implements HandshakeEvents, HeaderEvents {
 		this.#checkDrained();
 	}
 
-	/** Handshakes under way have their own limit; connections without any bytes are dropped. */
+	/** Drops connections that have sent nothing. Other handshakes have their own limit. */
 	#dropSilent(): void {
 		for (const { bytesRead, socket } of this.#handshakes) if (bytesRead === 0) socket.destroy();
 	}
@@ -178,7 +178,7 @@ export class Listener implements HandshakeEvents, HeaderEvents {
 	#onConnection(socket: Socket): void {
 		this.#accepted++;
 		const { remoteAddress } = socket;
-		// Reset before it was accepted: the address is gone with the connection.
+		// It was reset before it was accepted, so it has no address.
 		if (remoteAddress === undefined) {
 			socket.destroy();
 			return this.#reportFailure('nothing sent', () => ({ reason: 'nothing sent' }));
@@ -200,7 +200,7 @@ export class Listener implements HandshakeEvents, HeaderEvents {
 		else this.#shakeHands(socket, { peer, headerBytes: 0 });
 	}
 
-	/** Our code has thrown for a connection without a request. Its socket is destroyed. */
+	/** An internal error on a connection without a request. The socket is already destroyed. */
 	onFault(error: unknown): void {
 		this.#plane.log.error(LISTENER, 'internal error', { error });
 	}
@@ -269,7 +269,7 @@ export class Listener implements HandshakeEvents, HeaderEvents {
 		const admission = { bundle: contexts.bundle, seconds };
 		const refusal = this.#policy.refuse(certificate, admission, seconds);
 		if (refusal !== undefined) return refusal;
-		// Its CAs may have been exchanged while it was under way.
+		// The CAs may have changed during the handshake.
 		return this.#policy.isRemoved(certificate, admission, this.#tls.bundle) ? 'unknown CA' : undefined;
 	}
 
@@ -291,14 +291,14 @@ export class Listener implements HandshakeEvents, HeaderEvents {
 		this.#ends.expect(connection, certificate, { bundle: handshake.contexts.bundle, seconds, oldAt });
 	}
 
-	/** The connection's share of this worker, partly shared by all connections with the same certificate. */
+	/** The connection's share of this worker; a part of it is common to all connections with the same certificate. */
 	#shareOf(socket: TLSSocket, { fingerprint256 }: X509Certificate): ConnectionShare {
 		socket.once('close', () => this.#shares.leave(fingerprint256));
 		return new ConnectionShare(this.#shares.enter(fingerprint256));
 	}
 }
 
-/** Load balancers that speak the PROXY protocol, and the time that they have for it. */
+/** Load balancers that send a PROXY header, and its time limit. */
 interface Balancers {
 	readonly ranges: AddressRanges;
 	readonly deadlines: DeadlineQueue;
@@ -315,5 +315,5 @@ const REFUSED: Readonly<Record<ConnectionRefusal, string>> = {
 	descriptors: 'connection refused: no file descriptor is left; raise the limit (ulimit -n, LimitNOFILE)',
 };
 
-/** For how long connections are still accepted if they keep coming, ms. */
+/** How long connections are still accepted if more keep coming, ms. */
 const LAST_ACCEPTS_MS = 2_000;

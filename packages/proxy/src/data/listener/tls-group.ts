@@ -1,10 +1,10 @@
 import { TLS_GROUPS, type TlsGroup } from '../../memory/stats.ts';
 
 /**
- * The group that a handshake has agreed its key in. Node tells it to clients alone (`getEphemeralKeyInfo`); OpenSSL writes it into
- * what `TLSSocket.getSession` returns, an SSL_SESSION in DER, since 3.2: [19] EXPLICIT INTEGER.
+ * The key-exchange group of a handshake. Node exposes it only to clients (`getEphemeralKeyInfo`). Since 3.2, OpenSSL writes it into
+ * the SSL_SESSION that `TLSSocket.getSession` returns in DER: [19] EXPLICIT INTEGER.
  *
- * @param session is overwritten, for with TLS 1.2 the master secret stands in it.
+ * @param session is overwritten, since it contains the master secret of TLS 1.2.
  */
 export function groupOf(session: Buffer | undefined): TlsGroup {
 	if (session === undefined) return 'other';
@@ -17,14 +17,14 @@ function groupNumber(der: Buffer): number {
 	let at = behindLength(der, 1).from;
 	while (at + 1 < der.length) {
 		const { from, length } = behindLength(der, at + 1);
-		// Inside of it stand type and length of the number, and its bytes.
+		// Its content is the type, the length and the bytes of the number.
 		if (der[at] === KEX_GROUP && length > 2 && length <= 6) return der.readUIntBE(from + 2, length - 2);
 		at = from + length;
 	}
 	return 0;
 }
 
-/** X.690 section 8.1.3: a length below 128 in one byte, others behind a byte that says in how many. */
+/** X.690 section 8.1.3: a length below 128 is one byte. Before other lengths, a byte gives the number of their bytes. */
 function behindLength(der: Buffer, at: number): { from: number; length: number } {
 	const first = der[at] ?? 0;
 	const bytes = first & 0x7f;
@@ -33,10 +33,10 @@ function behindLength(der: Buffer, at: number): { from: number; length: number }
 	return { from: at + 1 + bytes, length: der.readUIntBE(at + 1, bytes) };
 }
 
-/** Context-specific, constructed. */
+/** The tag [19]: context-specific, constructed. */
 const KEX_GROUP = 0xa0 | 19;
 
-/** The registry "TLS Supported Groups" of IANA. */
+/** IANA registry "TLS Supported Groups". */
 const NUMBERS: Readonly<Record<Exclude<TlsGroup, 'other'>, number>> = {
 	x25519: 29,
 	x448: 30,

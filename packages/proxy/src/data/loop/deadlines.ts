@@ -2,12 +2,12 @@ import type { Clock } from '@mtls-edge-proxy/gate/shared/clock.ts';
 import { endOwner, type FaultOwner, type FaultReport, uncaught } from './faults.ts';
 
 /**
- * All time limits of a worker, served by one coarse timer. Deadlines of one kind all last equally long, so the order in
- * which they were set is the order in which they fall due: a linked list is a priority queue, and setting or cancelling
- * one costs a few pointer writes and no allocation.
+ * All time limits of a worker, served by one coarse timer. Deadlines of one kind have the same length, so they fall due in the
+ * order in which they were set. A linked list is then a priority queue: setting or cancelling a deadline costs a few pointer writes
+ * and no allocation.
  */
 export class Deadlines {
-	/** Monotonic milliseconds at the last tick: exact enough for limits, and free to read. */
+	/** Monotonic milliseconds at the last tick: precise enough for limits, and free to read. */
 	now: number;
 	/** How often `tick` was called. */
 	ticks = 0;
@@ -16,7 +16,7 @@ export class Deadlines {
 	readonly #report: FaultReport;
 	#timer: NodeJS.Timeout | undefined;
 
-	/** @param report of errors that no `onFault` has taken. */
+	/** @param report gets errors that `onFault` throws again. */
 	constructor(clock: Clock, report: FaultReport = uncaught) {
 		this.#clock = clock;
 		this.#report = report;
@@ -38,14 +38,14 @@ export class Deadlines {
 		clearInterval(this.#timer);
 	}
 
-	/** Expires what is due: at its time or up to two ticks later. */
+	/** Expires deadlines that are due, at most two ticks late. */
 	tick(now: number): void {
 		this.now = now;
 		this.ticks++;
 		for (const queue of this.#queues) queue.expire(now);
 	}
 
-	/** For queues: a deadline that throws must not block the next ones. */
+	/** Called by queues: a deadline that throws must not block the next ones. */
 	expire(timed: Timed): void {
 		try {
 			timed.onDeadline();
@@ -55,17 +55,17 @@ export class Deadlines {
 	}
 }
 
-/** Resolution of all limits. The shortest default is a hundred times as long. */
+/** Resolution of all limits, ms. The shortest default limit is a hundred times as long. */
 export const TICK_MS = 50;
 
-/** It has at most one deadline at a time. */
+/** An object with at most one deadline at a time. */
 export abstract class Timed implements FaultOwner {
 	readonly deadline: Deadline = new Deadline(this);
 
-	/** Called once when the deadline has passed; by then it is no longer set. */
+	/** Called once when the deadline has passed. The deadline is then no longer set. */
 	abstract onDeadline(): void;
 
-	/** `onDeadline` has thrown: ends what has the deadline. The error is reported by it, or thrown again. */
+	/** `onDeadline` has thrown: ends the request or connection. An override reports the error or throws it again. */
 	onFault(error: unknown): void {
 		throw error;
 	}
@@ -76,8 +76,8 @@ export abstract class Timed implements FaultOwner {
 }
 
 /**
- * The place of a `Timed` in its queue. Objects of many classes have deadlines: were the links theirs, V8 would look up where each class
- * has them, for every link of every request.
+ * The entry of a `Timed` in its queue. Objects of many classes have deadlines: links in these objects would be megamorphic property
+ * accesses for every request.
  */
 class Deadline {
 	readonly timed: Timed;
@@ -103,11 +103,11 @@ export class DeadlineQueue {
 
 	constructor(wheel: Deadlines, ms: number) {
 		this.#wheel = wheel;
-		// The wheel's time may be one tick behind; nobody is cut off for that.
+		// `now` may be one tick old: without this, deadlines could expire early.
 		this.#ms = ms + TICK_MS;
 	}
 
-	/** Sets the deadline, in place of any that it had in this or another queue. */
+	/** Sets the deadline. It replaces an earlier one in this or another queue. */
 	add({ deadline }: Timed): void {
 		deadline.cancel();
 		deadline.due = this.#wheel.now + this.#ms;

@@ -3,24 +3,24 @@ import type { FaultOwner } from './faults.ts';
 import { STEP, type TurnEnd } from './turn-end.ts';
 
 /**
- * How many requests go to their upstreams in a turn of the loop. Hundreds that go through each step together push each other
- * out of the processor's caches between two steps, and each takes an upstream connection of its own. 16 to 64 cost the same,
- * and more of them more (`bench/RESULTS.md`).
+ * How many requests are sent to upstreams in one turn of the event loop. Hundreds at once would evict each other from the
+ * processor's caches between two steps, and each would take an upstream connection of its own. 16 to 64 cost the same, larger
+ * numbers more (`bench/RESULTS.md`).
  */
 const PER_TURN = 32;
-/** Of very many that wait, this part goes in a turn: looking through all of them must not become the greater part of it. */
+/** If very many wait, this fraction is sent in a turn: the walk over all of them must not dominate the cost. */
 const PART = 1 / 32;
 
 export interface Dispatched extends FaultOwner {
-	/** It does not wait any more: its client has left, or has had its response. */
+	/** It no longer waits: its client has left, or has its answer. */
 	readonly isGone: boolean;
 	/** @param now monotonic milliseconds. */
 	dispatch(now: number): void;
 }
 
 /**
- * Requests that have passed all gates but the upstream's own, in their order. The first ones go at the end of the turn of the
- * loop that has brought them, the others at the end of a later one; what upstreams have answered meanwhile goes out in between.
+ * Requests that have passed all gates except the upstream's own, in order. The first ones are sent at the end of the turn in which
+ * they arrived, the others in later turns. In between, answers that have arrived go out.
  */
 export class DispatchQueue {
 	readonly #clock: Clock;
@@ -38,7 +38,7 @@ export class DispatchQueue {
 	}
 
 	readonly #endTurn = (): void => {
-		// All of them are looked at, so that those who are gone do not wait in memory behind those who are not.
+		// All are checked, so that requests that are gone do not stay in memory behind the others.
 		const next = this.#waiting.filter((request) => !request.isGone);
 		this.#waiting = next.splice(Math.max(PER_TURN, Math.ceil(next.length * PART)));
 		if (this.#waiting.length > 0) this.#turnEnd.add(STEP.dispatch, this.#endTurn);

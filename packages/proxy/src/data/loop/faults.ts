@@ -1,18 +1,18 @@
 import type { Logger } from '@mtls-edge-proxy/gate/shared/log.ts';
 
 /**
- * Is told of an error of ours that nothing else has reported. Sockets, deadlines and the end of a turn call into the proxy's code: each of
- * these catches what is thrown there, ends the one request or connection that it was done for, and goes on with the next.
+ * Gets internal errors that nothing else has reported. Sockets, deadlines and the end of a turn call into the proxy's code. Each of
+ * these entry points catches errors, ends the request or connection that it served, and goes on with the next.
  */
 export type FaultReport = (error: unknown) => void;
 
 /** The request or connection that a callback serves. */
 export interface FaultOwner {
-	/** Something of ours has thrown on its behalf: ends it. The error is reported by it, or thrown again. */
+	/** An internal error: ends the request or connection. It reports the error, or throws it again. */
 	onFault(error: unknown): void;
 }
 
-/** A callback has thrown: ends its owner, and nothing else. */
+/** Ends the owner of a callback that has thrown, and nothing else. */
 export function endOwner(owner: FaultOwner, error: unknown, report: FaultReport = uncaught): void {
 	try {
 		owner.onFault(error);
@@ -32,7 +32,7 @@ export function guarded<A extends unknown[]>(owner: FaultOwner, callback: (...ar
 	};
 }
 
-/** Where there is no log: the error ends the thread. */
+/** The default, without a log: the error ends the thread. */
 export const uncaught: FaultReport = (error) => {
 	queueMicrotask(() => {
 		throw error;

@@ -2,17 +2,17 @@ import { monitorEventLoopDelay, performance } from 'node:perf_hooks';
 import type { Clock } from '@mtls-edge-proxy/gate/shared/clock.ts';
 import type { LoopReading } from '../../memory/stats.ts';
 
-/** What is asked of the event loop; the names are those of `node:perf_hooks`. */
+/** Measurements of the event loop, by the names of `node:perf_hooks`. */
 export interface LoopFacts {
 	/** Milliseconds since the thread began. */
 	utilization(): { readonly idle: number; readonly active: number };
-	/** By how much a timer of `RESOLUTION_MS` has come too late, with its own time, in nanoseconds. */
+	/** Intervals between the ticks of a timer of `RESOLUTION_MS`, in nanoseconds. */
 	readonly delays: { readonly max: number; percentile(p: number): number; reset(): void };
 }
 
 /**
- * Samples this thread's event loop a few times a second, and tells those who count. Nothing of it is done for a request: the
- * loop's own timer measures delays, and utilization is two numbers that libuv keeps anyway.
+ * Samples this thread's event loop four times a second, and passes the readings on. It costs nothing for each request: a timer
+ * measures delays, and libuv keeps the utilization anyway.
  */
 export function watchLoop(clock: Clock, counts: { loopSampled(reading: LoopReading): void }): void {
 	const delays = monitorEventLoopDelay({ resolution: RESOLUTION_MS });
@@ -21,7 +21,7 @@ export function watchLoop(clock: Clock, counts: { loopSampled(reading: LoopReadi
 	setInterval(() => counts.loopSampled(sampler.sample()), SAMPLE_MS).unref();
 }
 
-/** Makes readings of what the loop says of itself. Delays are those of the last one or two periods of `WINDOW_MS`. */
+/** Turns measurements into readings. Delays cover the last one or two periods of `WINDOW_MS`. */
 export class LoopSampler {
 	readonly #loop: LoopFacts;
 	readonly #clock: Clock;

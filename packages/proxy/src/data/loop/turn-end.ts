@@ -1,19 +1,19 @@
 import { endOwner, type FaultOwner, type FaultReport, uncaught } from './faults.ts';
 
 /**
- * In this order: requests begin that wait for the end of the turn, they go to their upstreams, answers go out, connections are read
- * that had to wait.
+ * The steps at the end of a turn, in order: waiting requests begin, requests are sent to upstreams, answers are written, delayed
+ * connections are read.
  */
 export const STEP = { begin: 0, dispatch: 1, write: 2, read: 3 } as const;
 
 /**
- * What a turn of the event loop has put together is done at its end. Between the first and the last read of a turn nothing is
- * written: writes that follow each other at once find their readers awake, while each one by itself would wake one up (a fifth
- * of what a write costs), and one step done for all requests in a row stays in the processor's caches.
+ * Collects work during a turn of the event loop, and does it at the end of the turn. Nothing is written between the first and the
+ * last read of a turn. Consecutive writes find their readers awake, while each single write would wake one up (a fifth of the cost
+ * of a write). And one step for all requests in sequence stays in the processor's caches.
  */
 export class TurnEnd {
 	#scheduled = false;
-	/** The step that is being done. */
+	/** The current step. */
 	#step: number = NONE;
 	readonly #tasks: (() => void)[][] = [[], [], [], []];
 	readonly #report: FaultReport;
@@ -22,7 +22,7 @@ export class TurnEnd {
 		this.#report = report;
 	}
 
-	/** Has the task called once: at the end of this turn, or while that is under way, if its step is still to come. */
+	/** Runs a task once: at the end of this turn, or in the end that is already running, if its step is still to come. */
 	add(step: (typeof STEP)[keyof typeof STEP], task: () => void): void {
 		this.#tasks[step]!.push(task);
 		if (this.#scheduled || step > this.#step) return;
@@ -46,16 +46,16 @@ export class TurnEnd {
 		}
 	};
 
-	/** A task calls this where one of those that it does something for has thrown, and goes on with the others. */
+	/** Tasks call this when one of their owners has thrown, and go on with the others. */
 	onFault(owner: FaultOwner, error: unknown): void {
 		endOwner(owner, error, this.#report);
 	}
 }
 
-/** No step is being done. */
+/** No current step. */
 const NONE = 4;
 
-/** Flushes its members in the order of `add`. */
+/** Flushes connections at the end of a turn, in the order of `add`. */
 export class FlushQueue {
 	readonly #turnEnd: TurnEnd;
 	#waiting: Flushed[] = [];
@@ -64,7 +64,6 @@ export class FlushQueue {
 		this.#turnEnd = turnEnd;
 	}
 
-	/** Has it flushed at the end of the turn. */
 	add(flushed: Flushed): void {
 		if (this.#waiting.length === 0) this.#turnEnd.add(STEP.write, this.#flush);
 		this.#waiting.push(flushed);

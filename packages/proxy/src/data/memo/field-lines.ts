@@ -8,32 +8,32 @@ import {
 	TRANSFER_ENCODING,
 } from '../../gates/headers.ts';
 
-/** Where one field line stands in its block, and what its name means. The object serves for the lines of all heads at its place. */
+/** The position of one field line in its block, and the kind of its name. The object is reused for the lines of all heads at its place. */
 export class FieldLine {
 	from = 0;
-	/** Behind its CRLF. */
+	/** After its CRLF. */
 	to = 0;
 	colon = 0;
-	/** The value without the blanks around it. */
+	/** The value, without blanks around it. */
 	valueFrom = 0;
 	valueTo = 0;
 	field: RequestField = NO_FIELD;
-	/** `name: value`, one blank between and none behind: forwarded as it is. */
+	/** `name: value`, with one blank between them and none after: forwarded unchanged. */
 	isPlain = false;
 }
 
 /**
- * Reads blocks of field lines that have come whole, which nearly all do: the same grammar as `FieldScanner`, a line at a time.
+ * Reads complete blocks of field lines, which nearly all are: the same grammar as `FieldScanner`, a line at a time.
  *
- * Heads of one connection have the same names in the same order, and most of the same lines. So each line is compared with the last one
- * at its place: equal bytes need no second look, and of a line with the same name only the value is read.
+ * The heads of a connection have the same names in the same order, and mostly the same lines. So each line is compared with the
+ * last one at its place: equal bytes are not parsed again, and of a line with the same name only the value is.
  */
 export class FieldLines {
-	/** Those of the block that was read last; positions count from its first byte. */
+	/** The lines of the last block; positions count from its first byte. */
 	readonly lines: FieldLine[] = [];
 	count = 0;
 	readonly #apart: Identifiers;
-	/** Bytes of the last block, and how many of its lines are known by them. */
+	/** Bytes of the remembered block, their length, and the number of its lines. */
 	#last: Buffer = NOTHING;
 	#length = 0;
 	#known = 0;
@@ -43,19 +43,19 @@ export class FieldLines {
 		this.#apart = apart;
 	}
 
-	/** @returns where the last block ends if it stands here once more, byte by byte; otherwise -1. */
+	/** @returns the end of the block at `from`, if it has the same bytes as the remembered one; otherwise -1. */
 	findLast(bytes: Buffer, from: number): number {
 		const length = this.#length;
 		const end = from + length;
 		if (length === 0 || end > bytes.length) return -1;
-		// Where requests have identifiers of their own, the last ones differ before anything is called.
+		// The last bytes first: if requests carry identifiers, they differ there, and no call is needed.
 		for (let i = Math.max(0, length - PROBE); i < length; i++) if (bytes[from + i] !== this.#last[i]) return -1;
 		return bytes.compare(this.#last, 0, length, from, end) === 0 ? end : -1;
 	}
 
 	/**
 	 * @param from where the block begins.
-	 * @returns where it ends, behind its empty line; -1: it has not come whole, is not well-formed, or has too many lines for this reader.
+	 * @returns its end, after its empty line; -1: it is incomplete, malformed, or has too many lines for this reader.
 	 */
 	read(bytes: Buffer, from: number): number {
 		const end = this.#readLines(bytes, from);
@@ -64,7 +64,7 @@ export class FieldLines {
 		return end;
 	}
 
-	/** The block that has just been read is the one that the next one is compared with. */
+	/** Remembers the block that has just been read: the next one is compared with it. */
 	remember(bytes: Buffer, from: number, end: number): void {
 		const length = end - from;
 		if (length > MAX_REMEMBERED) return;
@@ -104,7 +104,7 @@ export class FieldLines {
 		const last = this.#last;
 		const shift = at - from;
 		if (to + shift > bytes.length) return false;
-		// From its end: lines that differ mostly do so there.
+		// From the end: lines usually differ there.
 		for (let i = to - 1; i >= from; i--) if (bytes[i + shift] !== last[i]) return false;
 		return true;
 	}
@@ -119,7 +119,7 @@ export class FieldLines {
 		return line.to;
 	}
 
-	/** @param isKnown the line at this place in the last block is known. @returns -1: it is none, or has not come whole. */
+	/** @param isKnown the remembered block has a line at this place. @returns -1: malformed or incomplete. */
 	#readLine(line: FieldLine, bytes: Buffer, from: number, at: number, isKnown: boolean): number {
 		const isSameName = isKnown && this.#hasName(line, bytes, at);
 		let colon = at;
@@ -146,7 +146,7 @@ export class FieldLines {
 		return line.to;
 	}
 
-	/** In the same spelling, with its colon. */
+	/** Whether the line has the same name, in the same spelling, up to its colon. */
 	#hasName({ from, colon }: FieldLine, bytes: Buffer, at: number): boolean {
 		const last = this.#last;
 		const shift = at - from;
@@ -158,7 +158,7 @@ export class FieldLines {
 
 const NO_FIELD: RequestField = { name: '', kind: FORWARD };
 const NOTHING = Buffer.alloc(0);
-// Of this module: V8 looks an import up each time that it is read.
+// Local copies: V8 looks up an import each time that it is read.
 const IS_TOKEN = IN_TOKEN;
 const IS_VALUE = IN_VALUE;
 const SPACE = 0x20;
@@ -166,9 +166,9 @@ const TAB = 0x09;
 const COLON = 0x3a;
 const CR = 0x0d;
 const LF = 0x0a;
-/** More lines are read by their scanner. */
+/** Longer blocks are left to `FieldScanner`. */
 const MAX_LINES = 64;
-/** Longer blocks of fields are not worth remembering, bytes. */
+/** Longer blocks are not remembered, bytes. */
 const MAX_REMEMBERED = 4096;
 /** Bytes that are compared first. */
 const PROBE = 16;

@@ -2,11 +2,11 @@ import type { KnownLiterals } from '../../http2/hpack-decoder.ts';
 import type { TableEntry } from '../../http2/hpack-table.ts';
 
 /**
- * Fields with long values, above all tokens, by their coded bytes: one pool for all connections of a thread. Clients never index
- * `authorization`, or crowd it out of a small table, so its bytes come again with each request. Found here, they are not decoded.
- * The pool remembers what bytes mean, never a verdict.
+ * Fields with long values, mostly tokens, by their encoded bytes: one pool for all connections of a thread. Clients never index
+ * `authorization`, or evict it from a small table, so each request repeats its bytes. Bytes found here are not decoded again. The
+ * pool holds the meaning of bytes, never a verdict.
  *
- * Two places for each hash; the newer field takes the first. Over its limit of bytes the pool starts empty again.
+ * Each hash has two places, and the newer field takes the first. Above its limit of bytes, the pool is emptied.
  */
 export class LiteralPool<Field extends TableEntry> implements KnownLiterals<Field> {
 	readonly #literals: (Literal<Field> | undefined)[] = [];
@@ -22,7 +22,7 @@ export class LiteralPool<Field extends TableEntry> implements KnownLiterals<Fiel
 	}
 
 	add(field: Field, bytes: Buffer, from: number, to: number): void {
-		// Memory of its own: in Node's pool of small buffers it would keep its neighbours' memory.
+		// Not from Node's pool of small buffers, where it would keep the memory of its neighbours alive.
 		const coded = Buffer.allocUnsafeSlow(to - from);
 		bytes.copy(coded, 0, from, to);
 		const literal = { field, coded };
@@ -53,7 +53,7 @@ function isLiteral(
 	return coded.length === to - from && field.name === name && bytes.compare(coded, 0, coded.length, from, to) === 0;
 }
 
-/** Tokens end in their signatures, which differ. The last byte of a Huffman code is partly padding. */
+/** Hashes the end of a token, which is its signature, and so differs. The last byte is left out: in a Huffman code it is partly padding. */
 function placeOf(bytes: Buffer, from: number, to: number): number {
 	const end = bytes.readUInt32LE(to - 5);
 	const middle = bytes.readUInt32LE((from + to) >>> 1);
@@ -64,9 +64,9 @@ function sizeOf(literal: Literal<TableEntry> | undefined): number {
 	return literal === undefined ? 0 : literal.coded.length + literal.field.value.length;
 }
 
-/** Most bytes of coded values and their texts, of a thread. */
+/** Limit of the bytes of encoded values and their texts, for each thread. */
 const MAX_BYTES = 16 * 1024 * 1024;
-/** A power of two, and more than the tokens that are remembered (`CACHE_CAPACITY`). */
+/** A power of two, and more than the token cache holds (`CACHE_CAPACITY`). */
 const PLACES = 16_384 * 2;
-/** Leaves of 32 bits those of a pair of places. */
+/** Reduces 32 bits to the index of a pair of places. */
 const PLACE_SHIFT = 32 - 14;

@@ -1,12 +1,12 @@
 import type { FieldLine } from '../upstream/head-lines.ts';
 import type { ResponseHead } from '../upstream/response-head.ts';
 
-/** A head that has been read, and the bytes that it has been read from. */
+/** A parsed head and its bytes. */
 type KnownHead = ResponseHead & { readonly bytes: Buffer };
 
 /**
- * The last head of an upstream's responses, and the last lines. Upstreams send the same ones again and again: where bytes are
- * the same, what they say is that of before. Only facts of bytes are remembered.
+ * The last response head of an upstream, and its lines. Upstreams repeat both: equal bytes are not parsed again. The memo holds
+ * only the meaning of bytes.
  */
 export class ResponseHeads {
 	/** By position in the head. */
@@ -16,12 +16,12 @@ export class ResponseHeads {
 	find(chunk: Buffer, at: number): KnownHead | undefined {
 		const last = this.#last;
 		if (last === undefined || isAt(chunk, at, last)) return last;
-		// One head after the other that is not the same: looking costs more than it brings.
+		// Two different heads in a row: from now on the comparison would cost more than it saves.
 		this.#last = undefined;
 		return undefined;
 	}
 
-	/** @param bytes of the whole head; they are copied. */
+	/** @param bytes the whole head; copied. */
 	remember(head: ResponseHead, bytes: Buffer): void {
 		this.#last = { ...head, fields: head.fields.asRepeated(), bytes: Buffer.from(bytes) };
 	}

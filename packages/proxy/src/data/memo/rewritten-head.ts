@@ -3,8 +3,8 @@ import type { RequestHead } from '../../gates/headers.ts';
 import { versionAndHost } from '../client/outgoing-head.ts';
 
 /**
- * What a route with a `Forwarding` puts in the place of the upstream's `versionAndHost` and of the client's lines. Requests of a
- * connection mostly have it in common, so that of the last one is kept.
+ * The text with which a route with a `Forwarding` replaces the upstream's `versionAndHost` and the client's lines. It is mostly the
+ * same for all requests of a connection, so the last one is kept.
  */
 export class RewrittenHead {
 	versionAndHost = '';
@@ -15,10 +15,10 @@ export class RewrittenHead {
 	#head: RequestHead | undefined;
 
 	/**
-	 * Recomputes it if something differs.
+	 * Recomputes the text if an input has changed.
 	 *
 	 * @param upstream its `versionAndHost`.
-	 * @param authority what the client asked for.
+	 * @param authority that the client asked for.
 	 */
 	update(
 		forwarding: Forwarding,

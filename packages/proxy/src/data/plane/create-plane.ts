@@ -26,7 +26,7 @@ import { OpenTunnels } from '../tunnel/open-tunnels.ts';
 import type { DataPlane, PlaneHistograms } from './plane.ts';
 import type { PlaneDeadlines } from './plane-deadlines.ts';
 
-/** All that one worker's exchanges share. */
+/** Everything that the exchanges of one worker share. */
 export function createPlane(
 	seed: WorkerSeed,
 	clock: Clock,
@@ -99,7 +99,7 @@ function createHistograms({ index, histograms }: WorkerSeed): PlaneHistograms {
 	};
 }
 
-/** The line of `RUST_LOG=proxy::request=debug` about each answer. */
+/** Writes the line for each answer with `RUST_LOG=proxy::request=debug`. */
 function debugLines(log: Logger): (record: RequestRecord) => void {
 	return ({ method, path, status, tenant, upstream, refusal, duration }) => {
 		if (status === 0) return;

@@ -5,32 +5,36 @@ import type { DeadlineQueue, Deadlines } from '../loop/deadlines.ts';
 export interface PlaneDeadlines {
 	/** Monotonic milliseconds, to the resolution of the timer. */
 	readonly now: number;
-	/** How often the timer has gone off: between two of them all sockets were looked at, however late the loop is. */
+	/** How often the timer has fired. Between two ticks all sockets were polled, however late the event loop is. */
 	readonly ticks: number;
 	readonly handshake: DeadlineQueue;
-	/** Ahead of it, where load balancers speak the PROXY protocol; to be asked for once. @param ms how long it may take. */
+	/** For the PROXY header of load balancers, before the handshake. Call it once. @param ms how long the header may take. */
 	readonly proxyHeader: (ms: number) => DeadlineQueue;
 	readonly firstRequest: DeadlineQueue;
-	/** For a client to take its answer, or some of it. */
+	/** For a client to read its answer, or a part of it. */
 	readonly answer: DeadlineQueue;
 	/** An HTTP/1.1 connection between two requests. */
 	readonly idleClient: DeadlineQueue;
 	/** Until an HTTP/2 connection is pinged, and until the ping must be answered. */
 	readonly ping: DeadlineQueue;
 	readonly pong: DeadlineQueue;
-	/** Between two looks at which connections have to end. */
+	/** Between two checks of which connections must end. */
 	readonly patrol: DeadlineQueue;
-	/** For what is under way on a connection whose certificate is worth nothing any more. */
+	/** For requests in flight on a connection whose certificate is no longer valid. */
 	readonly ending: DeadlineQueue;
 	/** A closing HTTP/1.1 connection whose client is still sending. */
 	readonly linger: DeadlineQueue;
-	/** For limits that routes and upstreams set themselves: of a body, a round trip, an upstream's connection, a place in its queue. @param ms how long. */
+	/** For limits of routes and upstreams: a body, a round trip, a connection to an upstream, a wait in its queue. @param ms length. */
 	readonly lasting: (ms: number) => DeadlineQueue;
-	/** For limits that clients set: up to an eighth longer, so that there are few queues. @returns `undefined` for more than a day. */
+	/**
+	 * For limits that clients set: rounded up by at most an eighth, so that there are few queues.
+	 *
+	 * @returns `undefined` for more than a day.
+	 */
 	readonly atLeast: (ms: number) => DeadlineQueue | undefined;
 }
 
-/** Deadlines of one queue last equally long. Each octave from 64 ms to a day has eight lengths: 176 queues at most. */
+/** Rounds a length up, since each length needs its own queue. Each octave from 64 ms to a day has eight lengths: at most 176 queues. */
 export function rounded(ms: number): number {
 	const step = 2 ** Math.floor(Math.log2(Math.max(ms, LEAST_ROUNDED)) - 3);
 	return Math.max(LEAST_ROUNDED, Math.ceil(ms / step) * step);
@@ -39,11 +43,11 @@ export function rounded(ms: number): number {
 const LEAST_ROUNDED = 64;
 const DAY = 86_400_000;
 
-/** Those written as numbers here have no key in the configuration. */
+/** Lengths that are numbers here have no key in the configuration. */
 export function createDeadlines(wheel: Deadlines, limits: Limits): PlaneDeadlines {
 	const queues = new Map<number, DeadlineQueue>();
 	const lasting = (ms: number) => {
-		// Deadlines of one queue last equally long; configurations name few different times.
+		// A queue for each length: configurations name few different ones.
 		const queue = queues.get(ms) ?? wheel.queue(ms);
 		queues.set(ms, queue);
 		return queue;
@@ -58,13 +62,13 @@ export function createDeadlines(wheel: Deadlines, limits: Limits): PlaneDeadline
 		handshake: wheel.queue(limits.tlsHandshakeTimeoutMs),
 		proxyHeader: (ms) => wheel.queue(ms),
 		firstRequest: wheel.queue(limits.firstRequestTimeoutMs),
-		// As long as `[limits]` gives an upstream, whatever a route gives its own.
+		// The limit for upstreams in `[limits]`, even if a route has its own.
 		answer: wheel.queue(limits.upstreamTimeoutMs),
 		idleClient: wheel.queue(60_000),
 		ping: wheel.queue(30_000),
 		pong: wheel.queue(20_000),
 		patrol: wheel.queue(1_000),
-		// With the time that finding the connection takes, 5 s in all.
+		// Together with `patrol`, 5 s.
 		ending: wheel.queue(4_000),
 		linger: wheel.queue(2_000),
 		lasting,

@@ -20,27 +20,30 @@ import type { Route } from '../routes/route.ts';
 import type { OpenTunnels } from '../tunnel/open-tunnels.ts';
 import type { PlaneDeadlines } from './plane-deadlines.ts';
 
-/** All that one worker's exchanges share. Decided once, when the worker starts; only what is said of routes changes, on reload. */
+/**
+ * Everything that the exchanges of one worker share. It is fixed when the worker starts; only the members about routes change, on
+ * reload.
+ */
 export interface DataPlane {
 	readonly clock: Clock;
 	readonly limits: Limits;
 	readonly authenticator: Authenticator;
-	/** Asked only where a rate holds. */
+	/** Used only if a rate applies. */
 	readonly limiter: TenantLimiter;
 	routes: RouteTable<Route>;
-	/** Some of the routes have their own limits of bodies: in collected mode the route is looked up before the body is read. */
+	/** Some routes have their own limits of bodies: in collected mode the route is then looked up before the body is read. */
 	routesLimitBodies: boolean;
-	/** Some of the routes take WebSockets. */
+	/** Some routes take WebSockets. */
 	takesWebSockets: boolean;
 	readonly tunnels: OpenTunnels;
-	/** Of requests without a route, or before it is known. */
+	/** Limits of requests without a route, or before theirs is known. */
 	readonly requestLimits: RequestLimits;
 	readonly stats: WorkerStats;
 	readonly histograms: PlaneHistograms;
 	readonly bufferedBytes: BufferedBytes;
 	readonly deadlines: PlaneDeadlines;
 	readonly turnEnd: TurnEnd;
-	/** Connections that are read later. */
+	/** Connections whose reading is delayed. */
 	readonly reads: ReadQueue;
 	/** Requests on their way to the upstreams. */
 	readonly dispatches: DispatchQueue;
@@ -49,19 +52,19 @@ export interface DataPlane {
 	readonly strangers: RateLimitedLog;
 	/** `undefined` when requests are neither logged nor traced, which is the normal case. */
 	readonly requestLog: RequestLog | undefined;
-	/** Gives requests their identifiers. `undefined`: they are forwarded as they came. */
+	/** Gives requests their identifiers. `undefined`: the client's are forwarded unchanged. */
 	readonly correlate: ((head: Identified) => Correlation) | undefined;
-	/** Which of them heads are read for. */
+	/** Which identifiers are read apart from a head's lines. */
 	readonly identifiers: Identifiers;
 	/** Whether requests may be sampled. */
 	readonly traces: boolean;
 }
 
-/** Durations over all time, beside the summaries of the last minute. */
+/** Durations over all time. The summaries of the last minute are in `stats`. */
 export interface PlaneHistograms {
 	readonly handshakes: BucketCounts;
-	/** What requests have spent in the gates. */
+	/** Time of requests in the gates. */
 	readonly gates: BucketCounts;
-	/** Of round trips to an upstream. */
+	/** Round trips to an upstream. */
 	readonly durationsOf: (seed: EndpointSeed) => BucketCounts;
 }

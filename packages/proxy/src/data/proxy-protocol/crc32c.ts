@@ -1,4 +1,4 @@
-/** CRC32c (Castagnoli) as SCTP computes it (RFC 9260 appendix A, before that RFC 4960 appendix B); zlib has another polynomial. */
+/** CRC32c (Castagnoli), as in SCTP (RFC 9260 appendix A, formerly RFC 4960 appendix B). The CRC of zlib has another polynomial. */
 export function crc32c(bytes: Uint8Array): number {
 	let crc = 0xffffffff;
 	for (const byte of bytes) crc = TABLE[(crc ^ byte) & 0xff]! ^ (crc >>> 8);

@@ -5,14 +5,14 @@ import { type FaultOwner, guarded } from '../loop/faults.ts';
 import type { ProxyHeader } from './proxy-header.ts';
 import { readProxyHeader } from './read-header.ts';
 
-/** How the wait ends: one of the two is called, once. */
+/** The result of the wait: one of the two is called, once. */
 export interface HeaderEvents extends FaultOwner {
-	/** The socket is paused, and what has come behind the header is in its buffer. */
+	/** The socket is paused, and its buffer has the bytes after the header. */
 	onHeader(wait: HeaderWait, header: ProxyHeader): void;
 	onNoHeader(wait: HeaderWait, reason: HandshakeRefusal): void;
 }
 
-/** A connection of a load balancer that has not said yet whose it is. */
+/** A connection of a load balancer whose PROXY header has not arrived yet. */
 export class HeaderWait extends Timed {
 	readonly socket: Socket;
 	/** The balancer's IP. */
@@ -52,7 +52,7 @@ export class HeaderWait extends Timed {
 		}
 		if (typeof header === 'string') return this.#refuse(header);
 		this.#release();
-		// Paused: TLS takes what lies in the socket's buffer, and nobody else may.
+		// Paused: the bytes in the socket's buffer are for TLS.
 		this.socket.pause();
 		if (bytes.length > header.length) this.socket.unshift(bytes.subarray(header.length));
 		this.#events.onHeader(this, header);

@@ -1,10 +1,10 @@
-/** What a PROXY header says. */
+/** The content of a PROXY header. */
 export interface ProxyHeader {
-	/** Bytes. What follows them is the client's. */
+	/** Length in bytes; the client's bytes follow. */
 	readonly length: number;
-	/** The client's IP; `undefined`: the connection is the balancer's own (LOCAL), or it does not know whose it is. */
+	/** The client's IP; `undefined`: the connection is the balancer's own (LOCAL), or the balancer does not know the client. */
 	readonly client: string | undefined;
 }
 
-/** What stands there instead of a header. */
+/** Why the first bytes are not a valid header. */
 export type HeaderFault = 'no PROXY header' | 'bad PROXY header';

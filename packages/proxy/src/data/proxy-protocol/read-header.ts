@@ -6,9 +6,8 @@ import { readBlock, SIGNATURE } from './version-2.ts';
  * Reads the header with which a load balancer begins a connection: version 1 or 2 of the PROXY protocol
  * (https://www.haproxy.org/download/3.0/doc/proxy-protocol.txt).
  *
- * @param bytes all that has come so far, in whatever pieces it came.
- * @returns `undefined` as long as it is the beginning of a header; a fault as soon as that shows.
- *   A fault stays one, whatever comes behind it.
+ * @param bytes everything that has arrived so far.
+ * @returns `undefined` as long as the bytes can be the beginning of a header; a fault as soon as they cannot.
  */
 export function readProxyHeader(bytes: Buffer): ProxyHeader | HeaderFault | undefined {
 	if (beginsLike(bytes, SIGNATURE)) return bytes.length < SIGNATURE.length ? undefined : readBlock(bytes);

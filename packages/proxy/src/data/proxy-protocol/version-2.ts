@@ -3,8 +3,8 @@ import { crc32c } from './crc32c.ts';
 import type { HeaderFault, ProxyHeader } from './proxy-header.ts';
 
 /**
- * Version 2 (section 2.2 of the specification): signature, version and command, family and protocol, the length of all that follows;
- * then both addresses, and values by type (TLVs).
+ * Version 2 (section 2.2 of the specification): signature, version and command, family and protocol, and the length of the rest;
+ * then both addresses, and type-length-values (TLVs).
  */
 
 export const SIGNATURE = Buffer.from('\r\n\r\n\0\r\nQUIT\n');
@@ -14,13 +14,13 @@ const FAMILY_AND_PROTOCOL = 13;
 const LENGTH = 14;
 const FIXED = 16;
 
-/** Of a whole header. Senders keep to 536 bytes; long values of their operators' own have room in this. */
+/** Longest header, bytes. Senders keep to 536 bytes; this has room for long custom values. */
 const MAX_BLOCK = 4096;
 
 const LOCAL = 0x20;
 const PROXY = 0x21;
 
-/** By family: bytes of one address. Two of them follow, and two ports where there are ports. */
+/** Bytes of one address, by family. A header has two addresses, and two ports if the family has ports. */
 const ADDRESS_BYTES: readonly (number | undefined)[] = [0, 4, 16, 108];
 const UNIX = 3;
 const [UNSPEC, STREAM, DATAGRAM] = [0, 1, 2];
@@ -36,7 +36,7 @@ export function readBlock(bytes: Buffer): ProxyHeader | HeaderFault | undefined 
 	if (how === undefined) return undefined;
 	const [family, protocol] = [how >> 4, how & 0xf];
 	const addressBytes = ADDRESS_BYTES[family];
-	// Of LOCAL the family is ignored, and with it whatever follows.
+	// With LOCAL the family and the rest of the header are ignored.
 	if (command === PROXY && (addressBytes === undefined || protocol > DATAGRAM)) return 'bad PROXY header';
 	if (bytes.length < FIXED) return undefined;
 	const length = FIXED + bytes.readUInt16BE(LENGTH);
@@ -47,7 +47,7 @@ export function readBlock(bytes: Buffer): ProxyHeader | HeaderFault | undefined 
 	if (bytes.length < length) return undefined;
 	if (!known) return { length, client: undefined };
 	if (!valuesAreGood(bytes.subarray(0, length), values)) return 'bad PROXY header';
-	// Clients of other kinds, which cannot have begun a TCP connection, have no address that would mean anything here.
+	// A client of another kind cannot have begun a TCP connection: its address has no meaning here.
 	if (family === UNIX || protocol !== STREAM) return { length, client: undefined };
 	return { length, client: addressAt(bytes.subarray(FIXED, FIXED + addressBytes!)) };
 }
@@ -68,7 +68,7 @@ function valuesAreGood(header: Buffer, from: number): boolean {
 	return checksum === undefined || header.readUInt32BE(checksum) === crc32cWithout(header, checksum);
 }
 
-/** The checksum of the header as it was before its checksum was written into it. */
+/** The checksum of the header, computed with zeros in place of the checksum. */
 function crc32cWithout(header: Buffer, at: number): number {
 	const blank = Buffer.from(header);
 	blank.writeUInt32BE(0, at);

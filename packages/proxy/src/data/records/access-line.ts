@@ -2,10 +2,10 @@ import { jsonString } from './json-string.ts';
 import type { RequestRecord } from './request-record.ts';
 
 /**
- * One request as a line of JSON in ASCII, with its line break. Put together by hand: `JSON.stringify` of an object costs
- * several times as much, and most of the members need no escaping or have been escaped once for their connection.
+ * One request as a line of JSON in ASCII, with its line break. It is built by hand: `JSON.stringify` of an object costs several
+ * times as much, and most members need no escaping or were escaped once for their connection.
  *
- * @param wallMs of the request's end, since 1970.
+ * @param wallMs end of the request, milliseconds since 1970.
  */
 export function accessLine(record: RequestRecord, wallMs: number): string {
 	const { status, grpcStatus, refusal, tenant, route, upstream, ending, attempts, correlation } = record;
@@ -34,7 +34,7 @@ export function accessLine(record: RequestRecord, wallMs: number): string {
 	return `${line}}\n`;
 }
 
-/** To the microsecond. */
+/** Rounds to microseconds. */
 function thousandths(ms: number): number {
 	return Math.round(ms * 1000) / 1000;
 }
@@ -42,7 +42,7 @@ function thousandths(ms: number): number {
 let lastMs = Number.NaN;
 let lastTimestamp = '';
 
-/** RFC 3339. Requests that end in the same millisecond share it. */
+/** RFC 3339. Requests that end in the same millisecond share the text. */
 function timestamp(wallMs: number): string {
 	if (wallMs !== lastMs) {
 		lastMs = wallMs;
@@ -51,7 +51,7 @@ function timestamp(wallMs: number): string {
 	return lastTimestamp;
 }
 
-/** What each member says, in the order of the line; for docs/reference/logs.md. */
+/** The meaning of each member, in the order of the line; for docs/reference/logs.md. */
 export const ACCESS_MEMBERS: Readonly<Record<string, string>> = {
 	timestamp: 'the end of the request (RFC 3339, UTC)',
 	level: 'always `info`',

@@ -2,39 +2,39 @@ import type { Clock } from '@mtls-edge-proxy/gate/shared/clock.ts';
 import { accessLine } from './access-line.ts';
 import type { RequestRecord } from './request-record.ts';
 
-/** Lines and the number of those that were dropped before them. */
+/** @param dropped number of lines that were dropped before these. */
 export type SendLines = (lines: string, dropped: number) => void;
 
 export interface AccessLogParts {
-	/** Only requests that were refused, that failed, or whose answer did not get through whole. */
+	/** Only requests that were refused or failed, or whose answer was incomplete. */
 	readonly errorsOnly: boolean;
 	readonly clock: Clock;
 	readonly send: SendLines;
-	/** Bytes that may be on their way to the reader; more do not wait for one that has fallen behind. */
+	/** Limit of bytes on their way to the reader of the log. If it falls behind, further lines are dropped. */
 	readonly maxBytes: number;
 	readonly stats: { readonly count: (name: 'dropped', what: 'access lines') => void };
 }
 
 /**
- * Lines wait for others for so long, ms, or until they are so many bytes, or half of what may be under way. Each message wakes
- * the main thread, and that costs more than a line.
+ * Lines are gathered for this long, ms, or up to this many bytes (at most half of `maxBytes`): each message wakes the main thread,
+ * which costs more than a line.
  */
 const GATHER_MS = 20;
 const GATHER_BYTES = 64 * 1024;
-/** The least share of one of very many workers. */
+/** Smallest share of a worker if there are very many. */
 const LEAST_SHARE = 32 * 1024;
 
 /**
- * The access log's end in a worker: gathers lines and hands them to the main thread, which writes them and says when they are
- * written. Never more than `maxBytes` are under way, so that neither thread has to hold what nobody reads; what is over that
- * is dropped and counted, and no request waits for anything.
+ * The access log in a worker: gathers lines and sends them to the main thread, which writes and acknowledges them. At most
+ * `maxBytes` are not yet acknowledged, so the memory of both threads is bounded. Further lines are dropped and counted; no request
+ * waits.
  */
 export class AccessLog {
 	readonly #parts: AccessLogParts;
 	readonly #gatherBytes: number;
 	#gathered = '';
 	#dropped = 0;
-	/** Bytes handed over and not written yet. */
+	/** Bytes sent and not yet acknowledged. */
 	#underWay = 0;
 	#timer: NodeJS.Timeout | undefined;
 
@@ -55,7 +55,7 @@ export class AccessLog {
 		this.#timer ??= setTimeout(this.flush, GATHER_MS);
 	};
 
-	/** Hands over what has been gathered. */
+	/** Sends the gathered lines. */
 	readonly flush = (): void => {
 		clearTimeout(this.#timer);
 		this.#timer = undefined;
@@ -71,12 +71,12 @@ export class AccessLog {
 	/** The main thread has written these bytes. */
 	onWritten(bytes: number): void {
 		this.#underWay -= bytes;
-		// Whoever reads again learns what is missing even if no request follows.
+		// A reader that has caught up gets the number of dropped lines even if no request follows.
 		if (this.#dropped > 0) this.flush();
 	}
 }
 
-/** Bytes for one of so many workers: all of them together must leave room for the other records (`log-output.ts`). */
+/** Bytes for each worker: all workers together must leave room for other records (`log-output.ts`). */
 export function accessLogShare(workers: number): number {
 	return Math.max(LEAST_SHARE, Math.floor((2 * 1024 * 1024) / workers));
 }

@@ -1,7 +1,7 @@
 import type { ClientConnection } from '../client/client-connection.ts';
 import type { DataPlane } from '../plane/plane.ts';
 
-/** Counts a connection that has used up its share of the worker, and tells operators whose it is. */
+/** Counts and logs a connection that has used up its share of the worker. */
 export function reportDelay({ stats, strangers }: DataPlane, { ip, protocol }: ClientConnection): void {
 	stats.count('readsDelayed', protocol);
 	strangers.write('info', 'proxy::listener', 'connection is read later: it has used up its share', 'share', () => ({

@@ -1,6 +1,6 @@
 /**
- * A text as a JSON string, quotes included, in ASCII alone: control characters, lone surrogates, and what terminals or
- * readers of lines act on (`log.ts`) are escaped, like all that is no ASCII. Nearly every text is plain and only looked at.
+ * A JSON string, quotes included, in pure ASCII. Escaped are control characters, lone surrogates, and everything outside ASCII, so
+ * that no terminal or line reader acts on it (`log.ts`). Nearly every text is plain and needs only a test.
  */
 export function jsonString(text: string): string {
 	if (PLAIN.test(text)) return `"${text}"`;
@@ -10,6 +10,6 @@ export function jsonString(text: string): string {
 	);
 }
 
-/** Visible ASCII and the blank, without what JSON escapes. */
+/** Visible ASCII and blanks, except the two characters that JSON escapes. */
 const PLAIN = /^[\x20\x21\x23-\x5b\x5d-\x7e]*$/;
 const NOT_ASCII = /[\x7f-\uffff]/g;

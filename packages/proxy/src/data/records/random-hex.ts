@@ -1,6 +1,6 @@
 import { randomFillSync } from 'node:crypto';
 
-/** Random hexadecimal digits from a pool: asking the system for 16 bytes costs as much as for thousands. */
+/** Random hexadecimal digits from a pool: a system call for 16 bytes costs as much as one for thousands. */
 export function createRandomHex(): (digits: number) => string {
 	const bytes = Buffer.allocUnsafeSlow(POOL_BYTES);
 	let pool = '';

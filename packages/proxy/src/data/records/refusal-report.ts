@@ -8,9 +8,9 @@ import type { DataPlane } from '../plane/plane.ts';
 import type { Route } from '../routes/route.ts';
 import type { Endpoint } from '../upstream/endpoint.ts';
 
-/** What operators are told of requests that were refused or broken off: in counters by reason, and in the log. */
+/** Reports refused and broken-off requests to operators: counters by reason, and log lines. */
 
-/** As far as it is known. */
+/** A request that was refused or broken off, with the facts known so far. */
 export interface Refused {
 	readonly client: Pick<ClientRequest, 'connection' | 'target'>;
 	readonly route?: Route | undefined;
@@ -29,7 +29,7 @@ export function reportRefusal(told: Told, answer: Rejection, request: Refused): 
 	else if (answer.is(rejection.RATE_LIMITED)) limited(told, answer, request);
 	else if (UNSERVED.some((kind) => answer.is(kind)))
 		unserved(told, 'proxy::exchange', 'request not served', answer, request);
-	// An open breaker and an internal error have lines of their own.
+	// An open breaker and an internal error have their own log lines.
 	else if (!answer.is(rejection.UPSTREAM_UNAVAILABLE) && !answer.is(rejection.INTERNAL_ERROR))
 		unserved(told, 'proxy::request', 'request refused', answer, request);
 }
@@ -84,7 +84,7 @@ function limited({ stats, strangers }: Told, answer: Rejection, { client, route,
 	}));
 }
 
-/** A request that is wrong by itself, or what failed behind the gates: for those without an access log. */
+/** A malformed request, or a failure after the gates: for operators without an access log. */
 function unserved(
 	{ strangers }: Told,
 	target: 'proxy::exchange' | 'proxy::request',
@@ -103,10 +103,10 @@ function unserved(
 	}));
 }
 
-/** What failed behind the gates. */
+/** Failures after the gates. */
 const UNSERVED = [rejection.BAD_GATEWAY, rejection.UPSTREAM_TIMEOUT, rejection.OVERLOADED];
 
-/** Reasons are a fixed set of words, and numbers between them. */
+/** Reasons are a fixed set of texts with numbers in them. */
 function kindOf(reason: string): string {
 	return reason.replace(/\d[\d,.]*/g, 'N');
 }

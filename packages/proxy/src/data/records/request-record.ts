@@ -8,43 +8,43 @@ import { RequestSpan } from './request-span.ts';
 
 /** How a request ended. */
 export type Ending =
-	/** The client has the whole answer, as far as we can know. */
+	/** The whole answer was written to the client's connection. */
 	| 'complete'
-	/** The client left before that. */
+	/** The client left earlier. */
 	| 'client gone'
-	/** The answer had begun and could not be brought to its end. */
+	/** The answer had begun and could not be completed. */
 	| 'broken off';
 
-/** What is kept of one request for its line in a log, or for its span. There is one only while requests are logged, or where it is sampled. */
+/** The facts of one request for its log line and its span. It exists only if requests are logged or this one is sampled. */
 export class RequestRecord {
-	/** Members that all requests of the connection share, ready to write (`ClientConnection.logMembers`). */
+	/** Members of the line that all requests of the connection share, as JSON (`ClientConnection.logMembers`). */
 	readonly connectionMembers: string;
-	/** Empty where the request could not be read. */
+	/** Empty if the request could not be read. */
 	readonly method: string;
 	/** Request target, with its query. */
 	readonly target: string;
 	/** 0: the client left before it had an answer. */
 	status = 0;
-	/** The proxy's own answer, or why it broke off another one. */
+	/** The refusal, or why the proxy broke off an answer. */
 	refusal: Rejection | undefined = undefined;
-	/** Of a gRPC call: the upstream's, or that of a refusal. */
+	/** `grpc-status` of a gRPC call: the upstream's, or that of a refusal. */
 	grpcStatus: number | undefined = undefined;
 	tenant: string | undefined = undefined;
 	route: { readonly prefix: string } | undefined = undefined;
-	/** The last one that it was meant for; `undefined`: none had been chosen. */
+	/** The last chosen endpoint; `undefined`: none was chosen. */
 	upstream: { readonly authority: string } | undefined = undefined;
 	correlation: Correlation | undefined = undefined;
-	/** Of a request that is sampled. */
+	/** Present if the request is sampled. */
 	span: RequestSpan | undefined = undefined;
 	/** How often it was sent to an upstream: 0, 1, or more after retries. */
 	attempts = 0;
 	/** Time spent waiting for a place at the upstream, ms. */
 	queuedMs = 0;
-	/** Bytes of bodies without their framing: what was read from the client, and what was given to its connection. */
+	/** Bytes of bodies without framing: read from the client, and written to its connection. */
 	bytesIn = 0;
 	bytesOut = 0;
 	ending: Ending = 'complete';
-	/** The cause of its tunnel's end. */
+	/** Why its tunnel ended. */
 	tunnelEnd: TunnelEnd | undefined = undefined;
 	readonly #clock: Clock;
 	readonly #startedAt: number;
@@ -56,7 +56,7 @@ export class RequestRecord {
 
 	/** @param startedAt monotonic milliseconds. */
 	constructor(client: Loggable, clock: Clock, startedAt: number) {
-		// Now: a connection that has closed tells nothing.
+		// Read now: the members cannot be read from a closed connection.
 		this.connectionMembers = client.connection.logMembers;
 		this.method = client.method;
 		this.target = client.target;
@@ -85,7 +85,7 @@ export class RequestRecord {
 		if (this.attempts++ === 0) this.#upstreamFrom = now;
 	}
 
-	/** The exchange with the upstream is over, or given up. */
+	/** The exchange with the upstream is complete or given up. */
 	upstreamEnds(): void {
 		this.#upstreamTo = this.#clock.now();
 	}
@@ -106,7 +106,7 @@ export class RequestRecord {
 		this.span?.breaksOff(why);
 	}
 
-	/** The client has left. What we have broken off ends like this, too. */
+	/** The client has left. A broken-off answer also ends with this call, and stays `broken off`. */
 	losesClient(): void {
 		if (this.ending === 'complete') this.ending = 'client gone';
 	}
@@ -128,17 +128,17 @@ export class RequestRecord {
 		return withoutQuery(this.target);
 	}
 
-	/** Milliseconds, like those below. */
+	/** Milliseconds, like the durations below. */
 	get duration(): number {
 		return this.#endedAt - this.#startedAt;
 	}
 
-	/** From the moment at which the body was asked for to its last byte; NaN if there was none, or if it never ended. */
+	/** From asking for the body to its last byte; NaN if there was no body, or if it did not end. */
 	get bodyDuration(): number {
 		return this.#bodyTo - this.#bodyFrom;
 	}
 
-	/** From the departure of the (first) request to the end of the response; NaN if none went to an upstream. */
+	/** From sending the first attempt to the end of the response; NaN if none was sent. */
 	get upstreamDuration(): number {
 		return (Number.isNaN(this.#upstreamTo) ? this.#endedAt : this.#upstreamTo) - this.#upstreamFrom;
 	}
@@ -152,19 +152,19 @@ export interface Loggable {
 }
 
 export interface SpanParts {
-	/** For each request that is sampled; its record has a span. */
+	/** Called for each sampled request; its record has a span. */
 	readonly write: (record: RequestRecord, span: RequestSpan) => void;
-	/** Decides about a request of which nothing is known. */
+	/** Decides whether to sample a request without a readable head. */
 	readonly sample: () => SpanContext | undefined;
 }
 
-/** Writes about each request when it is over. */
+/** Writes the record of each request when it ends. */
 export class RequestLog {
 	readonly #clock: Clock;
 	readonly #writers: readonly ((record: RequestRecord) => void)[];
 	readonly #spans: SpanParts | undefined;
 
-	/** @param writers for each request; none: only those are recorded that are sampled. */
+	/** @param writers called for each request; if empty, only sampled requests are recorded. */
 	constructor(clock: Clock, writers: readonly ((record: RequestRecord) => void)[], spans?: SpanParts) {
 		this.#clock = clock;
 		this.#writers = writers;
@@ -173,20 +173,20 @@ export class RequestLog {
 
 	/**
 	 * @param now monotonic milliseconds.
-	 * @returns `undefined` where nobody wants to know of a request that is not sampled.
+	 * @returns `undefined` if there are no writers.
 	 */
 	begin(client: Loggable, now: number): RequestRecord | undefined {
 		return this.#writers.length === 0 ? undefined : new RequestRecord(client, this.#clock, now);
 	}
 
-	/** The same for one that is sampled. @param record where it has one already. */
+	/** Begins the span of a sampled request. @param record from `begin`, if it returned one. */
 	beginSpan(client: Loggable, now: number, context: SpanContext, record: RequestRecord | undefined): RequestRecord {
 		const sampled = record ?? new RequestRecord(client, this.#clock, now);
 		sampled.span = new RequestSpan(client.connection, context, this.#clock, now);
 		return sampled;
 	}
 
-	/** The same for one whose head could not be read: nobody has said whether it is sampled. */
+	/** Begins the record of a request without a readable head, and samples it. */
 	beginUnread(client: Loggable, now: number): RequestRecord | undefined {
 		const record = this.begin(client, now);
 		const context = this.#spans?.sample();

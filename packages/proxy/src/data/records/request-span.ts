@@ -5,11 +5,11 @@ import type { TracedGate } from '../../gates/pipeline.ts';
 import type { SpanEvent } from '../../shared/span-record.ts';
 import type { ClientConnection } from '../client/client-connection.ts';
 
-/** What is kept of a request that is sampled, beside its record: which gates it has passed and when. */
+/** The part of a sampled request that its record lacks: the gates it has passed, and when. */
 export class RequestSpan {
 	readonly connection: Pick<ClientConnection, 'ip' | 'protocol'>;
 	readonly context: SpanContext;
-	/** In the order of time. */
+	/** In chronological order. */
 	readonly events: SpanEvent[] = [];
 	readonly #clock: Clock;
 	readonly #startedAt: number;
@@ -23,13 +23,13 @@ export class RequestSpan {
 		this.#startedAt = startedAt;
 	}
 
-	/** The gate before is passed. */
+	/** The request has passed the previous gate and enters this one. */
 	enters(gate: TracedGate): void {
 		this.#judged(undefined);
 		this.#gate = gate;
 	}
 
-	/** The answer is there: the upstream's, or a refusal by the gate at which the request is. */
+	/** The upstream has answered, or the current gate has refused the request. */
 	answers(refusal: Rejection | undefined): void {
 		this.#judged(refusal);
 		this.#gate = 'answer';

@@ -6,27 +6,27 @@ import type { RequestSpan } from './request-span.ts';
 export interface SpanQueueParts {
 	readonly clock: Clock;
 	readonly send: (spans: readonly SpanRecord[]) => void;
-	/** Spans that may wait for the collector, here and in the main thread. */
+	/** Limit of spans that wait for the collector, here and in the main thread. */
 	readonly maxSpans: number;
 	/** Whether spans name tenants. */
 	readonly tenants: boolean;
 	readonly stats: { readonly count: (name: 'dropped', what: 'spans') => void };
 }
 
-/** Spans wait for others for so long, ms, or until they are so many: each message wakes the main thread. */
+/** Spans are gathered for this long, ms, or up to this number: each message wakes the main thread. */
 const GATHER_MS = 100;
 const GATHER_SPANS = 64;
-/** What the two clocks are apart by more, somebody has set one of them, ms. */
+/** A larger change of the difference between the clocks means that the wall clock was set, ms. */
 const CLOCK_STEP_MS = 2;
 
 /**
- * Spans on their way to the main thread, which exports them and says when they are done with. Never more than `maxSpans` are under way:
- * while the collector takes none, what is over that is dropped and counted, and no request waits for anything.
+ * Spans on their way to the main thread, which exports and acknowledges them. At most `maxSpans` are not yet acknowledged. If the
+ * collector is too slow, further spans are dropped and counted; no request waits.
  */
 export class SpanQueue {
 	readonly #parts: SpanQueueParts;
 	#gathered: SpanRecord[] = [];
-	/** Handed over, and neither exported nor given up yet. */
+	/** Sent, and neither exported nor given up yet. */
 	#underWay = 0;
 	#epoch = Number.NaN;
 	#timer: NodeJS.Timeout | undefined;
@@ -44,8 +44,8 @@ export class SpanQueue {
 	};
 
 	/**
-	 * Wall-clock milliseconds at which the monotonic clock was zero. The wall clock is read in whole milliseconds, which would put spans in
-	 * another order than they had; so the largest of what was read is kept, as long as nobody sets the clock.
+	 * Wall-clock milliseconds at which the monotonic clock was zero. The wall clock has whole milliseconds, which could reorder
+	 * spans. So the largest difference read so far is kept, until the wall clock is set.
 	 */
 	#epochMs(clock: Clock): number {
 		const epoch = clock.wallSeconds() * 1000 - clock.now();
@@ -53,7 +53,7 @@ export class SpanQueue {
 		return this.#epoch;
 	}
 
-	/** Hands over what has been gathered. */
+	/** Sends the gathered spans. */
 	readonly flush = (): void => {
 		clearTimeout(this.#timer);
 		this.#timer = undefined;

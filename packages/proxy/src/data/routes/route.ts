@@ -10,23 +10,22 @@ import type { Upstream } from '../upstream/upstream.ts';
 
 export interface Route {
 	readonly prefix: string;
-	/** Its endpoint takes paths in any letter case for the same path. */
+	/** Its upstream ignores the letter case of paths. */
 	readonly caseInsensitive?: boolean | undefined;
 	/** Trailers of its requests and responses pass. */
 	readonly trailers: boolean;
 	readonly cooldownMs: number;
 	readonly opening: OpeningRule;
-	/** What a tenant may ask of this route, in addition to all else; `undefined`: no limit. */
+	/** Rate of each tenant on this route, in addition to the tenant's own rate; `undefined`: no limit. */
 	readonly limit?: RouteLimit | undefined;
-	/** Time and bytes that its requests have. */
+	/** Limits of time and bytes for its requests. */
 	readonly requestLimits: RequestLimits;
-	/** Where its requests go. */
 	readonly upstream: Upstream;
 	/** Who may use it; `undefined`: every authenticated client. */
 	readonly access: RouteAccess | undefined;
-	/** What the endpoint is told of the client's certificate; `undefined`: nothing. */
+	/** Header fields about the client's certificate for the upstream; `undefined`: none. */
 	readonly certificateHeaders: CertificateHeaders | undefined;
-	/** What becomes of a request on its way there, beside what is the same for all routes; `undefined`: nothing. */
+	/** Changes to a request for the upstream, in addition to those that all requests get; `undefined`: none. */
 	readonly forwarding?: Forwarding | undefined;
 	/** `undefined`: it takes no WebSockets. */
 	readonly webSocket?: WebSocketRoute | undefined;
@@ -34,16 +33,16 @@ export interface Route {
 	readonly stats: RouteStats;
 }
 
-/** What bounds the WebSockets of a route. */
+/** Limits of the WebSockets of a route. */
 export interface WebSocketRoute {
 	/** They end when their token expires. */
 	readonly endsAtExpiry: boolean;
-	/** Messages that a client may send; `undefined`: any number. */
+	/** Limit of a client's messages; `undefined`: none. */
 	readonly messagesPerSec: number | undefined;
-	/** How long one may stand without a byte. */
+	/** How long a tunnel may be idle. */
 	readonly idle: DeadlineQueue;
-	/** The same, once one side has ended: it does not answer pings any more, and the other one has only what is left to send. */
+	/** The same after one side has ended: that side no longer answers pings, and the other one only sends the rest. */
 	readonly halfEnded: DeadlineQueue;
-	/** Between two looks at messages that wait for their time. */
+	/** Between two checks of messages that are delayed by their limit. */
 	readonly looks: DeadlineQueue;
 }

@@ -23,13 +23,16 @@ import { transportsOf } from '../upstream/transport.ts';
 import { Upstream } from '../upstream/upstream.ts';
 import type { Route, WebSocketRoute } from './route.ts';
 
-/** The routing table of one worker, from one reload to the next: routes, upstreams and their rooms, and the endpoints, which outlive tables. */
+/**
+ * The routing of one worker across reloads: routes, upstreams with their pending queues, and endpoints. Unchanged endpoints survive
+ * a reload.
+ */
 export class Routing {
 	readonly #seed: Pick<WorkerSeed, 'index' | 'tenantSecret'>;
 	readonly #plane: DataPlane;
-	/** In force, by the identifier of their breaker. */
+	/** Current endpoints, by the identifier of their breaker. */
 	#endpoints = new Map<number, Endpoint>();
-	/** In force, by the name of their `[[upstreams]]`. */
+	/** Current upstreams, by the name of their `[[upstreams]]`. */
 	#upstreams = new Map<string | undefined, Upstream>();
 	/** The same. */
 	readonly #rooms = new Map<string | undefined, PendingQueue>();
@@ -40,13 +43,13 @@ export class Routing {
 	}
 
 	/**
-	 * Does all of a change that can fail.
+	 * Does every step of a change that can fail.
 	 *
-	 * @param readNames for a table whose routes ask for names (`nameReaderFor`).
-	 * @returns puts the table into force; throws nothing.
+	 * @param readNames present if routes use names in certificates (`nameReaderFor`).
+	 * @returns applies the change; never throws.
 	 */
 	prepare(routing: RoutingSeed, readNames: NameReader | undefined): () => void {
-		// An endpoint is the one we know when it has the same breaker: then its connections stay, too.
+		// An endpoint with a known breaker is the same endpoint: its connections stay as well.
 		const transports = transportsOf(routing, (id) => this.#endpoints.get(id)?.transport, this.#plane.clock);
 		const endpoints = routing.endpoints.map(
 			(seed, i) =>
@@ -125,7 +128,7 @@ export class Routing {
 			for (const [name, room] of this.#rooms) {
 				if (this.#upstreams.has(name)) continue;
 				room.retire();
-				// Only requests that wait in it, and connections that they wait for, still know it.
+				// Its pending requests, and the connections that they wait for, still refer to it.
 				this.#rooms.delete(name);
 			}
 		};
@@ -138,13 +141,13 @@ export class Routing {
 		return { endsAtExpiry, messagesPerSec, idle: lasting(idleMs), halfEnded, looks: lasting(LOOKS_MS) };
 	}
 
-	/** No tenant has a NUL in its name, so no route has a tenant's key. */
+	/** Tenants have no NUL in their names, so no route has the key of a tenant. */
 	#routeLimit(prefix: string, rate: RateSeed): RouteLimit {
 		const key = tenantKey(this.#seed.tenantSecret, `\0${prefix}`);
 		return { rate: rateOf(rate), key, policy: routePolicy(prefix) };
 	}
 
-	/** Requests wait on in the room that they are in while tables change. */
+	/** Pending requests stay in their queue across reloads. */
 	#roomOf(group: string, seed: PendingQueueSeed, limits: UpstreamLimits): PendingQueue {
 		const room = this.#rooms.get(group) ?? new PendingQueue(seed, limits, this.#seed.index, this.#plane);
 		this.#rooms.set(group, room);
@@ -152,10 +155,10 @@ export class Routing {
 	}
 }
 
-/** Between two looks at messages that wait for their time, ms: that of the timer. */
+/** Between two checks of delayed messages, ms: the resolution of the timer. */
 const LOOKS_MS = 50;
 
-/** The library that reads names in certificates is loaded for those tables alone whose routes ask for names. */
+/** Loads the library for names in certificates only if a route uses names. */
 export async function nameReaderFor({ routes }: RoutingSeed): Promise<NameReader | undefined> {
 	const readsNames = routes.some(
 		({ access, certificateHeaders }) => access?.allow ?? access?.deny ?? certificateHeaders?.xfcc,

@@ -1,22 +1,22 @@
 /**
- * Balancing: which address of a group gets a request. Pure: what is known of the addresses, the time and the randomness are
- * arguments. Each kind of balancing is a file next to this one.
+ * Balancing: which address of an upstream gets a request. Pure: the state of the addresses, the time and the randomness are
+ * arguments. Each algorithm is a file next to this one.
  */
 
-/** The addresses of a group at one moment, by their index. */
+/** The addresses of an upstream at one moment, by their index. */
 export interface Candidates {
-	/** Whether it may be chosen: its breaker would admit a request. Asking changes nothing. */
+	/** Whether the address may be chosen: its breaker would admit a request. The call has no side effects. */
 	admits(i: number): boolean;
-	/** Requests under way there in the whole process. */
+	/** Requests in flight at the address, across all threads. */
 	load(i: number): number;
-	/** How much it is to get, compared with the others: above 0, at most its weight in the configuration. */
+	/** Its share relative to the others: above 0, at most its weight in the configuration. */
 	weight(i: number): number;
 }
 
 export interface Balancer {
 	/**
-	 * @param tenant whose request it is.
-	 * @returns an index of a candidate that admits; -1: none does.
+	 * @param tenant that sends the request.
+	 * @returns the index of a candidate that admits; -1: none does.
 	 */
 	choose(candidates: Candidates, tenant: string): number;
 }

@@ -4,7 +4,7 @@ import { Rendezvous } from './rendezvous.ts';
 import { RoundRobin } from './round-robin.ts';
 import type { Balance } from './settings.ts';
 
-/** @param addresses `host:port` of each. @param weights of each. */
+/** @param addresses `host:port` of each. @param weights in the same order. */
 export function createBalancer(
 	balance: Balance,
 	addresses: readonly string[],

@@ -1,12 +1,12 @@
 import type { Balancer, Candidates, Random } from './balancer.ts';
 
 /**
- * Power of two choices: two addresses are drawn by weight, and the one that has less to do for its weight gets the request. The
- * least loaded of all would be worse: all requests of the same moment see the same address, and would all go there.
+ * Power of two choices: two addresses are drawn by weight, and the one with fewer requests for its weight gets the request. The
+ * least loaded address of all would be a worse choice: simultaneous requests would all see the same one, and all go there.
  */
 export class LeastRequests implements Balancer {
 	readonly #weights: readonly number[];
-	/** Sums of the weights up to each index and with it. */
+	/** Running sums: the weights up to and including each index. */
 	readonly #sums: Float64Array;
 	readonly #random: Random;
 
@@ -22,28 +22,28 @@ export class LeastRequests implements Balancer {
 		if (first === -1) return -1;
 		const second = this.#draw(candidates, first);
 		if (second === -1) return first;
-		// Of two with equally much to do it is the first: so it is the draw, and with it the weights, that decides among idle ones.
+		// A tie goes to the first: among idle addresses the draw decides, and so the weights do.
 		const isLess =
 			candidates.load(second) * candidates.weight(first) < candidates.load(first) * candidates.weight(second);
 		return isLess ? second : first;
 	}
 
-	/** One that admits, by its weight at the moment. @param but an index to leave out, or -1. */
+	/** Draws an address that admits, by its weight at the moment. @param but an index to leave out, or -1. */
 	#draw(candidates: Candidates, but: number): number {
 		for (let tries = 0; tries < TRIES; tries++) {
 			const i = this.#drawAny(but);
 			if (i === -1) return -1;
-			// One that is to get a part of its weight is drawn by all of it, and kept as often as that part says.
+			// An address in slow start is drawn by its full weight, and kept with the probability of its reduced one.
 			if (candidates.admits(i) && this.#random() * this.#weights[i]! < candidates.weight(i)) return i;
 		}
 		return this.#drawOfAll(candidates, but);
 	}
 
-	/** By the weights of the configuration, without a look at the address. */
+	/** Draws by the weights of the configuration, whether the address admits or not. */
 	#drawAny(but: number): number {
 		const sums = this.#sums;
 		const left = but === -1 ? 0 : this.#weights[but]!;
-		// There may be no address at all: DNS has named none yet.
+		// There may be no address at all: DNS has not answered yet.
 		const total = (sums.at(-1) ?? 0) - left;
 		if (total <= 0) return -1;
 		let at = this.#random() * total;
@@ -57,7 +57,7 @@ export class LeastRequests implements Balancer {
 		return low;
 	}
 
-	/** The same as `#draw`, by a look at each of them: where most of them do not admit. */
+	/** Draws like `#draw`, but looks at every address: for when most of them do not admit. */
 	#drawOfAll(candidates: Candidates, but: number): number {
 		let drawn = -1;
 		let sum = 0;

@@ -1,16 +1,16 @@
 import type { Balancer, Candidates } from './balancer.ts';
 
 /**
- * Rendezvous hashing with weights: each address has a score for each tenant, and the highest one wins. The scores of the others do
- * not depend on an address that goes, so only its own tenants move; one that gains weight only draws tenants to itself.
+ * Rendezvous hashing with weights: each address has a score for each tenant, and the highest one wins. If an address goes, the
+ * scores of the others stay, so only its own tenants move. If an address gains weight, tenants move only to it.
  *
- * Hashes have no key: all replicas, and a proxy that has been restarted, send a tenant to the same address. Names of tenants are
- * given by issuers, so no client can choose them to land on one address.
+ * Hashes have no key: all replicas, and a restarted proxy, send a tenant to the same address. Issuers choose the names of tenants,
+ * so a client cannot choose one to land on a certain address.
  */
 export class Rendezvous implements Balancer {
 	readonly #hashes: Int32Array;
 
-	/** @param addresses `host:port` of each. Their order says nothing. */
+	/** @param addresses `host:port` of each, in any order. */
 	constructor(addresses: readonly string[]) {
 		this.#hashes = Int32Array.from(addresses, hashOf);
 	}
@@ -22,10 +22,10 @@ export class Rendezvous implements Balancer {
 		let least = Number.POSITIVE_INFINITY;
 		let [weightOfChosen, drawOfChosen] = [0, 0];
 		for (let i = 0; i < hashes.length; i++) {
-			// The first of so many events at a rate of `weight`: each address is first with the probability that its weight has in all.
+			// The time of the first event at a rate of `weight`: an address is first with a probability proportional to its weight.
 			const draw = unit(key, hashes[i]!);
 			const weight = candidates.weight(i);
-			// Of two with one weight the larger draw wins: so nearly all of them need no logarithm.
+			// Between equal weights the larger draw wins, so most addresses need no logarithm.
 			if (weight === weightOfChosen && draw <= drawOfChosen) continue;
 			const score = -Math.log(draw) / weight;
 			if (score >= least || !candidates.admits(i)) continue;
@@ -45,12 +45,12 @@ function hashOf(text: string): number {
 	return mixed(hash);
 }
 
-/** Above 0 and below 1; what one pair gets says nothing of another one. */
+/** Above 0 and below 1, independent for each pair. */
 function unit(key: number, address: number): number {
 	return ((mixed(mixed(key + address) ^ address) >>> 0) + 0.5) / 2 ** 32;
 }
 
-/** The finalizer of MurmurHash3: each bit of what goes in changes half of the bits that come out. */
+/** The finalizer of MurmurHash3: each input bit changes half of the output bits. */
 function mixed(value: number): number {
 	let bits = value | 0;
 	bits = Math.imul(bits ^ (bits >>> 16), 0x85ebca6b);

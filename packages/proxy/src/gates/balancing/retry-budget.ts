@@ -1,14 +1,14 @@
 /**
- * How many requests may be sent again: a fifth as many as there were requests, over the last ten seconds. Where all that is sent
- * again fails as well, it must not become a multiple of the load that has brought the upstream down.
+ * How many retries are allowed: one for five requests, over the last ten seconds. If retries fail as well, they must not multiply
+ * the load that has brought the upstream down.
  *
- * Each worker has one for each group. If each keeps to the fifth, so does their sum.
+ * Each worker has a budget for each upstream. If each keeps to a fifth, so does their sum.
  */
 export class RetryBudget {
-	/** By second, `SECONDS` of them and then from the beginning. */
+	/** Counts by second, in a ring of `SECONDS` cells. */
 	readonly #requests = new Float64Array(SECONDS);
 	readonly #retries = new Float64Array(SECONDS);
-	/** The second that is counted now. */
+	/** The current second. */
 	#second = 0;
 
 	/** @param now monotonic milliseconds. */
@@ -16,13 +16,13 @@ export class RetryBudget {
 		this.#requests[this.#at(now)]! += 1;
 	}
 
-	/** Whether one more may be sent again. */
+	/** Whether one more retry is allowed. */
 	allows(now: number): boolean {
 		this.#at(now);
 		return sum(this.#retries) + 1 <= FLOOR + SHARE * sum(this.#requests);
 	}
 
-	/** One is sent again. */
+	/** Counts a retry. @param now as above. */
 	retry(now: number): void {
 		this.#retries[this.#at(now)]! += 1;
 	}
@@ -43,7 +43,7 @@ export class RetryBudget {
 }
 
 export const SHARE = 0.2;
-/** Over the same time: a quiet service would have no retry at all. */
+/** Retries that are allowed in any case, over the same time: without them a quiet service would have none. */
 export const FLOOR = 10;
 const SECONDS = 10;
 

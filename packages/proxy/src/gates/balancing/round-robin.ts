@@ -1,14 +1,14 @@
 import type { Balancer, Candidates, Random } from './balancer.ts';
 
 /**
- * Smooth weighted round robin, as in nginx: in each round an address gains its weight, and the one that has most is chosen and pays
- * what all have gained. With weights 3 and 1 that is A A B A. One that does not admit neither gains nor pays, so its requests are
- * spread over all others and do not go to its neighbour.
+ * Smooth weighted round robin, as in nginx: in each round every address gains its weight. The one with the most is chosen, and pays
+ * the sum of all gains. Weights 3 and 1 give A A B A. An address that does not admit neither gains nor pays, so its requests are
+ * spread over all others instead of going to its neighbour.
  */
 export class RoundRobin implements Balancer {
 	readonly #gained: Float64Array;
 
-	/** @param random for where the rounds begin: all workers would begin with the same address otherwise. */
+	/** @param random where the rounds begin: otherwise all workers would begin with the same address. */
 	constructor(weights: readonly number[], random: Random) {
 		this.#gained = Float64Array.from(weights, (weight) => random() * weight);
 	}

@@ -4,13 +4,13 @@ export type Balance = (typeof BALANCES)[number];
 
 export interface BalancingSettings {
 	readonly balance: Balance;
-	/** How long an address that has come back gets less than its weight, ms; 0: it gets all of it at once. */
+	/** Slow start: how long a recovered address gets less than its weight, ms; 0: it gets its full weight at once. */
 	readonly slowStartMs: number;
-	/** How often one request may be sent again. */
+	/** Retries of one request, at most. */
 	readonly retries: number;
 }
 
-/** Of a route's URL, and of an `[[upstreams]]` that says nothing else. */
+/** For the URL of a route, and for an `[[upstreams]]` without keys of its own. */
 export const DEFAULT_BALANCING: BalancingSettings = { balance: 'least-requests', slowStartMs: 0, retries: 1 };
 
 export const MAX_WEIGHT = 256;

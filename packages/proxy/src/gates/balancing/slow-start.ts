@@ -1,11 +1,11 @@
-/** An address that has just come back gets this part of its weight: something, or it would never get warm. */
+/** The part of its weight that a just recovered address gets: above 0, or it would never warm up. */
 const LEAST = 0.1;
 
 /**
- * The part of its weight that an address is to get: it grows in a line while its caches and its pool of connections fill.
+ * The part of its weight that an address gets: it grows linearly while its caches and its pool of connections fill.
  *
- * @param ageMs since it has come back.
- * @param slowStartMs 0: it gets all of it at once.
+ * @param ageMs time since it recovered.
+ * @param slowStartMs 0: it gets its full weight at once.
  * @returns from `LEAST` to 1.
  */
 export function warmth(ageMs: number, slowStartMs: number): number {

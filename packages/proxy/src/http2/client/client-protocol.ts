@@ -30,48 +30,48 @@ import { COSTS, ServerBudget } from './server-budget.ts';
 
 /** Events that the protocol reports to the owner of the socket. */
 export interface ClientEvents {
-	/** There is something to take from `output`. */
+	/** `output` has frames to send. */
 	onOutput(): void;
-	/** The server's SETTINGS have come, for the first time or again. */
+	/** SETTINGS of the server have arrived, the first or later ones. */
 	onSettings(): void;
-	/** A stream has ended, other than by the end of the connection. */
+	/** A stream has ended, but not because the connection did. */
 	onStreamEnd(): void;
-	/** The server has said that it takes no more streams. */
+	/** The server accepts no more streams. */
 	onGoaway(): void;
-	/** An acknowledgement of a ping of ours. */
+	/** The server has acknowledged a PING. */
 	onPong(): void;
 }
 
 export interface ClientLimits {
-	/** Streams at once, whatever the server allows. */
+	/** Streams at once, even if the server allows more. */
 	readonly maxStreams: number;
-	/** Streams at once until the server has said how many. */
+	/** Streams at once before the server's SETTINGS. */
 	readonly untoldStreams: number;
-	/** Of each stream, bytes. */
+	/** Receive window of each stream, bytes. */
 	readonly window: number;
-	/** Names and values of a head, bytes. */
+	/** Limit of the names and values of a head, bytes. */
 	readonly maxHeaderBytes: number;
 }
 
 /**
- * The client's side of an HTTP/2 connection (RFC 9113 sections 3.4 to 8), without I/O and without a clock: bytes and times come in, frames
- * are put together in `output`, responses go to their streams. The server is trusted with its own responses, and with nothing else: whatever
- * it does that was not asked for is an error, and what it may cost is bounded.
+ * The client's side of an HTTP/2 connection (RFC 9113 sections 3.4 to 8), without I/O and without a clock: the owner passes in
+ * bytes and times, `output` collects frames, and responses go to their streams. The server is trusted only with its own responses:
+ * everything unsolicited is an error or costs tokens of a bounded budget.
  */
 export class ClientProtocol implements FrameSink {
 	readonly output: Output;
 	readonly settings = new PeerSettings(true);
-	/** The first SETTINGS of the server have come: it speaks HTTP/2. */
+	/** The server's first SETTINGS have arrived: it speaks HTTP/2. */
 	isGreeted = false;
-	/** No stream is to be opened any more: by the server's GOAWAY, or by ours. */
+	/** No more streams may be opened: the server has sent GOAWAY, the identifiers are used up, or the owner has retired the connection. */
 	isGoingAway = false;
-	/** The connection has ended, or is about to. */
+	/** The connection has ended or is about to end. */
 	isOver = false;
-	/** For the server the whole response is there with this; nothing waits. */
+	/** Frames of a server never wait. */
 	readonly isOverdrawn = false;
-	/** Streams that we have reset: servers take so many and no more (CVE-2023-44487). */
+	/** Streams that this side has reset: servers tolerate a limited number (CVE-2023-44487). */
 	resets = 0;
-	/** Acknowledgements that the server has had us write, bytes. The owner of the socket resets it when the socket is empty. */
+	/** Bytes of acknowledgements written for the server. The owner of the socket resets it when the socket's buffer is empty. */
 	acknowledged = 0;
 	readonly #events: ClientEvents;
 	readonly #limits: ClientLimits;
@@ -84,17 +84,17 @@ export class ClientProtocol implements FrameSink {
 	#nextId = 1;
 	#hasSentBlock = false;
 	#settingsAcknowledged = false;
-	/** What the server may send on the connection before it is given some of it back, bytes. */
+	/** The full receive window of the connection, bytes. */
 	readonly #fullWindow: number;
 	#receiveWindow: number;
 	#owed = 0;
-	/** When the connection's window for our bodies was found empty, monotonic milliseconds; `undefined`: it has been opened since. */
+	/** Since when the connection's send window has been empty, monotonic milliseconds; `undefined`: it is open. */
 	#emptySince: number | undefined;
-	/** Of the DATA frame whose payload is coming; `undefined`: it is dropped. */
+	/** Stream of the DATA frame that is being received; `undefined`: its payload is dropped. */
 	#dataStream: ClientStream | undefined;
-	/** Bytes of its data so far. */
+	/** Bytes of the frame's data so far. */
 	#dataBytes = 0;
-	/** Monotonic milliseconds of this read. */
+	/** Time of the current read, monotonic milliseconds. */
 	#now = 0;
 
 	constructor(events: ClientEvents, limits: ClientLimits) {
@@ -106,13 +106,13 @@ export class ClientProtocol implements FrameSink {
 		);
 		this.#decoder = responseDecoder(limits.maxHeaderBytes);
 		this.#blocks = new HeaderBlockReader(limits.maxHeaderBytes);
-		// Room for all streams at once, so that one whose client takes nothing holds up no other. Twice that, since up to half of it may be
-		// taken already and not given back yet.
+		// Room for the windows of all streams, so that a stream with a slow client does not block the others. Twice that, since up to
+		// half may be consumed and not yet returned to the server.
 		this.#fullWindow = Math.min(MAX_WINDOW, 2 * limits.maxStreams * limits.window);
 		this.#receiveWindow = this.#fullWindow;
 	}
 
-	/** Section 3.4: the preface, and our SETTINGS. */
+	/** Section 3.4: writes the preface and the client's SETTINGS. */
 	begin(): void {
 		const { window, maxHeaderBytes } = this.#limits;
 		this.output.write(
@@ -126,7 +126,7 @@ export class ClientProtocol implements FrameSink {
 		);
 	}
 
-	/** Streams that are open. */
+	/** Open streams. */
 	get size(): number {
 		return this.#streams.size;
 	}
@@ -142,18 +142,18 @@ export class ClientProtocol implements FrameSink {
 		return !this.isGoingAway && !this.isOver && this.#streams.size < this.maxStreams;
 	}
 
-	/** For streams: identifiers are in the order of their first frames (section 5.1.1). */
+	/** Called by streams with their first frame: identifiers are in that order (section 5.1.1). */
 	open(stream: ClientStream): void {
 		stream.id = this.#nextId;
 		stream.sendWindow = this.settings.window;
 		stream.receiveWindow = this.#limits.window;
 		this.#nextId += 2;
-		// Section 5.1.1: identifiers are not used again.
+		// Section 5.1.1: identifiers are not reused.
 		if (this.#nextId > MAX_STREAM_ID) this.isGoingAway = true;
 		this.#streams.set(stream.id, stream);
 	}
 
-	/** For streams: begins the connection's first header block; nothing in later ones. */
+	/** Called by streams: the prefix of the connection's first header block; empty for later ones. */
 	blockPrefix(): string {
 		if (this.#hasSentBlock) return '';
 		this.#hasSentBlock = true;
@@ -165,7 +165,7 @@ export class ClientProtocol implements FrameSink {
 		this.output.write(pingFrame(opaque, false));
 	}
 
-	/** @param now monotonic milliseconds. @throws ConnectionError; the connection is to be ended with `end`. */
+	/** @param now monotonic milliseconds. @throws ConnectionError; then call `end`. */
 	receive(bytes: Buffer, now: number): void {
 		if (this.isOver) return;
 		this.#now = now;
@@ -209,13 +209,13 @@ export class ClientProtocol implements FrameSink {
 
 	onDataEnd(_id: number, endStream: boolean): void {
 		if (this.isOver) return;
-		// What is asked for pays for what it makes necessary.
+		// Data of responses pays for the control frames that it causes.
 		if (this.#dataBytes > 0) this.#budget.earn(COSTS.earnedByData);
 		else if (!endStream) this.#budget.take(COSTS.emptyData, this.#now);
 		const stream = this.#dataStream;
 		this.#dataStream = undefined;
 		if (stream === undefined || stream.isClosed) return;
-		// Padding takes of the window what it has, and nobody but us takes it.
+		// Padding uses up the window as well, and no reader consumes it.
 		const padding = stream.paddingDue;
 		stream.paddingDue = 0;
 		if (padding > 0) this.release(stream, padding);
@@ -229,9 +229,9 @@ export class ClientProtocol implements FrameSink {
 		}
 		stream.isRemoteOpen = false;
 		this.#budget.earn(COSTS.earnedByResponse);
-		// Section 5.1, half-closed: our side goes on.
+		// Section 5.1, half-closed: the client's side may go on.
 		if (stream.isTunnel && stream.isLocalOpen) return stream.onResponseEnd(undefined);
-		// The response did not wait for all of the request, and nobody takes the rest of it.
+		// The server answered before the end of the request, and does not need the rest.
 		if (stream.isLocalOpen) this.#reset(stream, CODE.NO_ERROR);
 		else this.#remove(stream, ENDED);
 		stream.onResponseEnd(trailers);
@@ -262,15 +262,15 @@ export class ClientProtocol implements FrameSink {
 			case FRAME.PUSH_PROMISE:
 				throw protocolError('PUSH_PROMISE, which was switched off');
 			case FRAME.PRIORITY:
-				// Section 6.3. It is deprecated, and says nothing to us.
+				// Section 6.3: checked, then ignored. The frame is deprecated.
 				if (id === 0) throw protocolError('PRIORITY on stream 0');
 				if (to - from !== 5) throw sizeError('PRIORITY of a wrong length');
 		}
-		// Types that nobody knows are ignored (section 5.5).
+		// Unknown types are ignored (section 5.5).
 		this.#budget.take(COSTS.unknown + (to - from) / COSTS.vainBytes, this.#now);
 	}
 
-	/** Section 3.4: SETTINGS first. Section 6.10: between the frames of a header block nothing else. */
+	/** Section 3.4: SETTINGS come first. Section 6.10: no other frame between those of a header block. */
 	#expectFrame(type: number, isAck = false): void {
 		if (!this.isGreeted && (type !== FRAME.SETTINGS || isAck)) {
 			throw new ConnectionError(CODE.PROTOCOL_ERROR, 'preface', NO_HTTP2);
@@ -278,7 +278,7 @@ export class ClientProtocol implements FrameSink {
 		if (this.#blocks.isOpen && type !== FRAME.CONTINUATION) throw protocolError('a frame inside of a header block');
 	}
 
-	/** The stream of a DATA or HEADERS frame, if it still takes them (section 5.1). @returns `undefined`: it is to be ignored. */
+	/** The stream of a DATA or HEADERS frame, if it may still receive them (section 5.1). @returns `undefined`: ignore the frame. */
 	#receiving(id: number, what: string): ClientStream | undefined {
 		const stream = this.#streams.get(id);
 		if (stream !== undefined) {
@@ -291,7 +291,7 @@ export class ClientProtocol implements FrameSink {
 		throw new ConnectionError(CODE.STREAM_CLOSED, 'stream-closed', `${what} on a stream that has ended`);
 	}
 
-	/** The block is decoded whatever is done with it: the tables must agree (RFC 7541 section 2.2). */
+	/** Decodes the block even if it is then ignored: both sides' tables must agree (RFC 7541 section 2.2). */
 	#onBlock(id: number): void {
 		const { bytes, from, to, endStream } = this.#blocks;
 		const block = this.#decoder.decode(bytes, from, to, endStream);
@@ -315,7 +315,7 @@ export class ClientProtocol implements FrameSink {
 			return;
 		}
 		stream.hasHead = true;
-		// RFC 9110 section 9.3.6: whatever the head says of a length, there is none.
+		// RFC 9110 section 9.3.6: `content-length` has no meaning here.
 		stream.isTunnel = stream.method === 'CONNECT' && status < 300;
 		// RFC 9110 sections 9.3.2 and 15.3.5 to 15.4.5.
 		const isWithout = stream.method === 'HEAD' || status === 204 || status === 205 || status === 304;
@@ -362,7 +362,7 @@ export class ClientProtocol implements FrameSink {
 		this.#events.onSettings();
 	}
 
-	/** Section 6.9.2: for the streams that are open as well. */
+	/** Section 6.9.2: a new initial window also changes open streams. */
 	#moveWindows(change: number): void {
 		if (change === 0) return;
 		this.#streams.forEach((stream) => {
@@ -386,7 +386,7 @@ export class ClientProtocol implements FrameSink {
 		this.output.write(frame);
 	}
 
-	/** Section 6.8: streams above the last one have not been looked at. Those up to it go on. */
+	/** Section 6.8: the server has not processed streams above the last one. The others go on. */
 	#onGoaway(id: number, bytes: Buffer, from: number, to: number): void {
 		if (id !== 0) throw protocolError('GOAWAY on a stream');
 		if (to - from < 8) throw sizeError('GOAWAY of a wrong length');
@@ -426,18 +426,18 @@ export class ClientProtocol implements FrameSink {
 
 	// --- Ends of streams. ---
 
-	/** Section 5.4.2: an error of the server's on an open stream. */
+	/** Section 5.4.2: the server has made an error on an open stream. */
 	#fail(stream: ClientStream, code: number, what: string): void {
 		this.#reset(stream, code);
 		stream.onClosed({ kind: 'malformed', cause: what });
 	}
 
-	/** For streams of tunnels: our side has ended, behind the server's. */
+	/** Called by tunnels: the client's side has ended, after the server's. */
 	tunnelEnded(stream: ClientStream): void {
 		if (!stream.isClosed) this.#remove(stream, ENDED);
 	}
 
-	/** Its request is not wanted any more. The stream hears nothing more. */
+	/** The request is abandoned. The stream gets no more events. */
 	cancel(stream: ClientStream): void {
 		if (!stream.isClosed) this.#reset(stream, CODE.CANCEL);
 	}
@@ -455,7 +455,7 @@ export class ClientProtocol implements FrameSink {
 		stream.dropPending();
 		this.#streams.delete(stream.id);
 		this.#closed.add(stream.id, how);
-		// What it held of the connection's window.
+		// The part of the connection's window that it held.
 		if (stream.held > 0) this.#giveBackToConnection(stream.held);
 		stream.held = 0;
 		this.#events.onStreamEnd();
@@ -463,14 +463,14 @@ export class ClientProtocol implements FrameSink {
 
 	// --- Windows. ---
 
-	/** The content of `output` goes out. @param now monotonic milliseconds. */
+	/** Call it when the content of `output` is sent. @param now monotonic milliseconds. */
 	sends(now: number): void {
 		if (this.output.window <= 0) this.#emptySince ??= now;
 	}
 
 	/**
-	 * Whether bodies have waited for the connection's window longer than a server that takes them needs. Many give it back only as their
-	 * handlers read, so that one handler which reads nothing holds up all others.
+	 * Whether request bodies have waited for the connection's window for longer than a reading server needs. Many servers return it
+	 * only as their handlers read, so one handler that reads nothing blocks all others.
 	 *
 	 * @param now monotonic milliseconds.
 	 */
@@ -478,7 +478,10 @@ export class ClientProtocol implements FrameSink {
 		return this.#emptySince !== undefined && now - this.#emptySince > STARVED_MS;
 	}
 
-	/** Bytes of a body have been taken. Windows are opened when half of them has been: a frame for every piece would cost more than the piece. */
+	/**
+	 * The reader has consumed bytes of a body. A window is opened again when half of it has been consumed: a frame for each piece
+	 * would cost more than the piece.
+	 */
 	release(stream: ClientStream, bytes: number): void {
 		if (stream.isClosed) return;
 		stream.held -= bytes;
@@ -500,7 +503,7 @@ export class ClientProtocol implements FrameSink {
 
 	// --- The end of the connection (section 6.8). ---
 
-	/** It is over. What is in `output` may still go out. @returns the streams that were open; they have not been told. */
+	/** Ends the connection. The content of `output` may still be sent. @returns the streams that were open; they get no event. */
 	end(code: number): ClientStream[] {
 		if (this.isOver) return [];
 		this.output.write(goawayFrame(0, code));
@@ -518,11 +521,11 @@ export class ClientProtocol implements FrameSink {
 	}
 }
 
-/** A bulk upload that goes on empties the window again and again, and not for that long, ms. */
+/** A healthy bulk upload also empties the window, but for a shorter time than this, ms. */
 const STARVED_MS = 100;
-/** Interim responses before the final one; more are a flood. */
+/** More interim responses before the final one are a flood. */
 const MAX_INTERIM = 32;
-/** More than a connection resets in its life: what is still on its way to them is no error. */
+/** More than a connection resets in its life. Late frames on remembered streams are not errors. */
 const REMEMBERED_RESETS = 512;
 const OTHER_LENGTH = 'a body of another length than content-length says';
 const NO_HTTP2 = 'no HTTP/2 preface';

@@ -2,15 +2,15 @@ import { SendingStream } from '../sending-stream.ts';
 import type { ClientProtocol } from './client-protocol.ts';
 import type { ResponseFacts } from './response-fields.ts';
 
-/** Why a stream has ended before its response was whole. */
+/** Why a stream ended before its response was complete. */
 export interface StreamEnd {
-	readonly kind: /** The server has not looked at the request, and says so: it may be sent again, whatever it is (RFC 9113 section 8.7). */
+	readonly kind: /** The server has not processed the request, and says so: any request may be retried (RFC 9113 section 8.7). */
 		| 'refused'
-		/** By the server. */
+		/** The server has reset the stream. */
 		| 'reset'
-		/** By the server, for what this client asks of it (RFC 9113 section 7, ENHANCE_YOUR_CALM): its fields are too many, say. */
+		/** The server has reset it with ENHANCE_YOUR_CALM (RFC 9113 section 7), for example for too many fields. */
 		| 'excessive'
-		/** The server has sent what is no response. */
+		/** The server's response is malformed. */
 		| 'malformed'
 		/** The connection has ended. */
 		| 'lost';
@@ -18,33 +18,33 @@ export interface StreamEnd {
 	readonly cause: string;
 }
 
-/** One request and its response, as far as frames and windows go (RFC 9113 section 5), seen by the client. */
+/** The client's side of one request and its response: frames and windows (RFC 9113 section 5). */
 export abstract class ClientStream extends SendingStream {
 	/** The server may still send. */
 	isRemoteOpen = true;
-	/** Nothing more comes of it. */
+	/** It gets no more events. */
 	isClosed = false;
-	/** Begun is the final response. */
+	/** The final response has begun. */
 	hasHead = false;
 	/** The response may have a body. */
 	hasBody = true;
-	/** The server has taken an extended CONNECT (RFC 8441 section 4): each side ends by itself, and neither cuts the other one off. */
+	/** The server has accepted an extended CONNECT (RFC 8441 section 4): each side ends independently. */
 	isTunnel = false;
 	/** Interim responses so far. */
 	interim = 0;
-	/** What we allow the server to send. */
+	/** How much the server may still send, bytes. */
 	receiveWindow = 0;
-	/** Taken, and not given back to the server yet, bytes. */
+	/** Consumed, and not yet returned to the server's window, bytes. */
 	owed = 0;
-	/** Received and not taken, bytes. */
+	/** Received and not yet consumed, bytes. */
 	held = 0;
-	/** Of the DATA frame that is coming: what its data has not taken, bytes. */
+	/** Bytes of the current DATA frame that were not data so far: in the end, its padding. */
 	paddingDue = 0;
 	/** `content-length`, or `UNDECLARED`. */
 	declaredLength = -1;
-	/** Of the body, bytes. */
+	/** Bytes of the body so far. */
 	received = 0;
-	/** A request of this method has been sent. */
+	/** Method of the request; empty before it is sent. */
 	method = '';
 	protected readonly protocol: ClientProtocol;
 
@@ -55,14 +55,14 @@ export abstract class ClientStream extends SendingStream {
 
 	/** The final response begins. */
 	abstract onResponse(facts: ResponseFacts, endStream: boolean): void;
-	/** Some of the body, a view for the time of the call. `protocol.release` is called when it is taken. */
+	/** A piece of the body, a view that is valid during the call. Call `protocol.release` when it is consumed. */
 	abstract onBody(bytes: Buffer): void;
-	/** The response is whole. @param trailers names and values in turn; `undefined`: none. */
+	/** The response is complete. @param trailers alternating names and values; `undefined`: none. */
 	abstract onResponseEnd(trailers: readonly string[] | undefined): void;
-	/** Closed before the response was whole. */
+	/** The stream was closed before the response was complete. */
 	abstract onClosed(end: StreamEnd): void;
 
-	/** Opens the stream. @param block coded. */
+	/** Opens the stream. @param block HPACK-encoded. */
 	begin(method: string, block: string, endStream: boolean): void {
 		this.method = method;
 		this.protocol.open(this);

@@ -4,16 +4,16 @@ import { type HeaderBlock, HpackDecoder } from '../hpack-decoder.ts';
 import { STATIC_TABLE, type TableEntry } from '../hpack-table.ts';
 
 /**
- * What makes a response malformed (RFC 9113 sections 8.1.1 to 8.3.2): nothing of it is dropped or repaired, since the next
- * reader could do that differently.
+ * Checks whether a response is malformed (RFC 9113 sections 8.1.1 to 8.3.2). Nothing is dropped or repaired: the next reader could
+ * do that differently.
  */
 
-/** A field, and what was worked out when it was first seen. It is kept in the tables of its connection. */
+/** A field with facts that are computed once. The tables of the connection keep it. */
 export class ReceivedField implements TableEntry {
 	readonly name: string;
 	readonly value: string;
 	readonly kind: number;
-	/** For code that passes fields on: its meaning of the name. */
+	/** For the code that forwards fields: its own facts about the field. */
 	memo: unknown = undefined;
 
 	constructor(name: string, value: string) {
@@ -23,16 +23,16 @@ export class ReceivedField implements TableEntry {
 	}
 }
 
-/** What a header block says that answers a request. */
+/** The content of a response head. */
 export class ResponseFacts {
 	readonly status: number;
 	/** `content-length`, bytes, or `UNDECLARED`. */
 	readonly length: number;
 	/** `:status` first. */
 	readonly fields: readonly ReceivedField[];
-	/** How often the same bytes have been read before. */
+	/** How often the same bytes have come again. */
 	repeated = 0;
-	/** For its reader: what it has made of the fields. */
+	/** For the reader of the response: what it has made of the fields. */
 	memo: unknown = undefined;
 
 	constructor(status: number, length: number, fields: readonly ReceivedField[]) {
@@ -42,7 +42,7 @@ export class ResponseFacts {
 	}
 }
 
-/** @param maxBytes longest list of names and values. */
+/** @param maxBytes limit of all names and values together. */
 export function responseDecoder(maxBytes: number): HpackDecoder<ReceivedField> {
 	return new HpackDecoder<ReceivedField>({
 		make: makeField,
@@ -50,15 +50,15 @@ export function responseDecoder(maxBytes: number): HpackDecoder<ReceivedField> {
 		// Each field counts 32 bytes (RFC 9113 section 6.5.2).
 		maxFields: Math.ceil(maxBytes / 32),
 		maxBytes,
-		// Responses repeat their long values less than requests their tokens.
+		// Responses repeat long values less often than requests repeat tokens.
 		literals: undefined,
 	});
 }
 
 /**
- * Once for each block: the same bytes say the same.
+ * Reads a response head, once for each decoded block: repeated bytes give the same object.
  *
- * @returns for a malformed head what is wrong with it, in words for operators.
+ * @returns for a malformed head the fault, in words for operators.
  */
 export function readResponse(block: HeaderBlock<ReceivedField>): ResponseFacts | string {
 	const known = block.memo[0] as ResponseFacts | string | undefined;
@@ -94,9 +94,9 @@ function read({ fields, count }: HeaderBlock<ReceivedField>): ResponseFacts | st
 }
 
 /**
- * Once for each block, as for a head.
+ * Reads trailers, once for each decoded block.
  *
- * @returns names and values in turn; `undefined`: malformed (section 8.1: no control data).
+ * @returns alternating names and values; `undefined`: malformed (section 8.1: no control data).
  */
 export function readTrailers(block: HeaderBlock<ReceivedField>): readonly string[] | undefined {
 	block.memo[1] ??= listOf(block);
@@ -133,13 +133,13 @@ function kindOf(name: string, value: string): number {
 	if (name.charCodeAt(0) === COLON) return name === ':status' && VALID_STATUS.test(value) ? STATUS : MALFORMED;
 	if (!isLowerCaseToken(name)) return MALFORMED;
 	if (NOT_IN_VALUE.test(value) || CONNECTION_SPECIFIC.has(name)) return MALFORMED;
-	// Some servers repeat what they were asked with, and we ask with this.
+	// Some servers echo fields of the request, and the proxy sends this one.
 	if (name === 'te' && value !== 'trailers') return MALFORMED;
 	if (name !== 'content-length') return PLAIN;
 	return parseContentLength(value) === undefined ? MALFORMED : CONTENT_LENGTH;
 }
 
-/** Of what the upstream has sent, only names are told that we know ourselves. */
+/** The message contains only well-known names, nothing else that the upstream has sent. */
 function faultOf(name: string): string {
 	if (name === ':status') return 'malformed :status';
 	if (name.charCodeAt(0) === COLON) return 'unknown control data';

@@ -3,11 +3,11 @@ import { CODE } from '../frame-format.ts';
 import { TokenBucket } from '../token-bucket.ts';
 
 /**
- * What a server may have its client do beyond what the client has asked for. Frames that cost little each are a flood by their number.
- * A token is about a microsecond; what is asked for earns some, for the frames that it makes necessary.
+ * Bounds the work that a server can cause with unsolicited frames, which are cheap one by one and a flood in large numbers. A token
+ * is about a microsecond. Requests and responses earn tokens for the frames that they cause.
  */
 
-/** Tokens that a connection begins with, and that come back in a second. */
+/** Tokens at the beginning of a connection, and tokens gained in a second. */
 export const SERVER_BURST = 10_000;
 export const SERVER_TOKENS_PER_SECOND = 2_000;
 
@@ -16,14 +16,14 @@ export const COSTS = {
 	goaway: 1,
 	windowUpdate: 1,
 	interim: 1,
-	/** Each is acknowledged, and may change every stream's window. */
+	/** Each is acknowledged, and may change the windows of all streams. */
 	settings: 10,
-	/** An empty DATA frame that does not end its stream says nothing at all. */
+	/** An empty DATA frame that does not end its stream has no purpose. */
 	emptyData: 4,
 	unknown: 1,
-	/** Bytes for a token that are read in vain. */
+	/** Useless bytes that cost one token. */
 	vainBytes: 256,
-	/** For streams that have ended: some of that was on its way. */
+	/** Frames for ended streams: some were already on their way. */
 	lateReset: 1,
 	lateHead: 2,
 	lateData: 1 / 4,
@@ -31,11 +31,11 @@ export const COSTS = {
 	/** Bytes of requests' bodies that earn a token: some servers open both windows every 4 KiB. */
 	bytesPerToken: 2_048,
 	/**
-	 * The same for each DATA frame, however short: some servers open both windows with each, and send a ping (gRPC's). Otherwise one client's
-	 * small messages would end the connection, and with it everybody's requests.
+	 * Tokens for each DATA frame of a request, however short: some servers open both windows and send a ping with each (gRPC).
+	 * Otherwise one client's small messages would end the connection, and with it the requests of all clients.
 	 */
 	earnedByUpload: 3,
-	/** Servers that measure the path send a ping with each piece of a body (gRPC's do). */
+	/** Tokens for each DATA frame of a response: servers that measure the path send a ping with each piece of a body (gRPC). */
 	earnedByData: 2,
 	earnedByResponse: 8,
 } as const;

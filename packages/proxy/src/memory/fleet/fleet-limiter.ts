@@ -10,20 +10,20 @@ import {
 import { type LimiterMemory, TenantLimiter } from '@mtls-edge-proxy/gate/memory/limiter.ts';
 import { SpendingCounts, type SpendingMemory } from './spending.ts';
 
-/** Memory for the limiters of a process that shares its limits with others. */
+/** Memory for the limiters of a process that shares its limits with other replicas. */
 export interface FleetMemory {
 	readonly spending: SpendingMemory;
 	readonly storeHealth: StoreHealthMemory;
 }
 
 /**
- * The limiter of a process that is one of several. A request is counted in this process's memory, as it would be without the others, and
- * noted for them. What they have admitted is in the bucket already: the main thread has raised it.
+ * The limiter of a replica. A request is counted in this process's memory, as without other replicas, and recorded for the store.
+ * The bucket already contains what other replicas have admitted: the main thread adds it.
  */
 export class FleetLimiter extends TenantLimiter {
 	readonly #spending: SpendingCounts;
 	readonly #storeHealth: StoreHealth;
-	/** This replica's parts of rates, while the store is away. */
+	/** This replica's parts of rates, while the store is unavailable. */
 	#parts = new WeakMap<Rate, Rate>();
 	#partsFor = 0;
 
@@ -45,7 +45,7 @@ export class FleetLimiter extends TenantLimiter {
 		return true;
 	}
 
-	/** Admissions that are not settled yet outlive the bucket. */
+	/** A slot is not free while admissions of its tenant are not settled. */
 	protected override isFree(slot: number): boolean {
 		return this.#spending.isEmpty(slot);
 	}

@@ -1,15 +1,16 @@
 import { type LimiterMemory, LimiterSlots, limiterSlotCount } from '@mtls-edge-proxy/gate/memory/limiter.ts';
 
 /**
- * What this process has admitted and the store does not know yet: a count for each slot of the limiter, with the rate that the requests
- * had. Workers add, the main thread takes. A block of slots in which something was added is marked, so that an idle table costs nothing.
+ * Requests that this process has admitted and not yet settled with the store: a count for each slot of the limiter, with the rate
+ * of the requests. Workers add, the main thread takes. Blocks of slots with new counts are marked, so that an idle table costs
+ * nothing.
  */
 export interface SpendingMemory {
 	/** Requests, by slot. */
 	readonly spent: SharedArrayBuffer;
 	/** Requests a second and burst, by slot. */
 	readonly rates: SharedArrayBuffer;
-	/** 1 where a slot of the block has requests. */
+	/** 1 if a slot of the block has requests. */
 	readonly blocks: SharedArrayBuffer;
 }
 
@@ -23,7 +24,7 @@ export class SpendingCounts {
 	readonly #rates: Int32Array;
 	readonly #blocks: Uint8Array;
 
-	/** Untouched memory is free: 12 MiB for the usual table, of which a slot in use takes 12 bytes. */
+	/** 12 MiB of address space for the usual table; untouched memory is free, and a slot in use takes 12 bytes. */
 	static allocate(limiter: LimiterMemory): SpendingMemory {
 		const slots = limiterSlotCount(limiter);
 		return {
@@ -43,7 +44,7 @@ export class SpendingCounts {
 		return Atomics.load(this.#spent, slot) === 0;
 	}
 
-	/** The mark is written after the count: the thread that clears the mark sees the count. */
+	/** The mark is written after the count, so the thread that clears the mark sees the count. */
 	add(slot: number, rps: number, burst: number): void {
 		const rates = this.#rates;
 		if (rates[2 * slot] !== rps) rates[2 * slot] = rps;
@@ -60,7 +61,7 @@ export interface Spent {
 	readonly requests: number;
 	readonly rps: number;
 	readonly burst: number;
-	/** When its bucket here is full again, monotonic milliseconds. */
+	/** When the tenant's bucket in this process is full again, monotonic milliseconds. */
 	readonly fullAtMs: number;
 }
 
@@ -70,7 +71,7 @@ export class SpendingTable {
 	readonly #spent: Int32Array;
 	readonly #rates: Int32Array;
 	readonly #blocks: Uint8Array;
-	/** The start of the next scan, so that no tenant is always the last one. */
+	/** Block at which the next scan begins: no tenant is always the last one. */
 	#next = 0;
 
 	constructor({ spent, rates, blocks }: SpendingMemory, limiter: LimiterMemory) {
@@ -81,9 +82,9 @@ export class SpendingTable {
 	}
 
 	/**
-	 * Takes all counts while `wants` returns true; the rest stays for the next call.
+	 * Takes the counts of all tenants that `wants` accepts; the others stay for the next call.
 	 *
-	 * @returns nothing; `take` gets each.
+	 * @param take gets each count.
 	 */
 	collect(wants: (key: bigint) => boolean, take: (spent: Spent) => void): void {
 		const blocks = this.#blocks;
@@ -96,7 +97,7 @@ export class SpendingTable {
 		this.#next = (this.#next + 61) % blocks.length;
 	}
 
-	/** @returns whether nothing is left. */
+	/** @returns whether the block is empty now. */
 	#collectBlock(block: number, wants: (key: bigint) => boolean, take: (spent: Spent) => void): boolean {
 		let isEmpty = true;
 		const end = Math.min(this.#spent.length, (block + 1) << BLOCK_BITS);
@@ -107,7 +108,7 @@ export class SpendingTable {
 				isEmpty = false;
 				continue;
 			}
-			// The bucket is read after the count: it has all that is counted, and perhaps more.
+			// The bucket is read after the count, so it includes all counted requests, and perhaps more.
 			const requests = Atomics.exchange(this.#spent, slot, 0);
 			const fullAtMs = this.slots.fullAtMs(slot);
 			take({ slot, key, requests, fullAtMs, rps: this.#rates[2 * slot]!, burst: this.#rates[2 * slot + 1]! });
@@ -115,7 +116,7 @@ export class SpendingTable {
 		return isEmpty;
 	}
 
-	/** The store does not know of it after all. */
+	/** Puts a count back that could not be settled. */
 	putBack({ slot, key, requests }: Spent): void {
 		if (this.slots.key(slot) !== key) return;
 		Atomics.add(this.#spent, slot, requests);
