@@ -4,7 +4,7 @@
  *   npm test                                every suite that needs nothing but this repository
  *   npm test -- system                      only the suites named
  *   npm test -- --body streaming            only this body mode
- *   npm test -- test/wire/limits.test.ts    only these files
+ *   npm test -- test/wire/methods.test.ts   only these files
  *   npm test -- --name burst                only tests whose name matches this regular expression
  *
  * Suites are the folders of test/. Those that run the real command run once for each body mode, but for the files of
@@ -257,7 +257,7 @@ ${suites.join('\n')}
 `;
 }
 
-/** `test/wire/limits.test.ts` -> `wire` */
+/** `test/wire/methods.test.ts` -> `wire` */
 function suiteOf(file: string): string {
 	return file.split(sep)[1] ?? '';
 }
