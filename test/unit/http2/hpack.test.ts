@@ -285,6 +285,16 @@ describe('what is remembered of header blocks', () => {
 		assert.notEqual(decode(trailers, false), last);
 	});
 
+	it('is no block of more than 64 fields', () => {
+		const { block } = decoder();
+		const fields = (count: number) => Buffer.concat(Array.from({ length: count }, (_, i) => literal('a', `${i}`)));
+		assert.equal(block(fields(64)), block(fields(64)));
+		const many = block(fields(65));
+		const again = block(fields(65));
+		assert.notEqual(again, many);
+		assert.deepEqual(again.fields, many.fields);
+	});
+
 	it('is never a block that means something else after a change of the table', () => {
 		const { lines } = decoder();
 		lines(literal('a', '1', '\x40'));

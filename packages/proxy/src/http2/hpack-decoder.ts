@@ -83,7 +83,8 @@ export class HpackDecoder<Field extends TableEntry> {
 		this.#entries = [];
 		this.#stands = true;
 		const block = this.#decode(bytes, from, to);
-		const mayComeAgain = (this.#stands || version === table.version) && to - from <= MAX_BLOCK;
+		const isShort = to - from <= MAX_BLOCK && block.count <= MAX_REMEMBERED_FIELDS;
+		const mayComeAgain = isShort && (this.#stands || version === table.version);
 		if (mayComeAgain) last.remember(block, this.#entries, this.#stands ? undefined : version, bytes, from, to);
 		return block;
 	}
@@ -262,6 +263,11 @@ function malformed(what: string): ConnectionError {
 const MAX_SIZE_UPDATES = 2;
 /** Longest remembered block, bytes. */
 const MAX_BLOCK = 4096;
+/**
+ * Most fields of a block that is remembered. Honest requests have fewer. Fields that outlive collections of the young generation become
+ * garbage of the old one, which only a full collection frees.
+ */
+const MAX_REMEMBERED_FIELDS = 64;
 /**
  * Encoded lengths of remembered values, bytes: most tokens are longer than the first, and no accepted token is longer than the
  * second (`MAX_TOKEN_LENGTH`).
