@@ -127,15 +127,15 @@ function values(schema: JsonSchema): string {
 		case 'object':
 			return 'table';
 		default:
-			return String(noun ?? 'text');
+			return String(noun ?? 'string');
 	}
 }
 
 function listOf(items: JsonSchema): string {
 	if (items.enum !== undefined) return `list of ${values(items)}`;
 	if (items.type === 'number') return `list of seconds, each above 0, at most ${grouped(items.maximum!)}`;
-	if (items.anyOf !== undefined) return 'list of texts or tables';
-	return `list of ${LISTED[String(items.noun)] ?? 'texts'}`;
+	if (items.anyOf !== undefined) return 'list of strings or tables';
+	return `list of ${LISTED[String(items.noun)] ?? 'strings'}`;
 }
 
 const LISTED: Readonly<Record<string, string>> = {

@@ -24,7 +24,7 @@ const SHOWN: Readonly<Record<string, string>> = {
 	'h2-upstream': 'repeated, h2, to an HTTP/2 upstream',
 	unary: 'gRPC calls, 100 bytes each way',
 	websocket: 'WebSocket messages, 100 bytes each way',
-	'h1-mib': 'answers of 1 MiB, http/1.1',
+	'h1-mib': 'responses of 1 MiB, http/1.1',
 	handshakes: 'a new mutual TLS connection',
 };
 
