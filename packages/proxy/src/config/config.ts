@@ -96,7 +96,7 @@ export interface HealthSettings {
 	readonly grpcService?: string | undefined;
 	/** Time limit from the DNS lookup to the head of the answer. */
 	readonly timeoutMs: number;
-	/** Verdicts in a row that make an upstream unhealthy, or healthy again; at least 1. */
+	/** Consecutive verdicts that make an upstream unhealthy, or healthy again; at least 1. */
 	readonly unhealthyAfter: number;
 	readonly healthyAfter: number;
 }

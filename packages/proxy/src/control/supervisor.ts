@@ -25,7 +25,7 @@ import { createState, type ProcessState, seedWorker } from './process-state.ts';
 import { keysChangedInVain, readReloadedIdentity } from './reload/identity.ts';
 import { Reloader } from './reload/reload.ts';
 import { Reconciler } from './state/reconciler.ts';
-import { createSlots, type Slots, type Specs } from './state/slots.ts';
+import { createResources, type Resources, type Specs } from './state/resources.ts';
 import { Sharing } from './store/sharing.ts';
 import type { SupervisorOptions } from './supervisor-options.ts';
 import { systemTimers } from './timers.ts';
@@ -69,7 +69,7 @@ export async function startSupervisor(options: SupervisorOptions): Promise<Super
 	const addresses = createAddresses(options, state);
 	const pool = createPool(options, state, remoteKeys, tracing);
 	const reconciler = new Reconciler({ offer: (...round) => pool.switchAll(...round), timers: systemTimers });
-	const slots = createSlots(reconciler, firstSpecs(files), {
+	const resources = createResources(reconciler, firstSpecs(files), {
 		inForce: state.inForce,
 		withRevoked: (tls) => sharing.withRevoked(tls),
 		keys: remoteKeys,
@@ -79,13 +79,13 @@ export async function startSupervisor(options: SupervisorOptions): Promise<Super
 		log,
 	});
 	sharing.use(state.fleet, {
-		onChange: () => slots.tls.changed(),
+		onChange: () => resources.tls.changed(),
 		log,
 		limitedLog: new RateLimitedLog(log, state.clock),
 	});
-	remoteKeys.use(() => slots.identity.changed());
-	addresses.use(() => slots.routing.changed());
-	const reloader = createReloader(options, state, slots);
+	remoteKeys.use(() => resources.identity.changed());
+	addresses.use(() => resources.routing.changed());
+	const reloader = createReloader(options, state, resources);
 	const readiness = new Readiness(
 		() => pool.listening,
 		() => remoteKeys.awaited,
@@ -219,7 +219,7 @@ function createPool(
 function createReloader(
 	{ files: { config, watch }, log }: SupervisorOptions,
 	{ inForce, journal, clock }: ProcessState,
-	slots: Slots,
+	resources: Resources,
 ): Reloader {
 	return new Reloader({
 		booted: config,
@@ -240,7 +240,7 @@ function createReloader(
 				return { spec: { routes: current.routes, tls }, warnings };
 			},
 		},
-		slots,
+		resources,
 		keysChangedInVain: (current) => keysChangedInVain(config, current, inForce.identity),
 		configWarnings,
 		wallSeconds: () => clock.wallSeconds(),

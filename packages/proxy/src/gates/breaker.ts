@@ -20,7 +20,7 @@ export interface BreakerState {
 	readonly streak: Streak;
 }
 
-/** Failures in a row: no request has succeeded since the first of them. */
+/** Consecutive failures: no request has succeeded since the first of them. */
 export interface Streak {
 	/** Distinguishes it from earlier streaks. */
 	readonly number: number;

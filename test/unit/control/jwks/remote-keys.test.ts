@@ -38,7 +38,7 @@ class TestKeys {
 	readonly #log = this.pool.log;
 
 	async serve(): Promise<void> {
-		const { identity } = this.pool.slots;
+		const { identity } = this.pool.resources;
 		this.keys.use(() => identity.changed());
 		const started = this.keys.start(FIRST.remotes, 2_000);
 		await settle();
@@ -59,7 +59,7 @@ class TestKeys {
 	/** As a reload does. */
 	set(...remotes: RemoteIssuer[]): Promise<void> {
 		const issuers = [...remotes.map(({ issuer }) => seedOf(issuer)), FILED];
-		return this.pool.slots.identity.set({ identity: { issuers }, remotes });
+		return this.pool.resources.identity.set({ identity: { issuers }, remotes });
 	}
 
 	/** By issuer, the names of the keys that all workers were last told of. */
@@ -168,7 +168,7 @@ describe('keys over the network', () => {
 		const test = new TestKeys();
 		await test.serve();
 		test.published.set('a', setOf('two'));
-		const reload = test.pool.slots.identity.set({
+		const reload = test.pool.resources.identity.set({
 			...FIRST,
 			identity: { issuers: [seedOf('a'), seedWith(setOf('new'), { issuer: 'filed' })] },
 		});

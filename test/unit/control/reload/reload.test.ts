@@ -61,7 +61,7 @@ class TestReload extends ReconciledPool {
 				identity: async () => ({ spec: { identity: this.readIdentity(), remotes: [] }, warnings: [] }),
 				routing: async ({ routes }) => ({ spec: { routes, tls: new Map() }, warnings: [] }),
 			},
-			slots: this.slots,
+			resources: this.resources,
 			keysChangedInVain: async () => this.keysChanged,
 			wallSeconds: () => this.time.wallSeconds(),
 			configWarnings: () => [],

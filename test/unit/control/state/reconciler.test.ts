@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
 import { RETRY_MS, Reconciler } from '../../../../packages/proxy/src/control/state/reconciler.ts';
-import { type Desired, type Offer, Slot } from '../../../../packages/proxy/src/control/state/slot.ts';
+import { type Desired, type Offer, Resource } from '../../../../packages/proxy/src/control/state/resource.ts';
 import type { TlsMaterial } from '../../../../packages/proxy/src/shared/messages.ts';
 import { FakeThread, type Temper } from '../fixtures/fake-thread.ts';
 import { settle } from '../fixtures/fake-time.ts';
@@ -13,14 +13,14 @@ const NAMES = ['first', 'second'] as const;
 /** The longest time that a worker may take to answer, and a pause; see `WorkerPool`. */
 const LONGEST_ROUND_MS = 10_000 + 5_000;
 
-/** A slot's value: two numbers that are always equal, so that half of a value would show. */
+/** A resource's value: two numbers that are always equal, so that half of a value would show. */
 interface Pair {
 	readonly spec: number;
 	readonly input: number;
 }
 
-function materialOf(slot: Name, { spec, input }: Pair): TlsMaterial {
-	return { cert: `${slot} ${spec} ${input}`, key: `${slot} ${spec} ${input}`, ca: slot };
+function materialOf(resource: Name, { spec, input }: Pair): TlsMaterial {
+	return { cert: `${resource} ${spec} ${input}`, key: `${resource} ${spec} ${input}`, ca: resource };
 }
 
 /** A thread that keeps what it was committed, as `data/worker.ts` does. */
@@ -44,22 +44,22 @@ class KeepingThread extends FakeThread {
 	}
 }
 
-/** Two slots over a pool of three workers. */
+/** Two resources over a pool of three workers. */
 class World extends TestPool {
 	readonly inForce: Record<Name, Pair> = { first: { spec: 0, input: 0 }, second: { spec: 0, input: 0 } };
-	/** What refreshes itself under each slot. */
+	/** What refreshes itself under each resource. */
 	readonly inputs: Record<Name, number> = { first: 0, second: 0 };
-	/** How many times the next value of a slot cannot be worked out. */
+	/** How many times the next value of a resource cannot be worked out. */
 	readonly faults: Record<Name, number> = { first: 0, second: 0 };
 	/** Rounds that began while another one was under way. */
 	overlaps = 0;
 	#rounds = 0;
 	readonly reconciler = new Reconciler({ offer: (...round) => this.#offer(...round), timers: this.time });
-	readonly slots: Record<Name, Desired<number>> = { first: this.#add('first'), second: this.#add('second') };
+	readonly resources: Record<Name, Desired<number>> = { first: this.#add('first'), second: this.#add('second') };
 	readonly outcomes: Promise<void>[] = [];
-	/** Specifications that were refused, by slot. */
+	/** Specifications that were refused, by resource. */
 	readonly refused: Record<Name, Set<number>> = { first: new Set(), second: new Set() };
-	/** The newest one that was set, by slot. */
+	/** The newest one that was set, by resource. */
 	readonly newest: Record<Name, number> = { first: 0, second: 0 };
 	#specs = 0;
 
@@ -108,13 +108,13 @@ class World extends TestPool {
 	set(name: Name): void {
 		const spec = ++this.#specs;
 		this.newest[name] = spec;
-		const outcome = this.slots[name].set(spec).catch(() => void this.refused[name].add(spec));
+		const outcome = this.resources[name].set(spec).catch(() => void this.refused[name].add(spec));
 		this.outcomes.push(outcome);
 	}
 
 	change(name: Name): void {
 		this.inputs[name]++;
-		this.slots[name].changed();
+		this.resources[name].changed();
 	}
 
 	/** Everything that goes wrong ends, and all that was begun comes to its end. */
@@ -134,12 +134,12 @@ function settleOnce(): Promise<void> {
 	return new Promise((resolve) => void setImmediate(resolve));
 }
 
-const slot = fc.constantFrom(...NAMES);
+const resource = fc.constantFrom(...NAMES);
 const worker = fc.nat({ max: 2 });
 const step = fc.oneof(
-	fc.record({ type: fc.constant('set' as const), slot }),
-	fc.record({ type: fc.constant('change' as const), slot }),
-	fc.record({ type: fc.constant('fault' as const), slot }),
+	fc.record({ type: fc.constant('set' as const), resource }),
+	fc.record({ type: fc.constant('change' as const), resource }),
+	fc.record({ type: fc.constant('fault' as const), resource }),
 	fc.record({ type: fc.constant('die' as const), worker }),
 	fc.record({ type: fc.constant('answer' as const), worker }),
 	fc.record({
@@ -154,11 +154,11 @@ const step = fc.oneof(
 async function take(world: World, one: typeof step extends fc.Arbitrary<infer Step> ? Step : never): Promise<void> {
 	switch (one.type) {
 		case 'set':
-			return world.set(one.slot);
+			return world.set(one.resource);
 		case 'change':
-			return world.change(one.slot);
+			return world.change(one.resource);
 		case 'fault':
-			world.faults[one.slot]++;
+			world.faults[one.resource]++;
 			return;
 		case 'die':
 			return world.thread(one.worker).die();
@@ -199,7 +199,7 @@ describe('the reconciler', () => {
 	test('takes the newest of several specifications, and all who have set one learn what became of it', async () => {
 		const world = await World.serving();
 		const before = world.spawned[0]!.thread.received.length;
-		const [first, ...others] = [1, 2, 3].map((spec) => world.slots.first.set(spec));
+		const [first, ...others] = [1, 2, 3].map((spec) => world.resources.first.set(spec));
 		await Promise.all([first, ...others]);
 		assert.equal(world.inForce.first.spec, 3);
 		const rounds = world.spawned[0]!.thread.types.slice(before).filter((type) => type === 'commit').length;
@@ -209,7 +209,7 @@ describe('the reconciler', () => {
 	test('keeps the specification in force where a newer one is refused, and takes over what changed meanwhile', async () => {
 		const world = await World.serving();
 		world.thread(1).temper = 'refusing';
-		const refused = assert.rejects(world.slots.first.set(7), /^Error: worker 1 refused: not with me$/);
+		const refused = assert.rejects(world.resources.first.set(7), /^Error: worker 1 refused: not with me$/);
 		await settleOnce();
 		world.change('first');
 		await refused;
@@ -224,7 +224,7 @@ describe('the reconciler', () => {
 		world.change('first');
 		await settle();
 		world.thread(1).temper = 'obedient';
-		await world.slots.first.set(7);
+		await world.resources.first.set(7);
 		assert.deepEqual(world.inForce.first, { spec: 7, input: 1 });
 		assert.equal(world.time.pending, 0);
 	});
@@ -234,7 +234,7 @@ describe('the reconciler', () => {
 		world.thread(0).die();
 		world.thread(1).temper = 'silent';
 		await settle();
-		const set = world.slots.first.set(7);
+		const set = world.resources.first.set(7);
 		await world.time.advance(1_000);
 		world.answerLate(1);
 		await set;
@@ -242,7 +242,7 @@ describe('the reconciler', () => {
 		for (const { has } of world.workers) assert.equal(has.first, materialOf('first', { spec: 7, input: 0 }).cert);
 	});
 
-	test('ends a start at which a slot cannot be worked out with the reason', async () => {
+	test('ends a start at which a resource cannot be worked out with the reason', async () => {
 		const world = new World();
 		world.faults.second = 1;
 		await assert.rejects(world.reconciler.start(), /^Error: cannot be worked out$/);
@@ -251,12 +251,12 @@ describe('the reconciler', () => {
 	test('begins nothing after its stop, and says so to all who wait', async () => {
 		const world = await World.serving();
 		world.thread(1).temper = 'silent';
-		const underWay = world.slots.first.set(1);
+		const underWay = world.resources.first.set(1);
 		await settle();
 		const refused = (outcome: Promise<void>) => assert.rejects(outcome, { message: 'the proxy is shutting down' });
-		const waiting = [refused(world.slots.first.set(2)), refused(world.slots.second.set(3))];
+		const waiting = [refused(world.resources.first.set(2)), refused(world.resources.second.set(3))];
 		world.reconciler.stop();
-		waiting.push(refused(world.slots.second.set(4)));
+		waiting.push(refused(world.resources.second.set(4)));
 		world.change('first');
 		world.thread(1).temper = 'obedient';
 		const { id } = world.thread(1).received.at(-1) as { id: number };
@@ -267,15 +267,15 @@ describe('the reconciler', () => {
 	});
 });
 
-test('a slot is not dirty between two changes', async () => {
-	const slot = new Slot<number, number>(
+test('a resource is not dirty between two changes', async () => {
+	const resource = new Resource<number, number>(
 		0,
 		{ build: (spec) => spec, message: () => assert.fail(), commit: () => {}, onFailure: () => {} },
 		() => {},
 	);
-	assert.equal(slot.isDirty, true, 'the first specification has not been taken over');
-	await slot.takeOver(async (_, commit) => commit());
-	assert.equal(slot.isDirty, false);
-	slot.changed();
-	assert.equal(slot.isDirty, true);
+	assert.equal(resource.isDirty, true, 'the first specification has not been taken over');
+	await resource.takeOver(async (_, commit) => commit());
+	assert.equal(resource.isDirty, false);
+	resource.changed();
+	assert.equal(resource.isDirty, true);
 });

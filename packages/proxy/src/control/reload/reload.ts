@@ -3,10 +3,10 @@ import type { Config } from '../../config/config.ts';
 import { type ConfigProblem, describeProblem } from '../../config/error.ts';
 import { changedInVain, type VainSetting, vainSetting } from '../../config/start-settings.ts';
 import type { InForce } from '../state/in-force.ts';
-import type { Slots, Specs } from '../state/slots.ts';
+import type { Resources, Specs } from '../state/resources.ts';
 import type { ReloadedPart, ReloadJournal } from './journal.ts';
 
-/** The specification of one slot, read from files. */
+/** The specification of one resource, read from files. */
 export interface ReadSpec<Spec> {
 	readonly spec: Spec;
 	readonly warnings: readonly ConfigProblem[];
@@ -17,9 +17,9 @@ export interface ReloadParts {
 	readonly booted: Config;
 	/** Reads the file anew; rejects with the reason. */
 	readonly loadConfig: () => Promise<Config>;
-	/** Reads and judges the files of each slot; rejects with the reason. */
+	/** Reads and judges the files of each resource; rejects with the reason. */
 	readonly read: { readonly [Name in keyof Specs]: (config: Config) => Promise<ReadSpec<Specs[Name]>> };
-	readonly slots: Slots;
+	readonly resources: Resources;
 	/** Whether the keys of `[jwt]` have changed in their file although they are read only at the start. */
 	readonly keysChangedInVain: (config: Config) => Promise<boolean>;
 	/** Valid settings that are hardly ever intended. */
@@ -34,7 +34,7 @@ export interface ReloadParts {
 const TARGET = 'proxy::reload';
 
 /**
- * Reload by SIGUSR1, by SIGHUP, or because files have changed: reads the files and sets the slots, each independently of the
+ * Reload by SIGUSR1, by SIGHUP, or because files have changed: reads the files and sets the resources, each independently of the
  * others. Any number of requests during a reload cause one more run: the files may have changed after they were read.
  */
 export class Reloader {
@@ -78,14 +78,14 @@ export class Reloader {
 	}
 
 	async #reload(): Promise<void> {
-		// An error anywhere in the file fails all slots: its author did not mean half a configuration.
+		// An error anywhere in the file fails all resources: its author did not want half of the configuration.
 		const config = this.#loadConfig();
 		const { inForce } = this.#parts;
 		const generation = inForce.generation + 1;
 		const causes = new Set<string>();
-		for (const slot of SLOTS) {
-			if (slot === 'identity' && !(await this.#reloadsIdentity(config))) continue;
-			const cause = await this.#reloadSlot(slot, config, generation);
+		for (const resource of RESOURCES) {
+			if (resource === 'identity' && !(await this.#reloadsIdentity(config))) continue;
+			const cause = await this.#reloadResource(resource, config, generation);
 			if (cause !== undefined) causes.add(cause);
 		}
 		inForce.failures = [...causes];
@@ -101,12 +101,16 @@ export class Reloader {
 	}
 
 	/** @returns the reason of a failure; `undefined`: it succeeded. */
-	async #reloadSlot(slot: keyof Specs, loading: Promise<Config>, generation: number): Promise<string | undefined> {
+	async #reloadResource(
+		resource: keyof Specs,
+		loading: Promise<Config>,
+		generation: number,
+	): Promise<string | undefined> {
 		const { inForce, journal, log } = this.#parts;
-		const { part, reloaded, failed } = OUTCOMES[slot];
+		const { part, reloaded, failed } = OUTCOMES[resource];
 		const asked = this.#asked;
 		try {
-			await this.#set(slot, await loading);
+			await this.#set(resource, await loading);
 			inForce.generation = generation;
 			log.info(TARGET, reloaded, { generation });
 			journal.add({ part, result: 'success', asked, cause: undefined, generation });
@@ -144,10 +148,10 @@ export class Reloader {
 	}
 
 	async #set<Name extends keyof Specs>(name: Name, config: Config): Promise<void> {
-		const { read, slots } = this.#parts;
+		const { read, resources } = this.#parts;
 		const { spec, warnings } = await read[name](config);
 		this.#warn(config, warnings);
-		await slots[name].set(spec);
+		await resources[name].set(spec);
 	}
 
 	#warn({ path }: Config, warnings: readonly ConfigProblem[]): void {
@@ -156,7 +160,7 @@ export class Reloader {
 }
 
 /** In the order in which they are reloaded. */
-const SLOTS = ['tls', 'identity', 'routing'] as const satisfies readonly (keyof Specs)[];
+const RESOURCES = ['tls', 'identity', 'routing'] as const satisfies readonly (keyof Specs)[];
 
 const OUTCOMES: Readonly<Record<keyof Specs, { part: ReloadedPart; reloaded: string; failed: string }>> = {
 	tls: { part: 'tls', reloaded: 'mTLS config reloaded', failed: 'mTLS reload failed; keeping old' },

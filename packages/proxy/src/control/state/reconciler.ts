@@ -1,5 +1,5 @@
 import type { Timers } from '../timers.ts';
-import { type Offer, Slot, type SlotParts } from './slot.ts';
+import { type Offer, Resource, type ResourceParts } from './resource.ts';
 
 export interface ReconcilerParts {
 	/** One round with all workers. Rounds do not overlap. */
@@ -11,23 +11,23 @@ export interface ReconcilerParts {
 export const RETRY_MS = 500;
 
 interface Task {
-	readonly slot: Pick<Slot<never, never>, 'isDirty' | 'takeOver' | 'failed' | 'stop'>;
+	readonly resource: Pick<Resource<never, never>, 'isDirty' | 'takeOver' | 'failed' | 'stop'>;
 	state: 'idle' | 'running' | 'waiting to retry';
 	retryNow: () => void;
 }
 
 /**
- * The desired state of the workers, in slots, and the one loop that brings the workers to it. As with a controller of Kubernetes, only
- * the newest state counts, not each step on the way there.
+ * The desired state of the workers, as resources, and the loop that brings the workers to it. As in a controller of Kubernetes,
+ * only the newest state counts, not the steps on the way.
  *
- * Each slot is taken over by all workers or by none, and independently of the others: slots are prepared at the same time, since
- * probes and name look-ups take seconds, and one slot after the other is offered to the workers.
+ * All workers take a resource over, or none does, independently of other resources. Resources are prepared at the same time, since
+ * probes and name look-ups take seconds; they are offered to the workers one after the other.
  */
 export class Reconciler {
 	readonly #parts: ReconcilerParts;
 	readonly #tasks: Task[] = [];
 	#phase: 'starting' | 'serving' | 'stopped' = 'starting';
-	/** Ends with the last round that was asked for. */
+	/** Resolves with the last requested round. */
 	#round: Promise<unknown> = Promise.resolve();
 
 	constructor(parts: ReconcilerParts) {
@@ -35,40 +35,40 @@ export class Reconciler {
 	}
 
 	/** @param spec the first specification. */
-	add<Spec, Value>(spec: Spec, parts: SlotParts<Spec, Value>): Slot<Spec, Value> {
-		const slot = new Slot(spec, parts, (isSet) => this.#wake(task, isSet));
-		const task: Task = { slot, state: 'idle', retryNow: () => {} };
+	add<Spec, Value>(spec: Spec, parts: ResourceParts<Spec, Value>): Resource<Spec, Value> {
+		const resource = new Resource(spec, parts, (isSet) => this.#wake(task, isSet));
+		const task: Task = { resource, state: 'idle', retryNow: () => {} };
 		this.#tasks.push(task);
-		return slot;
+		return resource;
 	}
 
 	/**
 	 * Takes over the initial state of the first workers. Call it before there are any.
 	 *
-	 * @throws the reason why a slot cannot be worked out.
+	 * @throws the reason why the value of a resource cannot be made.
 	 */
 	async start(): Promise<void> {
-		await Promise.all(this.#tasks.map(({ slot }) => slot.takeOver(this.#offer)));
+		await Promise.all(this.#tasks.map(({ resource }) => resource.takeOver(this.#offer)));
 	}
 
-	/** All workers have started: from here on they get what changes, and what has changed since `start`. */
+	/** All workers have started: from now on they get changes, including those since `start`. */
 	serve(): void {
 		if (this.#phase === 'stopped') return;
 		this.#phase = 'serving';
 		for (const task of this.#tasks) this.#wake(task, false);
 	}
 
-	/** Starts nothing more. A round with the workers that is under way ends normally. */
+	/** Starts no more rounds. A running one ends normally. */
 	stop(): void {
 		this.#phase = 'stopped';
-		for (const { slot, retryNow } of this.#tasks) {
-			slot.stop(shuttingDown());
+		for (const { resource, retryNow } of this.#tasks) {
+			resource.stop(shuttingDown());
 			retryNow();
 		}
 	}
 
 	#wake(task: Task, isSet: boolean): void {
-		if (this.#phase === 'stopped') task.slot.stop(shuttingDown());
+		if (this.#phase === 'stopped') task.resource.stop(shuttingDown());
 		if (this.#phase !== 'serving') return;
 		// A change waits for its pause; a caller that waits for the outcome does not.
 		if (task.state === 'idle') void this.#reconcile(task);
@@ -76,14 +76,14 @@ export class Reconciler {
 	}
 
 	async #reconcile(task: Task): Promise<void> {
-		const { slot } = task;
+		const { resource } = task;
 		task.state = 'running';
-		while (slot.isDirty && this.#phase === 'serving') {
+		while (resource.isDirty && this.#phase === 'serving') {
 			try {
-				await slot.takeOver(this.#offer);
+				await resource.takeOver(this.#offer);
 			} catch (error) {
 				if (this.#isStopped) break;
-				slot.failed((error as Error).message);
+				resource.failed((error as Error).message);
 				await this.#pause(task);
 			}
 		}

@@ -73,7 +73,7 @@ export class StoreClient {
 	/**
 	 * Runs a script, all of it or nothing.
 	 *
-	 * @param keys in a Cluster all of one slot.
+	 * @param keys in a Cluster, all of one hash slot.
 	 * @throws StoreFailure
 	 */
 	async run(script: StoreScript, keys: readonly string[], args: readonly string[]): Promise<unknown> {

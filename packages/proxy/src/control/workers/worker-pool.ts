@@ -313,7 +313,7 @@ class Slot {
 	drained = false;
 	/** Needs a new thread as soon as no switch is under way. */
 	due = false;
-	/** Threads in a row that died at once. */
+	/** Consecutive threads that died at once. */
 	quickDeaths = 0;
 	/** Why the present thread is about to end, if it has said so. */
 	cause: string | undefined;

@@ -11,7 +11,7 @@ import { tlsOf } from '../routing/table.ts';
 import type { Upstreams } from '../routing/upstreams.ts';
 import type { InForce } from './in-force.ts';
 import type { Reconciler } from './reconciler.ts';
-import type { Desired } from './slot.ts';
+import type { Desired } from './resource.ts';
 
 /** Routing, as read from files. */
 export interface RoutingSpec {
@@ -19,18 +19,18 @@ export interface RoutingSpec {
 	readonly tls: UpstreamTlsMaterial;
 }
 
-/** The specification of each slot. */
+/** The specifications of the resources. */
 export interface Specs {
 	readonly tls: TlsMaterial;
 	readonly identity: IdentityFiles;
 	readonly routing: RoutingSpec;
 }
 
-/** The desired state. Reloads set the slots; revocations, keys and addresses change them in between. */
-export type Slots = { readonly [Name in keyof Specs]: Desired<Specs[Name]> };
+/** The desired state. Reloads set its resources; revocations, keys and addresses change them in between. */
+export type Resources = { readonly [Name in keyof Specs]: Desired<Specs[Name]> };
 
-/** Inputs of the slots, in addition to their own values. */
-export interface SlotSources {
+/** Inputs of the resources, in addition to their specifications. */
+export interface ResourceSources {
 	readonly inForce: Pick<InForce, 'tls' | 'identity' | 'upstreamTls'>;
 	/** Adds revocations that are not in the files. */
 	readonly withRevoked: (tls: TlsMaterial) => TlsMaterial;
@@ -42,7 +42,7 @@ export interface SlotSources {
 }
 
 /** @param first what the start has read. */
-export function createSlots(reconciler: Reconciler, first: Specs, sources: SlotSources): Slots {
+export function createResources(reconciler: Reconciler, first: Specs, sources: ResourceSources): Resources {
 	const { inForce, withRevoked, keys, upstreams, addresses, prober, log } = sources;
 	const tls = reconciler.add(first.tls, {
 		build: withRevoked,
@@ -66,8 +66,7 @@ export function createSlots(reconciler: Reconciler, first: Specs, sources: SlotS
 	const routing = reconciler.add(first.routing, {
 		gather: ({ routes }) => addresses.follow(routes),
 		build: ({ routes, tls }) => upstreams.plan(routes, tls, addresses.addressesOf),
-		// A new breaker is open until its upstream has proved itself. Proving comes before the switch, so that no request for a
-		// healthy new upstream is answered 503.
+		// A new breaker is open until a probe passes. So probes come before the switch: no request for a healthy new upstream gets 503.
 		prove: ({ fresh }) => prober.prove(fresh),
 		message: (plan, worker, id) => ({ type: 'prepare-routing', id, routing: routingSeed(plan, worker) }),
 		commit: (plan) => {

@@ -1,54 +1,53 @@
 import type { ToWorker } from '../../shared/messages.ts';
 
-/** How one part of the workers' state is worked out, and what happens when it takes effect. */
-export interface SlotParts<Spec, Value> {
-	/** Waits for what the specification depends on: addresses, keys. Rejects with the reason. */
+/** How the value of a resource is made from its specification, and what happens when it takes effect. */
+export interface ResourceParts<Spec, Value> {
+	/** Waits for the inputs of the specification: addresses, keys. Rejects with the reason. */
 	readonly gather?: (spec: Spec) => Promise<void>;
-	/** Works out the workers' part from what is known now. Throws the reason. */
+	/** Makes the value for the workers from the current inputs. Throws the reason. */
 	readonly build: (spec: Spec) => Value;
-	/** Waits until the value may serve. */
+	/** Waits until the value may take effect. */
 	readonly prove?: (value: Value) => Promise<void>;
-	/** What one worker is asked to prepare. */
+	/** The `prepare-*` message for one worker. */
 	readonly message: (value: Value, worker: number, id: number) => ToWorker;
-	/** All workers are prepared: the value is in force, also for workers that start later. It must not throw. */
+	/** All workers are prepared: the value takes effect, also for workers that start later. It must not throw. */
 	readonly commit: (value: Value, spec: Spec) => void;
-	/** A specification was refused. Gives up what only that one needed. @param inForce the one still in force. */
+	/** A specification was refused: drops the inputs that only it needed. @param inForce the current one. */
 	readonly discard?: (inForce: Spec) => void;
-	/** A change without a waiting caller was not taken over; it is tried again. */
+	/** A change without a waiting caller has failed, and will be tried again. */
 	readonly onFailure: (cause: string) => void;
 }
 
-/** Asks all workers to prepare and to commit, or to discard. Rejects with the reason, and then nothing has changed. */
+/** Asks all workers to prepare, then to commit or to discard. Rejects with the reason; nothing has changed then. */
 export type Offer = (message: (worker: number, id: number) => ToWorker, commit: () => void) => Promise<void>;
 
-/** One part of the desired state: a specification that somebody sets, and what refreshes itself under it. */
+/** One resource of the desired state: a specification that callers set, with inputs that refresh themselves. */
 export interface Desired<Spec> {
 	/**
-	 * Sets the specification. A newer one replaces one that is not being taken over yet, and both callers learn the outcome of
-	 * the newer one.
+	 * Sets the specification. It replaces an earlier one that is still waiting, and both callers get the outcome of the newer one.
 	 *
-	 * @returns resolves when all workers have it; rejects with the reason, and then the one before stays in force.
+	 * @returns resolves when all workers have it; rejects with the reason, and the earlier one stays.
 	 */
 	set(spec: Spec): Promise<void>;
-	/** An input of this part has changed. All workers get the new value, however many attempts that takes. */
+	/** An input has changed. All workers get the new value, however many attempts that takes. */
 	changed(): void;
 }
 
-/** A slot is dirty while the workers do not have the newest version. */
-export class Slot<Spec, Value> implements Desired<Spec> {
-	readonly #parts: SlotParts<Spec, Value>;
+/** A part of the desired state. It is dirty while the workers do not have its newest version. */
+export class Resource<Spec, Value> implements Desired<Spec> {
+	readonly #parts: ResourceParts<Spec, Value>;
 	readonly #onDirty: (isSet: boolean) => void;
-	/** In force; before the first commit, the initial one. */
+	/** The committed specification; before the first commit, the initial one. */
 	#spec: Spec;
-	/** Set, and not being taken over yet. */
+	/** The specification that waits to be taken over. */
 	#next: { readonly spec: Spec; readonly outcome: PromiseWithResolvers<void> } | undefined;
-	/** Counts changes of what `build` reads. */
+	/** Counts changes of the inputs of `build`. */
 	#version = 1;
 	/** The version that the workers have. */
 	#taken = 0;
 
-	/** @param onDirty there is something to take over; `isSet`: somebody waits for the outcome. */
-	constructor(spec: Spec, parts: SlotParts<Spec, Value>, onDirty: (isSet: boolean) => void) {
+	/** @param onDirty called when there is a newer version; `isSet`: a caller waits for the outcome. */
+	constructor(spec: Spec, parts: ResourceParts<Spec, Value>, onDirty: (isSet: boolean) => void) {
 		this.#spec = spec;
 		this.#parts = parts;
 		this.#onDirty = onDirty;
@@ -105,7 +104,7 @@ export class Slot<Spec, Value> implements Desired<Spec> {
 		this.#parts.onFailure(cause);
 	}
 
-	/** Takes over nothing more. */
+	/** Rejects the waiting specification. */
 	stop(reason: Error): void {
 		this.#next?.outcome.reject(reason);
 		this.#next = undefined;

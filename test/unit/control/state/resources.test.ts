@@ -1,4 +1,4 @@
-/** The slots: what each is worked out from, and that reloads and what changes in between never undo each other. */
+/** The resources: how their values are made, and that reloads and changes in between never undo each other. */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import type { RouteConfig } from '../../../../packages/proxy/src/config/config.ts';
@@ -37,7 +37,7 @@ class Table {
 	}
 
 	set(...routes: RouteConfig[]): Promise<void> {
-		return this.pool.slots.routing.set({ routes, tls: new Map() });
+		return this.pool.resources.routing.set({ routes, tls: new Map() });
 	}
 
 	get inForce(): string[] {
@@ -71,7 +71,7 @@ describe('a routing table that is set', () => {
 		const set = table.set(named('a'), named('b'));
 		await settle();
 		table.addresses = ['10.0.0.2'];
-		table.pool.slots.routing.changed();
+		table.pool.resources.routing.changed();
 		resolve();
 		await set;
 		assert.deepEqual(table.inForce, ['a/10.0.0.1:80', 'b/10.0.0.1:80']);
@@ -79,12 +79,12 @@ describe('a routing table that is set', () => {
 		assert.deepEqual(table.inForce, ['a/10.0.0.2:80', 'b/10.0.0.2:80']);
 	});
 
-	test('does not hold up the other slots while its upstreams are being proved', async () => {
+	test('does not hold up the other resources while its upstreams are being proved', async () => {
 		const table = await Table.serving();
 		table.proving = new Promise(() => {});
 		void table.set(named('slow'));
 		const tls = { cert: 'new', key: 'new', ca: 'new' };
-		await table.pool.slots.tls.set(tls);
+		await table.pool.resources.tls.set(tls);
 		assert.equal(table.pool.inForce.tls, tls);
 	});
 });
@@ -99,9 +99,9 @@ test('revocations of the store are added to the TLS material of each reload, and
 	await pool.serve();
 	assert.equal(pool.inForce.tls.ca, 'old without first');
 	revoked = 'second';
-	pool.slots.tls.changed();
+	pool.resources.tls.changed();
 	await settle();
-	await pool.slots.tls.set({ cert: 'new', key: 'new', ca: 'new' });
+	await pool.resources.tls.set({ cert: 'new', key: 'new', ca: 'new' });
 	assert.equal(pool.inForce.tls.ca, 'new without second');
 	for (const { thread } of pool.spawned) {
 		const sent = thread.received.flatMap((message) => (message.type === 'prepare-tls' ? message.tls.ca : []));
