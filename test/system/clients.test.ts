@@ -34,6 +34,8 @@ before(async () => {
 function start(upstream: Upstream): Promise<ProxyProcess> {
 	return startProxy({
 		config: { tenant_rps: 0 },
+		// No drain ends for its time limit, however busy the machine is.
+		limits: { shutdown_drain_secs: 600 },
 		log: { access: 'all' },
 		routes: [{ prefix: '/', upstream: upstream.url }],
 	});

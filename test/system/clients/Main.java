@@ -12,6 +12,7 @@ import java.security.MessageDigest;
 import java.security.cert.Certificate;
 import java.security.cert.CertificateFactory;
 import java.security.spec.PKCS8EncodedKeySpec;
+import java.time.Duration;
 import java.util.Arrays;
 import java.util.Base64;
 import java.util.HexFormat;
@@ -71,13 +72,15 @@ public class Main {
 			});
 		}
 		threads.shutdown();
-		threads.awaitTermination(60, TimeUnit.SECONDS);
+		threads.awaitTermination(1, TimeUnit.HOURS);
 	}
 
 	/** One request and its report. Returns whether there was a whole answer. */
 	private boolean ask(String method, String path, byte[] body) {
 		var publisher = body == null ? HttpRequest.BodyPublishers.noBody() : HttpRequest.BodyPublishers.ofByteArray(body);
 		var request = HttpRequest.newBuilder(URI.create(base + path))
+				// A GOAWAY can leave a request of Java's client without an end (JDK-8335181).
+				.timeout(Duration.ofSeconds(120))
 				.header("authorization", "Bearer " + System.getenv("EDGE_TOKEN"))
 				.method(method, publisher).build();
 		var name = method + " " + base.getPath() + path;
