@@ -61,21 +61,4 @@ describe('the chart', () => {
 			assert.ok(svg.includes(said), said);
 		}
 	});
-
-	test('takes texts as texts', () => {
-		assert.match(drawChart(RESULTS), /2 CPUs, &lt;A&amp;B&gt;\./);
-	});
-
-	test('has the case that is lost, by a scale of its own', () => {
-		const results = readResults();
-		const lost = results.cases
-			.find(({ name }) => name === 'handshakes')!
-			.rows.find(({ name }) => name === 'haproxy whole job')!;
-		assert.ok(lost.times_ours < 1);
-		const [, handshakes] = drawChart(results).split('>New mTLS connections<');
-		assert.match(
-			handshakes!,
-			new RegExp(`>HAProxy 2\\.6, whole job<[\\s\\S]*· ${lost.times_ours.toFixed(2).replace('.', '\\.')} ×<`),
-		);
-	});
 });

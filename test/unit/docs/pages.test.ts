@@ -28,11 +28,6 @@ import { anchorsIn, blocksIn, type DocBlock, linksIn, PAGES, ROOT, readPage } fr
 import { parseConfig } from '../config/parse.ts';
 
 describe('the pages', () => {
-	it('are found', () => {
-		for (const page of ['README.md', 'ARCHITECTURE.md', 'docs/reference/configuration.md', 'bench/README.md'])
-			assert.ok(PAGES.includes(page), page);
-	});
-
 	it('leave README.md short enough to be read: at most 120 lines', () => {
 		assert.ok(readPage('README.md').trimEnd().split('\n').length <= 120);
 	});
@@ -114,32 +109,6 @@ describe('the rule about blocks of code', () => {
 		assert.equal(run('<!-- not run: needs a cluster -->'), undefined);
 		assert.match(run('<!-- not run: -->')!, /no test runs it/);
 		assert.equal(problem('```sh\nproxy schema\n```'), undefined);
-	});
-
-	it('takes no block of a language that it does not know', () => {
-		assert.match(problem('```lua\nx\n```')!, /no test runs it/);
-		assert.match(problem('```ts\nx\n```')!, /no test runs it/);
-		assert.match(problem('```json\n{\n```')!, /JSON/);
-		assert.equal(problem('```text\nx\n```'), undefined);
-		assert.equal(problem('```\nx\n```'), undefined);
-	});
-
-	it('finds the commands of proxy in a script', () => {
-		const script =
-			'npx proxy check --config a.toml && proxy \\\n  --bind 1.2.3.4:5 & # proxy --bogus\necho proxy x; proxy schema > a.json';
-		assert.deepEqual(proxyCommands(script), [['check', '--config', 'a.toml'], ['--bind', '1.2.3.4:5'], ['schema']]);
-	});
-});
-
-describe('links', () => {
-	it('are read as GitHub does', () => {
-		const text =
-			'## `[tls]` and more: *x*\n## A\n## A\n[a](b.md#c "t") ![i](d.png) `[no](e)` <img src="f.svg">\n```\n# no\n[no](g)\n```\n[r]: h.md';
-		assert.deepEqual([...anchorsIn('x', text)], ['tls-and-more-x', 'a', 'a-1']);
-		assert.deepEqual(
-			linksIn('x', text).map(({ target }) => target),
-			['b.md#c', 'd.png', 'f.svg', 'h.md'],
-		);
 	});
 });
 

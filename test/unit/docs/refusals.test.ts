@@ -39,27 +39,6 @@ describe('docs/reference/refusals.md', () => {
 	});
 });
 
-describe('the first screen of README.md', () => {
-	const flow = readPage('docs/images/flow.svg');
-
-	it('draws gates whose statuses are on docs/reference/refusals.md, and describes each in words', () => {
-		const page = readPage('docs/reference/refusals.md');
-		const drawn = Array.from(flow.matchAll(/class="refused"[^>]*>([^<]+)</g), ([, status]) => status!);
-		assert.deepEqual(drawn, ['closed', '401', '429', '400', '404, 403', '503']);
-		for (const status of drawn.slice(1).flatMap((text) => text.split(', '))) assert.ok(page.includes(`| ${status} |`));
-		const [, description] = /<desc id="desc">(.*)<\/desc>/.exec(flow)!;
-		for (const status of drawn) assert.ok(description!.includes(`otherwise ${status}.`), status);
-	});
-
-	it('has pictures for light and dark', () => {
-		assert.match(flow, /@media \(prefers-color-scheme: dark\)/);
-		assert.match(
-			readPage('README.md'),
-			/<source media="\(prefers-color-scheme: dark\)" srcset="docs\/images\/status-dark-\w+\.png">/,
-		);
-	});
-});
-
 describe('docs/how-to/install.md', () => {
 	const [, least] = /Run the proxy on \*\*Node ([\d.]+) or later\*\*/.exec(readPage('docs/how-to/install.md'))!;
 
@@ -73,16 +52,5 @@ describe('docs/how-to/install.md', () => {
 		for (const page of ['docs/reference/runtime.md', 'SECURITY.md'])
 			assert.match(readPage(page), new RegExp(`Node ${least} or later`));
 		assert.match(readPage('Dockerfile'), new RegExp(`^ARG NODE_VERSION=${least}$`, 'm'));
-	});
-
-	it('has the registry as the last of the ways, as the warning does', () => {
-		const ways = Array.from(readPage('docs/how-to/install.md').matchAll(/^\d\. \*\*(.+?)\*\*/gm), ([, way]) => way!);
-		assert.deepEqual(ways, [
-			'The container image.',
-			'A version manager',
-			'Your distribution',
-			'The npm registry, last.',
-		]);
-		assert.match(nodeWarnings('26.10.0').join(), /container image.*version manager.*npm/);
 	});
 });

@@ -21,13 +21,6 @@ describe('an artefact', () => {
 			`boxed_body: ${COLLECTED} is in the artefact (main.js)`,
 		]);
 	});
-
-	test('that the bundler calls clean is still searched', () => {
-		const files = { ...collected.files, 'chunks/old.js': `// ${STREAMING}\n` };
-		assert.deepEqual(checkBody(MANIFEST.imports, { ...collected, files }), [
-			`default: ${STREAMING} is in the artefact (chunks/old.js)`,
-		]);
-	});
 });
 
 test('a command may load nothing but node before its first statement', () => {
@@ -41,10 +34,6 @@ test('a command may load nothing but node before its first statement', () => {
 });
 
 describe('a package', () => {
-	const files = [{ path: 'package.json' }, { path: 'dist/main.js' }, { path: 'dist-streaming/main.js' }];
-
-	test('of its built files alone passes', () => assert.deepEqual(checkPack(MANIFEST, { size: 1000, files }), []));
-
 	test('with the pinned Node in it, without its command or too large is told', () => {
 		assert.deepEqual(checkPack(MANIFEST, { size: 50_000_000, files: [{ path: 'tools/runtime/package.json' }] }), [
 			'fake contains tools/runtime/package.json',

