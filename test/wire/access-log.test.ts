@@ -96,41 +96,6 @@ describe('access = "all" with request_id', () => {
 				assert.match(seen!.header('traceparent')!, new RegExp(`^00-${got.trace_id}-[0-9a-f]{16}-00$`));
 			});
 
-			test('passes on what the client calls it, and replaces what is malformed or repeated', async () => {
-				const { path, upstream } = edge.lane();
-				const trace = '0af7651916cd43dd8448eb211c80319c';
-				const parent = `00-${trace}-b7ad6b7169203331-01`;
-				const [known, repeated, malformed] = await lines(proxy, 3, async () => {
-					const ours = { traceparent: parent, tracestate: 'a=1', 'x-request-id': 'my-id' };
-					await send({ path, headers: ours });
-					await send({
-						path,
-						headers: [
-							['traceparent', parent],
-							['traceparent', parent],
-							['tracestate', 'a=1'],
-							['x-request-id', 'one'],
-							['x-request-id', 'two'],
-						],
-					});
-					await send({ path, headers: { traceparent: `${parent}x`, 'x-request-id': 'a b' } });
-				});
-				assertMembers(known!, { trace_id: trace, request_id: 'my-id' });
-				const [first, ...others] = upstream.requests;
-				assert.deepEqual(
-					['traceparent', 'tracestate', 'x-request-id'].map((name) => first!.header(name)),
-					[parent, 'a=1', 'my-id'],
-				);
-				for (const [i, line] of [repeated!, malformed!].entries()) {
-					const seen = others[i]!;
-					assert.equal(seen.header('x-request-id'), line.request_id);
-					assert.equal(seen.header('traceparent')!.slice(3, 35), line.trace_id);
-					assert.notEqual(line.trace_id, trace);
-					assert.match(String(line.request_id), /^[0-9a-f]{32}$/);
-					assert.equal(seen.header('tracestate'), undefined);
-				}
-			});
-
 			test('tells why a token was refused, which the client does not learn', async () => {
 				const { path } = edge.lane();
 				const expired = pki.token('acme', { exp: Math.floor(Date.now() / 1000) - 100 });
@@ -396,22 +361,6 @@ describe('access = "errors"', () => {
 		// Without `request_id` nothing is added to what is forwarded.
 		assert.deepEqual([got[1]!.trace_id, got[1]!.request_id], [undefined, undefined]);
 		assert.equal(bad.upstream.requests[0]!.header('x-request-id'), undefined);
-	});
-});
-
-describe('no [log] at all', () => {
-	test('logs no request, and forwards identifiers as they came', async () => {
-		await using edge = await startLanes({ workers: 1 });
-		const { path, upstream } = edge.lane();
-		for (const protocol of PROTOCOLS) {
-			await request(protocol, edge.proxy, { path, headers: { traceparent: 'x', 'x-request-id': 'a b' } });
-		}
-		await request('h1', edge.proxy, { path, token: null });
-		assert.equal(await edge.proxy.stop(), 0);
-		assert.deepEqual(edge.proxy.logs.filter(isAccess), []);
-		for (const seen of upstream.requests) {
-			assert.deepEqual([seen.header('traceparent'), seen.header('x-request-id')], ['x', 'a b']);
-		}
 	});
 });
 

@@ -2,10 +2,8 @@
 import { deepEqual, equal, ok } from 'node:assert/strict';
 import { after, describe, test } from 'node:test';
 import { countedBytes, heldBody, inPieces } from '../fixtures/bodies.ts';
-import { connect, h1Raw, h2Raw, PROTOCOLS, request } from '../fixtures/clients.ts';
-import { dataFrame, ERROR_CODE, FLAG, FRAME, headersFrame, rstStreamFrame } from '../fixtures/h2-frames.ts';
+import { connect, PROTOCOLS, request } from '../fixtures/clients.ts';
 import { assertOwnAnswer } from '../fixtures/own-answer.ts';
-import { testPki } from '../fixtures/pki.ts';
 import { BODY_MODE, startProxy } from '../fixtures/proxy.ts';
 import { CIRCUIT, type Lane, startLanes } from '../fixtures/stage.ts';
 import { startUpstream } from '../fixtures/upstream.ts';
@@ -16,7 +14,6 @@ const BODY_MS = 1000;
 const UPSTREAM_MS = 1500;
 const COLLECTED = BODY_MODE === 'collected';
 
-const pki = await testPki();
 const edge = await startLanes({
 	lanes: 60,
 	// One pool of connections, so that a test knows when there is an idle one.
@@ -29,7 +26,6 @@ const edge = await startLanes({
 });
 after(() => edge.close());
 const { proxy } = edge;
-const bearer = `Bearer ${pki.token()}`;
 
 /** A client did wrong, or went: the breaker must not care, and no body has arrived but as one that was broken off. */
 async function assertUntouched({ circuit, path, upstream }: Lane): Promise<void> {
@@ -194,140 +190,6 @@ for (const protocol of PROTOCOLS) {
 }
 
 const PROTOCOL_LABEL = { h1: 'http/1.1', h2: 'h2' };
-const post = (path: string, ...lines: string[]) =>
-	[`POST ${path} HTTP/1.1`, 'host: x', `authorization: ${bearer}`, ...lines, '', ''].join('\r\n');
-const postLines = (path: string, ...more: [string, string][]): [string, string][] => [
-	[':method', 'POST'],
-	[':path', path],
-	[':scheme', 'https'],
-	[':authority', 'x'],
-	['authorization', bearer],
-	...more,
-];
-
-const getLines = (path: string): [string, string][] => [[':method', 'GET'], ...postLines(path).slice(1)];
-
-describe('request bodies that break off', () => {
-	test('HTTP/1.1: a body shorter than its length, then FIN, is no request', async () => {
-		const lane = edge.lane();
-		await warmUp(lane);
-		using raw = await h1Raw(proxy);
-		raw.send(`${post(lane.path, 'content-length: 10')}half`);
-		await untilHalf(lane);
-		raw.socket.end();
-		await raw.untilClosed();
-		await assertUntouched(lane);
-	});
-
-	test('HTTP/1.1: chunks without the last one, then FIN, are no request', async () => {
-		const lane = edge.lane();
-		await warmUp(lane);
-		using raw = await h1Raw(proxy);
-		raw.send(`${post(lane.path, 'transfer-encoding: chunked')}4\r\nhalf\r\n`);
-		await untilHalf(lane);
-		raw.socket.end();
-		await raw.untilClosed();
-		await assertUntouched(lane);
-	});
-
-	for (const garbage of [
-		'zz\r\n',
-		'0x5\r\n',
-		'-1\r\n',
-		'5 \r\n12345',
-		'5\n12345',
-		'3\r\n12345\r\n',
-		'fffffffffffffffff\r\n',
-	]) {
-		test(`HTTP/1.1: a chunk ${JSON.stringify(garbage)} is answered 400 once, and closes`, async () => {
-			const lane = edge.lane();
-			using raw = await h1Raw(proxy);
-			const counted = await edge.during(async () => {
-				raw.send(`${post(lane.path, 'transfer-encoding: chunked')}4\r\nhalf\r\n`);
-				await untilHalf(lane);
-				raw.send(garbage);
-				const answer = await raw.readResponse();
-				equal(answer.status, 400);
-				equal(String(answer.body), 'body error');
-				await raw.untilClosed();
-			});
-			deepEqual(counted, COLLECTED ? { 400: 1 } : { '400 upstream': 1 });
-			await assertUntouched(lane);
-		});
-	}
-
-	for (const [name, code] of Object.entries({ CANCEL: ERROR_CODE.CANCEL, NO_ERROR: ERROR_CODE.NO_ERROR })) {
-		test(`HTTP/2: a stream reset with ${name} before its end is no request`, async () => {
-			const lane = edge.lane();
-			await warmUp(lane);
-			using raw = await h2Raw(proxy);
-			raw.send(headersFrame(1, postLines(lane.path), { endStream: false }), dataFrame(1, 'half'));
-			await untilHalf(lane);
-			raw.send(rstStreamFrame(1, code));
-			// What comes behind the reset is served: the reset itself has been dealt with.
-			raw.send(headersFrame(3, getLines('/nowhere')));
-			await raw.frameOf(FRAME.HEADERS, 3);
-			await assertUntouched(lane);
-		});
-	}
-
-	for (const [what, length] of Object.entries({ shorter: '10', longer: '2' })) {
-		test(`HTTP/2: DATA ${what} than content-length is no request`, async () => {
-			const lane = edge.lane();
-			await warmUp(lane);
-			using raw = await h2Raw(proxy);
-			raw.send(headersFrame(1, postLines(lane.path, ['content-length', length]), { endStream: false }));
-			raw.send(dataFrame(1, 'half', true));
-			equal(await raw.resetCode(1), ERROR_CODE.PROTOCOL_ERROR);
-			await assertUntouched(lane);
-		});
-	}
-});
-
-describe('refusals of bodies that have not come', () => {
-	test('HTTP/1.1: 413 by the declared length comes without a byte of the body, and closes', async () => {
-		const { path } = edge.lane();
-		using raw = await h1Raw(proxy);
-		raw.send(post(path, `content-length: ${LIMIT + 1}`));
-		equal((await raw.readResponse()).status, 413);
-		equal(await raw.untilClosed(), 'closed');
-	});
-
-	test('HTTP/2: 413 by the declared length comes without a byte of the body, which may still come and is dropped', async () => {
-		const { path } = edge.lane();
-		using raw = await h2Raw(proxy);
-		const length = 10 * LIMIT;
-		raw.send(headersFrame(1, postLines(path, ['content-length', String(length)]), { endStream: false }));
-		equal((await raw.frameOf(FRAME.DATA, 1)).flags & FLAG.END_STREAM, FLAG.END_STREAM);
-		const window = () => {
-			const updates = raw.frames.filter(({ type, streamId }) => type === FRAME.WINDOW_UPDATE && streamId === 1);
-			return 65_535 + updates.reduce((sum, { payload }) => sum + payload.readUInt32BE(0), 0);
-		};
-		for (let sent = 0; sent < length; sent += 10_000) {
-			await until(() => window() >= sent + 10_000, 'the window to be opened');
-			raw.send(dataFrame(1, Buffer.alloc(10_000), sent + 10_000 === length));
-		}
-		equal(raw.frames.filter(({ type }) => type === FRAME.RST_STREAM).length, 0);
-		raw.send(headersFrame(3, getLines(path)));
-		await raw.frameOf(FRAME.HEADERS, 3);
-	});
-
-	test('HTTP/2: the connection outlives 413, 408 and 400 of its streams', async () => {
-		const { path } = edge.lane();
-		await using client = await connect('h2', proxy);
-		const answers = await Promise.all([
-			client.request({ method: 'POST', path, body: Buffer.alloc(LIMIT + 1) }),
-			client.request({ method: 'POST', path, body: inPieces(Buffer.alloc(2 * LIMIT), 5000) }),
-			client.request({ method: 'POST', path, body: heldBody('half') }),
-			client.request({ method: 'POST', path: `${path}/..`, body: heldBody('half') }),
-		]);
-		deepEqual(
-			answers.map(({ status }) => status),
-			[413, 413, COLLECTED ? 408 : 504, 400],
-		);
-		equal((await client.request({ method: 'POST', path, body: 'four' })).status, 200);
-	});
-});
 
 describe('the default limit of 8 MiB', async () => {
 	const MiB8 = 8 * 1024 * 1024;

@@ -268,46 +268,26 @@ describe('a certificate that is revoked', () => {
 		});
 		const alpn = (i: number) => [i % 2 === 0 ? 'h2' : 'http/1.1'];
 
-		const ways: Record<string, () => Promise<ConfigOverrides>> = {
-			'a CRL': async () => ({ tls: { crl_path: await revoking(first as unknown as ClientCert) } }),
-			'a CRL that is required': async () => ({
-				tls: {
-					crl_path: pki.writeFile(
-						`twice-${files++}.crl`,
-						crlPem(await issueCrl(pki.ca, { serials: [serialOf(first as unknown as ClientCert)] })) +
-							crlPem(await issueCrl(first)) +
-							first.certPem,
-					),
-					crl_required: true,
-				},
-			}),
-			revoked_path: async () => ({
-				config: {
-					revoked_path: listFile(`certificates = ["${thumbprint(first as unknown as ClientCert).toString('hex')}"]`),
-				},
-			}),
-		};
-		for (const [way, overrides] of Object.entries(ways)) {
-			test(`and the client sends both: no connection is accepted, and none stays (${way})`, async () => {
-				const connections: [string, Connection][] = [];
-				for (const [i, [how, cert, options]] of clients.entries()) {
-					// OpenSSL takes the first one of two that are valid, and some have been refused before.
-					if (!(await isAccepted(proxy, { cert, ...options }))) continue;
-					connections.push([how, await connect(PROTOCOLS[i % 2]!, proxy, { cert, ...options })]);
-				}
-				assert.ok(connections.length >= 7, `${connections.map(([how]) => how)}`);
-				await using honest = await connect('h2', proxy, { cert: good });
-				await reloaded(await overrides());
-				for (const [how, connection] of connections) {
-					await within(connection.closed, `${how} to be closed`);
-				}
-				assert.equal((await honest.request()).status, 200);
-				for (const [i, [how, cert, options]] of clients.entries()) {
-					assert.equal(await isAccepted(proxy, { cert, alpn: alpn(i), ...options }), false, how);
-				}
-				assert.equal(await isAccepted(proxy, { cert: good }), true, 'who sends the good one only');
-			});
-		}
+		/** unit/identity/client-chain.test.ts has the other ways to revoke it. */
+		test('and the client sends both: no connection is accepted, and none stays', async () => {
+			const connections: [string, Connection][] = [];
+			for (const [i, [how, cert, options]] of clients.entries()) {
+				// OpenSSL takes the first one of two that are valid, and some have been refused before.
+				if (!(await isAccepted(proxy, { cert, ...options }))) continue;
+				connections.push([how, await connect(PROTOCOLS[i % 2]!, proxy, { cert, ...options })]);
+			}
+			assert.ok(connections.length >= 7, `${connections.map(([how]) => how)}`);
+			await using honest = await connect('h2', proxy, { cert: good });
+			await reloaded({ tls: { crl_path: await revoking(first as unknown as ClientCert) } });
+			for (const [how, connection] of connections) {
+				await within(connection.closed, `${how} to be closed`);
+			}
+			assert.equal((await honest.request()).status, 200);
+			for (const [i, [how, cert, options]] of clients.entries()) {
+				assert.equal(await isAccepted(proxy, { cert, alpn: alpn(i), ...options }), false, how);
+			}
+			assert.equal(await isAccepted(proxy, { cert: good }), true, 'who sends the good one only');
+		});
 	});
 
 	test('is a root that leaves the bundle with the same reload: no connection below it stays', async () => {

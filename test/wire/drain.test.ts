@@ -23,8 +23,6 @@ import { BODY_MODE, type ProxyOptions, type ProxyProcess, startProxy } from '../
 import { type Exchange, startUpstream, type Upstream } from '../fixtures/upstream.ts';
 import { until, within } from '../fixtures/wait.ts';
 
-/** The long form is `bench/reload-drain.ts`. */
-const DRAINS = 3;
 /** For as long an idle connection may go on bringing a request once the drain has begun, ms. */
 const GRACE_MS = 500;
 /** Far below `shutdown_drain_secs`, 25 s by default, which a drain takes that anything holds up, ms. */
@@ -118,37 +116,35 @@ function assertWhole({ status, text, ended }: Answer, body: string): void {
 
 // Most of their time is the grace.
 describe('a drain', { concurrency: 3 }, () => {
-	for (const signal of ['SIGTERM', 'SIGINT'] as const) {
-		test(`by ${signal} refuses connections, lets requests in flight finish, and ends with 0`, async () => {
-			await using proxy = await start();
-			const requests = await Promise.all(
-				[...PROTOCOLS, ...PROTOCOLS].map(async (protocol) => {
-					const connection = await connect(protocol, proxy);
-					const { path, arrived, release } = heldPath();
-					const answer = connection.request({ path });
-					await arrived();
-					return { connection, path, answer, release };
-				}),
-			);
-			proxy.signal(signal);
-			assert.equal((await proxy.waitForLog('draining')).signal, signal);
-			await untilRefused(proxy);
-			// Metrics go on: who waits for what can be seen until the end.
-			await until(
-				async () => (await proxy.metric('proxy_connections')) === 4,
-				'those that asked whether it listens to be gone',
-			);
-			assert.equal(await proxy.metric('proxy_workers'), 0, 'no worker accepts connections');
-			for (const { release } of requests) release();
-			for (const { connection, path, answer } of requests) {
-				const { headers, ...rest } = await answer;
-				assertWhole({ headers, ...rest }, path);
-				assert.equal(headers.connection, connection.protocol === 'h1' ? 'close' : undefined);
-				await within(connection.closed, 'the connection to end');
-			}
-			await endsInOrder(proxy);
-		});
-	}
+	test('refuses connections, lets requests in flight finish, and ends with 0', async () => {
+		await using proxy = await start();
+		const requests = await Promise.all(
+			[...PROTOCOLS, ...PROTOCOLS].map(async (protocol) => {
+				const connection = await connect(protocol, proxy);
+				const { path, arrived, release } = heldPath();
+				const answer = connection.request({ path });
+				await arrived();
+				return { connection, path, answer, release };
+			}),
+		);
+		proxy.signal('SIGTERM');
+		assert.equal((await proxy.waitForLog('draining')).signal, 'SIGTERM');
+		await untilRefused(proxy);
+		// Metrics go on: who waits for what can be seen until the end.
+		await until(
+			async () => (await proxy.metric('proxy_connections')) === 4,
+			'those that asked whether it listens to be gone',
+		);
+		assert.equal(await proxy.metric('proxy_workers'), 0, 'no worker accepts connections');
+		for (const { release } of requests) release();
+		for (const { connection, path, answer } of requests) {
+			const { headers, ...rest } = await answer;
+			assertWhole({ headers, ...rest }, path);
+			assert.equal(headers.connection, connection.protocol === 'h1' ? 'close' : undefined);
+			await within(connection.closed, 'the connection to end');
+		}
+		await endsInOrder(proxy);
+	});
 
 	test('lets a request body that is on its way arrive', async () => {
 		await using proxy = await start();
@@ -333,27 +329,18 @@ describe('a drain', { concurrency: 3 }, () => {
 		await proxy.kill();
 	});
 
-	for (const [first, second] of [
-		['SIGTERM', 'SIGTERM'],
-		['SIGTERM', 'SIGINT'],
-		['SIGINT', 'SIGTERM'],
-	] as const) {
-		test(`ends at once, with 1, when ${first} is followed by ${second}`, async () => {
-			await using proxy = await start();
-			const stuck = request('h1', proxy, { path: '/stuck' }).catch(() => {});
-			const { length } = upstream.requests;
-			await upstream.until(
-				({ requests }) => requests.slice(length).some(({ target }) => target === '/stuck'),
-				'/stuck',
-			);
-			proxy.signal(first);
-			await proxy.waitForLog('draining');
-			proxy.signal(second);
-			assert.equal(await within(proxy.exited, 'the end', DRAIN_MS), 1);
-			await stuck;
-			await proxy.kill();
-		});
-	}
+	test('ends at once, with 1, at a second signal, whichever the two are', async () => {
+		await using proxy = await start();
+		const stuck = request('h1', proxy, { path: '/stuck' }).catch(() => {});
+		const { length } = upstream.requests;
+		await upstream.until(({ requests }) => requests.slice(length).some(({ target }) => target === '/stuck'), '/stuck');
+		proxy.signal('SIGINT');
+		await proxy.waitForLog('draining');
+		proxy.signal('SIGTERM');
+		assert.equal(await within(proxy.exited, 'the end', DRAIN_MS), 1);
+		await stuck;
+		await proxy.kill();
+	});
 
 	test('during a reload that takes its time ends as if there were none', async () => {
 		const health = Promise.withResolvers<void>();
@@ -411,21 +398,20 @@ describe('a drain', { concurrency: 3 }, () => {
 		await proxy.kill();
 	});
 
-	for (let round = 0; round < DRAINS; round++) {
-		test(`under load loses no request, and resets nobody (${round + 1} of ${DRAINS})`, async () => {
-			await using echo = await EchoUpstream.start();
-			await using proxy = await start({ routes: [{ prefix: '/', upstream: echo.url }] });
-			await using load = new Load(proxy, { h1: 10, h2: 3, streams: 8 });
-			await load.answers(200);
-			proxy.signal('SIGTERM');
-			const { losses, sent, answered, disowned, announced, connections, refused } = await load.refused();
-			assert.deepEqual(losses, []);
-			assert.equal(answered + disowned, sent);
-			assert.equal(announced, connections, 'each connection was told');
-			assert.equal(refused, 13);
-			await endsInOrder(proxy);
-		});
-	}
+	// The long form is bench/reload-drain.ts.
+	test('under load loses no request, and resets nobody', async () => {
+		await using echo = await EchoUpstream.start();
+		await using proxy = await start({ routes: [{ prefix: '/', upstream: echo.url }] });
+		await using load = new Load(proxy, { h1: 10, h2: 3, streams: 8 });
+		await load.answers(200);
+		proxy.signal('SIGTERM');
+		const { losses, sent, answered, disowned, announced, connections, refused } = await load.refused();
+		assert.deepEqual(losses, []);
+		assert.equal(answered + disowned, sent);
+		assert.equal(announced, connections, 'each connection was told');
+		assert.equal(refused, 13);
+		await endsInOrder(proxy);
+	});
 });
 
 /** What is left to happen on a connection once the drain has begun. */

@@ -110,17 +110,6 @@ describe('an HTTP/1.1 connection', () => {
 		}
 	});
 
-	it('takes a request byte by byte', async () => {
-		using connection = await h1Raw(stage.proxy);
-		for (const byte of `${head('POST /a HTTP/1.1', ['Transfer-Encoding: chunked'])}2\r\nhi\r\n3\r\n yo\r\n0\r\n\r\n`) {
-			await new Promise<void>((resolve) => {
-				connection.socket.write(byte, 'latin1', () => resolve());
-			});
-		}
-		assert.deepEqual(await next(connection), [200, '/ahi yo', 'keep-alive']);
-		await stage.counted({ '200 upstream': 1 });
-	});
-
 	it('carries bodies of all sizes both ways unchanged', async () => {
 		using connection = await h1Raw(stage.proxy);
 		for (const size of [1, 1000, 16_384, 16_385, 65_536, 65_537, 131_072, 999_000]) {
@@ -131,28 +120,6 @@ describe('an HTTP/1.1 connection', () => {
 			assert.ok(response.body.equals(Buffer.concat([Buffer.from('/'), body])), `a body of ${size} bytes`);
 		}
 		await stage.counted({ '200 upstream': 8 });
-	});
-
-	it('that its client leaves while the upstream thinks, takes the request along', async () => {
-		let abandoned: Exchange | undefined;
-		stage.script((exchange) => {
-			abandoned = exchange;
-			return exchange.stall();
-		});
-		try {
-			for (const leave of ['end', 'destroy'] as const) {
-				const before = stage.upstream.requests.length;
-				using connection = await h1Raw(stage.proxy);
-				connection.send(head('GET /a HTTP/1.1'));
-				await stage.upstream.request(before + 1, 'complete');
-				connection.socket[leave]();
-				await abandoned!.closed;
-				await stage.noConnections();
-				await stage.counted({});
-			}
-		} finally {
-			stage.script(echo);
-		}
 	});
 });
 
@@ -231,45 +198,8 @@ describe('pipelined requests', () => {
 	});
 });
 
-describe('pipelined requests of a tenant with a limit', () => {
-	it('are each checked once', async () => {
-		const rps = 10;
-		await using limited = await startStage({ config: { tenant_rps: rps } });
-		for (const [tenant, count] of [
-			['ten', 10],
-			['thousand', 1000],
-		] as const) {
-			using connection = await h1Raw(limited.proxy);
-			const begun = performance.now();
-			connection.send(head('GET /a HTTP/1.1', [], pki.token(tenant)).repeat(count));
-			const statuses: number[] = [];
-			for (let i = 0; i < count; i++) statuses.push((await next(connection))[0]);
-			const seconds = (performance.now() - begun) / 1000;
-			const served = statuses.filter((status) => status === 200).length;
-			const refused = statuses.filter((status) => status === 429).length;
-			assert.equal(served + refused, count);
-			assert.deepEqual(new Set(statuses.slice(0, rps)), new Set([200]));
-			// What time has given back since the first of them.
-			assert.ok(served <= rps + rps * seconds + 1, `${served} were served in ${seconds} s`);
-			await limited.counted({ '200 upstream': served, 429: refused, 'rate limited': refused });
-		}
-	});
-});
-
 describe('a client that waits for a 100', () => {
 	const lines = ['Expect: 100-continue', 'Content-Length: 5'];
-
-	it('gets it when the gates before the body have passed, and the answer after the body', async () => {
-		using connection = await h1Raw(stage.proxy);
-		connection.send(head('POST /a HTTP/1.1', lines));
-		await until(() => connection.pending.length > 0, 'the 100');
-		assert.equal(String(connection.pending), 'HTTP/1.1 100 Continue\r\n\r\n');
-		connection.send('hello');
-		assert.deepEqual(await next(connection), [200, '/ahello', 'keep-alive']);
-		const request = stage.upstream.requests.at(-1)!;
-		assert.equal(request.header('expect'), undefined);
-		await stage.counted({ '200 upstream': 1 });
-	});
 
 	it('gets the refusal instead, and the connection ends, for the body may come or not', async () => {
 		const cases: [string, number, Record<string, number>][] = [
@@ -398,86 +328,5 @@ describe('an answer before the end of the request', () => {
 		assert.deepEqual(await next(connection), [401, 'unauthorized', 'close']);
 		await assertEnds(connection);
 		await stage.counted({ 401: 1, missing: 1 });
-	});
-
-	it('of the upstream reaches the client, too', async () => {
-		stage.script((exchange) => exchange.respond({ status: 403, body: 'no need to send it all' }), true);
-		try {
-			using connection = await h1Raw(stage.proxy);
-			connection.send(head('POST /a HTTP/1.1', ['Content-Length: 900000']));
-			connection.send('x'.repeat(BODY_MODE === 'collected' ? 900_000 : 100_000));
-			const [status, body] = await next(connection);
-			assert.equal(`${status} ${body}`, '403 no need to send it all');
-			await stage.counted({ '403 upstream': 1 });
-		} finally {
-			stage.script(echo);
-		}
-	});
-});
-
-describe('an answer without a body', () => {
-	it('to HEAD, or with 204 or 304, is followed by the next answer at once', async () => {
-		stage.script((exchange) => {
-			const status = Number(exchange.request.target.slice(1));
-			exchange.respond({ status, headers: [['etag', '"a"']], body: 'body' });
-		});
-		try {
-			using connection = await h1Raw(stage.proxy);
-			for (const [method, status] of [
-				['HEAD', 200],
-				['GET', 204],
-				['GET', 304],
-				['HEAD', 404],
-				['GET', 205],
-				['GET', 200],
-			] as const) {
-				connection.send(head(`${method} /${status} HTTP/1.1`));
-				const response = await connection.readResponse(method);
-				assert.equal(response.status, status);
-				assert.deepEqual(headerValues(response.headers, 'transfer-encoding'), []);
-				assert.deepEqual(headerValues(response.headers, 'etag'), ['"a"']);
-				if (method === 'HEAD') assert.deepEqual(headerValues(response.headers, 'content-length'), ['4']);
-			}
-			await stage.counted({
-				'200 upstream': 2,
-				'204 upstream': 1,
-				'304 upstream': 1,
-				'404 upstream': 1,
-				'205 upstream': 1,
-			});
-		} finally {
-			stage.script(echo);
-		}
-	});
-
-	it('to HEAD has no chunks either where the upstream does not tell a length', async () => {
-		stage.script((exchange) => exchange.write('HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n'));
-		try {
-			using connection = await h1Raw(stage.proxy);
-			for (let i = 0; i < 2; i++) {
-				connection.send(head('HEAD /a HTTP/1.1'));
-				assert.deepEqual(await next(connection, 'HEAD'), [200, '', 'keep-alive']);
-			}
-			await stage.counted({ '200 upstream': 2 });
-		} finally {
-			stage.script(echo);
-		}
-	});
-
-	it('comes after interim responses, which are not passed on', async () => {
-		stage.script((exchange) => {
-			for (const status of [100, 102, 103]) exchange.write(`HTTP/1.1 ${status} Interim\r\nlink: </a>\r\n\r\n`);
-			echo(exchange);
-		});
-		try {
-			using connection = await h1Raw(stage.proxy);
-			connection.send(head('GET /a HTTP/1.1'));
-			const response = await connection.readResponse();
-			assert.equal(String(response.body), '/a');
-			assert.deepEqual(response.informational, []);
-			await stage.counted({ '200 upstream': 1 });
-		} finally {
-			stage.script(echo);
-		}
 	});
 });

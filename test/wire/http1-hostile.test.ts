@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { type H1Raw, h1Raw } from '../fixtures/clients.ts';
-import { headerValues, type RawResponse, withoutToken } from '../fixtures/http1-message.ts';
+import { headerValues, type RawResponse } from '../fixtures/http1-message.ts';
 import { testPki } from '../fixtures/pki.ts';
 import { BODY_MODE } from '../fixtures/proxy.ts';
 import { type Rises, type Stage, startStage } from '../fixtures/stage.ts';
@@ -103,119 +103,64 @@ async function forwarded(bytes: string, method = 'GET') {
 	return { response, request: stage.upstream.requests[before]! };
 }
 
+/** One for each rule: unit/data/http1/head-reader.test.ts and unit/gates have all the cases. */
 describe('a request line is refused', () => {
-	it('with another version of HTTP', async () => {
-		await refused(
-			['HTTP/0.9', 'HTTP/2.0', 'HTTP/3.0', 'HTTP/1.2', 'HTTP/1.9', 'HTTP/1.11', 'HTTP/11', 'HTTP/1'].map((version) =>
-				head([], `GET /a ${version}`),
-			),
-		);
-		await refused(['GET /a\r\n\r\n', 'GET /a \r\n\r\n']);
-	});
-
-	it('when it is none', async () => {
+	it('when it is none, or of another version of HTTP', async () => {
 		await refused(
 			[
-				...[
-					'GET',
-					'GET /a',
-					'/a HTTP/1.1',
-
-					' GET /a HTTP/1.1',
-					'GET\t/a HTTP/1.1',
-				],
-				...['GET /a HTTP/1.1 ', 'GET /a http/1.1', 'GET /a HTTPS/1.1', 'GET /a\tHTTP/1.1', 'GET /a b HTTP/1.1'],
-				...['G\x00T /a HTTP/1.1', 'GÄT /a HTTP/1.1', 'GET: /a HTTP/1.1'],
-				...['\x16\x03\x01', '{"a": 1}', 'HTTP/1.1 200 OK'],
+				...['HTTP/0.9', 'HTTP/2.0', 'HTTP/1.2', 'HTTP/11'].map((version) => `GET /a ${version}`),
+				...['GET /a', ' GET /a HTTP/1.1', 'GET\t/a HTTP/1.1', 'GET /a HTTP/1.1 ', 'GET /a b HTTP/1.1'],
+				...['G\x00T /a HTTP/1.1', 'GET: /a HTTP/1.1', '\x16\x03\x01', 'HTTP/1.1 200 OK'],
+				...['/a\x00b', '/a\x7fb', '/a\rb', '/a\nb', '/\xff'].map((target) => `GET ${target} HTTP/1.1`),
 			].map((line) => head([], line)),
 		);
+		await refused('GET /a\r\n\r\n');
 	});
 
-	it('with a control character or a line end of its own in the target', async () => {
+	it('with a target that is no path, or that two readers might understand in two ways', async () => {
 		await refused(
-			['/a\x00b', '/a\x01b', '/a\x0bb', '/a\x7fb', '/a\rb', '/a\nb', '/a\r b'].map((target) =>
-				head([], `GET ${target} HTTP/1.1`),
-			),
-		);
-	});
-
-	it('with a target that is no path', async () => {
-		await refused(
-			['*', 'ftp://localhost/a', 'http://user@localhost/a'].map((target) => head([], `GET ${target} HTTP/1.1`)),
+			[
+				...['*', 'ftp://localhost/a', 'http://user@localhost/a', 'http://a/../b'],
+				...['//x', '/a\\b', '/a#b', '/%', '/a/%2e%2E/b', '/a/../b', '/a/.;x/b', '/a/%252e/b', '/%00'],
+			].map((target) => head([], `GET ${target} HTTP/1.1`)),
 			BAD_PATH,
 		);
 		await refused(head([], 'OPTIONS * HTTP/1.1'), BAD_PATH);
-		await refused(
-			['a', 'localhost:443', 'http://localhost#a', '?a', ''].map((target) => head([], `GET ${target} HTTP/1.1`)),
-		);
-	});
-
-	it('with a path that two readers might understand in two ways', async () => {
-		await refused(
-			['//x', '/a\\b', '/a#b', '/%', '/%zz', '/a/%2e%2E/b', '/a/../b', '/a/.;x/b', '/a/%252e/b', '/%00'].map((target) =>
-				head([], `GET ${target} HTTP/1.1`),
-			),
-			BAD_PATH,
-		);
-		await refused(['/\xe4', '/\xff'].map((target) => head([], `GET ${target} HTTP/1.1`)));
+		await refused(['a', 'localhost:443', '?a', ''].map((target) => head([], `GET ${target} HTTP/1.1`)));
 	});
 });
 
 describe('a head is refused', () => {
 	it('with a line that is folded, or that only seems to end', async () => {
 		await refused(
-			[
-				...[
-					['X-A: b', ' c'],
-					['X-A: b', '\tc'],
-					[' X-A: b'],
-					['X-A: b\nX-C: d'],
-					['X-A: b\rX-C: d'],
-					['X-A: b\r\rX-C: d'],
-				],
-				...[['X-A: b\n'], ['X-A: b\r'], ['\rX-A: b'], ['\nX-A: b']],
-			].map((lines) => head(lines)),
+			[['X-A: b', ' c'], [' X-A: b'], ['X-A: b\nX-C: d'], ['X-A: b\rX-C: d'], ['X-A: b\n'], ['\rX-A: b']].map((lines) =>
+				head(lines),
+			),
 		);
 		await refused([
 			head().replaceAll('\r\n', '\n'),
-			head().replaceAll('\r\n', '\r'),
 			head().replace('\r\n\r\n', '\n\n'),
 			head().replace('\r\n\r\n', '\r\n\n'),
 			head().replace('HTTP/1.1\r\n', 'HTTP/1.1\n'),
 		]);
 	});
 
-	it('with a control character in a name or a value', async () => {
+	it('with a name that is none, or a control character in a value', async () => {
 		await refused(
-			['X-A: \x00', 'X-A: b\x00c', 'X-A: b\x01', 'X-A: b\x0bc', 'X-A: b\x7fc', 'X\x00A: b', 'X\x01: b'].map((line) =>
-				head([line]),
-			),
-		);
-	});
-
-	it('with a name that is none', async () => {
-		await refused(
-			[': b', 'X-A : b', 'X-A\t: b', 'X A: b', 'X-A', 'X(A): b', 'X-Ä: b', '"X": b', 'X-A;: b', '@: b'].map((line) =>
+			['X-A: b\x00c', 'X-A: b\x7fc', 'X\x00A: b', ': b', 'X-A : b', 'X A: b', 'X-A', 'X-Ä: b', '"X": b'].map((line) =>
 				head([line]),
 			),
 		);
 	});
 
 	it('without a Host, with two, or with one that is no authority', async () => {
-		await refused(head(['Host:']));
+		await refused(head().replace('Host: localhost\r\n', ''));
 		await refused(
 			[
-				['Host: a', 'Host: b'],
-				['Host: a', 'Host: a'],
 				['Host: a', 'hOST: a'],
+				...['', ' a b', ' http://a', ' a@b', ' a:b', ' [::1'].map((host) => [`Host:${host}`]),
 			].map((lines) => head(lines)),
 		);
-		await refused(
-			['a b', 'a/b', 'http://a', 'a@b', 'a,b c', 'a:b', '[::1', 'a?b', 'a#b', 'a\\b', 'ä'].map((host) =>
-				head([`Host: ${host}`]),
-			),
-		);
-		await refused(head().replace('Host: localhost\r\n', ''));
 	});
 
 	it('when it tells the length of its body in two ways, or in none that is sure', async () => {
@@ -223,20 +168,14 @@ describe('a head is refused', () => {
 			[
 				['Content-Length: 5', 'Transfer-Encoding: chunked'],
 				['Transfer-Encoding: chunked', 'Content-Length: 5'],
-				['Content-Length: 0', 'Transfer-Encoding: chunked'],
-				['Content-Length: 5', 'Content-Length: 5'],
-				['Content-Length: 5', 'Content-Length: 6'],
 				['Content-Length: 5', 'content-length: 5'],
-				...['+5', '-5', '5, 5', '5,5', '', '99999999999999999999', '0x5', '5.0', '5 5', '5a', "'5'", '٥'].map(
-					(length) => [`Content-Length: ${length}`],
-				),
-				...[
-					...['xchunked', 'chunked, identity', 'chunked, chunked', 'gzip, chunked', 'identity', 'gzip', '', 'chunkedd'],
-					...['chunked;a=b', '"chunked"', 'chunked,', ',chunked', 'chunk ed', 'chunked\x0b', '\x0bchunked'],
-				].map((coding) => [`Transfer-Encoding: ${coding}`]),
-				['Transfer-Encoding: chunked', 'Transfer-Encoding: chunked'],
+				...['+5', '5, 5', '', '0x5', '5 5', '00000000000000005', '9'.repeat(400)].map((length) => [
+					`Content-Length: ${length}`,
+				]),
+				...['xchunked', 'chunked, chunked', 'gzip, chunked', 'identity', '', 'chunked\x0b'].map((coding) => [
+					`Transfer-Encoding: ${coding}`,
+				]),
 				['Transfer-Encoding: chunked', 'Transfer-Encoding: identity'],
-				['Transfer-Encoding: identity', 'Transfer-Encoding: chunked'],
 				['Transfer-Encoding : chunked'],
 				['Transfer-Encoding:', ' chunked'],
 			].map((lines) => `${head(lines, 'POST /a HTTP/1.1')}5\r\nhello\r\n0\r\n\r\n`),
@@ -254,12 +193,6 @@ describe('a head is refused', () => {
 		await refused(head([`X-Long: ${'a'.repeat(4_000_000)}`]), tooLarge);
 		const { request } = await forwarded(head([`X-Long: ${'a'.repeat(MAX_HEADER_BYTES - 1500)}`]));
 		assert.equal(request.header('x-long')?.length, MAX_HEADER_BYTES - 1500);
-	});
-
-	it('with two Authorization fields, as a token that is invalid', async () => {
-		const refusal = { status: 401, body: 'unauthorized', rises: { 401: 1, invalid: 1 }, closes: false };
-		await refused(head([`Authorization: Bearer ${token}`]), refusal);
-		await refused(head(['authorization: Basic YTpi']), refusal);
 	});
 });
 
@@ -285,21 +218,7 @@ describe('a body that is no HTTP', () => {
 	}
 
 	it('in the size of a chunk', async () => {
-		const sizes = [
-			'0x5',
-			'+5',
-			'-5',
-			' 5',
-			'5 ',
-			'g',
-			'',
-			'5,',
-			'ffffffffffffffffff',
-			'5\n',
-			'5\r',
-			'5;a\n',
-			'5;a\x00b',
-		];
+		const sizes = ['0x5', '+5', '5 ', '', 'ffffffffffffffffff', '5\n', '5;a\x00b'];
 		await broken(...sizes.map((size) => `${size}\r\nhello\r\n0\r\n\r\n`), '5\nhello\n0\n\n');
 	});
 
@@ -337,15 +256,6 @@ describe('a body that is no HTTP', () => {
 			assert.equal(String(await connection.readToEnd()), '');
 			await connection.untilClosed();
 		});
-	});
-
-	it('is dropped where it is well formed, with trailers that are not for clients to say', async () => {
-		const { request } = await forwarded(
-			`${post(['Transfer-Encoding: chunked', 'Trailer: x-proxy-tenant'])}5;a=b\r\nhello\r\n0\r\nx-proxy-tenant: evil\r\nX-A: b\r\n\r\n`,
-		);
-		assert.equal(String(request.body), 'hello');
-		assert.doesNotMatch(withoutToken(request.raw), /evil|^trailer:.*proxy/im);
-		assert.deepEqual(request.trailers, [['x-a', 'b']]);
 	});
 
 	it('but ends early: the upstream gets no complete request, and its breaker is untouched', async () => {
@@ -414,19 +324,6 @@ describe('bytes behind a request', () => {
 	});
 });
 
-describe('a length', () => {
-	it('of seventeen digits and more is refused, whatever they are', async () => {
-		await refused(
-			['00000000000000005', '10000000000000000', '9'.repeat(400)].map(
-				(length) => `${head([`Content-Length: ${length}`], 'POST /a HTTP/1.1')}hello`,
-			),
-		);
-		// One digit less is a number that can be counted.
-		const { request } = await forwarded(`${head(['Content-Length: 0000000000000005'], 'POST /a HTTP/1.1')}hello`);
-		assert.equal(String(request.body), 'hello');
-	});
-});
-
 describe('a method', () => {
 	it('CONNECT gets 501 as its answer, and the connection ends', async () => {
 		const refusal = { status: 501, body: 'protocol upgrades are not supported' };
@@ -446,22 +343,11 @@ describe('a method', () => {
 		await stage.counted({ '200 upstream': 2, 501: 1 });
 	});
 
-	it('TRACE gets 405', async () => {
-		await refused(head([], 'TRACE /a HTTP/1.1'), { status: 405, body: 'method not allowed', closes: false });
-	});
-
 	it('HEAD gets no body with a refusal, and the next answer follows it at once', async () => {
 		const missing = { status: 401, body: 'unauthorized', rises: { 401: 1, missing: 1 }, closes: false };
 		await refused('HEAD / HTTP/1.1\r\nHost: localhost\r\n\r\n', missing, 'HEAD');
 		await refused(head([], 'HEAD /../a HTTP/1.1'), BAD_PATH, 'HEAD');
 		await refused(head(['Host: a', 'Host: b'], 'HEAD /a HTTP/1.1'), BAD_REQUEST, 'HEAD');
-	});
-
-	it('that llhttp knows is passed on as it is', async () => {
-		for (const method of ['PUT', 'PATCH', 'DELETE', 'OPTIONS', 'PROPFIND', 'M-SEARCH', 'QUERY', 'PURGE', 'LINK']) {
-			const { request } = await forwarded(head([], `${method} /a HTTP/1.1`));
-			assert.equal(request.method, method);
-		}
 	});
 });
 
@@ -482,14 +368,6 @@ describe('an upgrade', () => {
 			`${head([...websocket, 'Transfer-Encoding: chunked'], 'POST /a HTTP/1.1')}5\r\nhello\r\n0\r\n\r\n`,
 			refusal,
 		);
-	});
-
-	it('to h2c is dropped and the request served', async () => {
-		const { request, response } = await forwarded(
-			head(['Upgrade: h2c', 'Connection: Upgrade, HTTP2-Settings', 'HTTP2-Settings: AAMA']),
-		);
-		assert.doesNotMatch(withoutToken(request.raw), /upgrade|http2-settings|h2c/i);
-		assert.deepEqual(headerValues(response.headers, 'connection'), ['close']);
 	});
 
 	it('takes nothing of what follows it for a request, in the same read or later', async () => {
@@ -532,34 +410,6 @@ describe('an upgrade', () => {
 });
 
 describe('what a client may not say', () => {
-	it('never reaches the upstream: the tenant in any spelling, and whatever Connection names', async () => {
-		const { request } = await forwarded(
-			head([
-				...['x-proxy-tenant', 'X-Proxy-Tenant', 'X_Proxy_Tenant', 'x-proxy_tenant', 'x_proxy-tenant'].map(
-					(n) => `${n}: evil`,
-				),
-				'Connection: x-proxy-tenant, authorization, x-forwarded-for, host, X-Mine, close',
-				'X-Mine: evil',
-				'X-Forwarded-For: 6.6.6.6',
-				'Forwarded: for=6.6.6.6',
-				'X-Real-IP: 6.6.6.6',
-				'Keep-Alive: evil',
-				'TE: trailers, evil',
-				'Proxy-Authorization: evil',
-			]),
-		);
-		assert.doesNotMatch(request.raw, /evil|6\.6\.6\.6|authorization/i);
-		assert.equal(request.header('x-proxy-tenant'), 'tenant');
-		assert.equal(request.header('host'), stage.upstream.authority);
-		assert.equal(request.header('x-forwarded-for'), '127.0.0.1');
-		assert.equal(request.header('x-forwarded-proto'), 'https');
-	});
-
-	it('is harmless where names are those of object members', async () => {
-		const { request } = await forwarded(head(['__proto__: a', 'constructor: b', 'toString: c', 'hasOwnProperty: d']));
-		assert.match(request.raw, /__proto__: a\r\nconstructor: b\r\ntoString: c\r\nhasOwnProperty: d\r\n/);
-	});
-
 	it('in the absolute form of its target: the path is taken, and the Host is ours', async () => {
 		for (const target of ['http://evil.test/a?b=c', 'https://evil.test:99/a?b=c', 'HTTP://evil.test/a?b=c']) {
 			const { request } = await forwarded(head([], `GET ${target} HTTP/1.1`));

@@ -6,16 +6,6 @@ import { after, describe, test } from 'node:test';
 import { countedBytes, inPieces } from '../fixtures/bodies.ts';
 import { type Answer, h1Raw, PROTOCOLS, type Protocol, request } from '../fixtures/clients.ts';
 import { h2Connect } from '../fixtures/h2-client.ts';
-import {
-	FLAG,
-	FRAME,
-	FrameReader,
-	headersFrame,
-	PREFACE,
-	settingsAck,
-	settingsFrame,
-	windowUpdateFrame,
-} from '../fixtures/h2-frames.ts';
 import { echo, type Http2Upstream, type StreamScript, startHttp2Upstream } from '../fixtures/h2-upstream.ts';
 import { testPki } from '../fixtures/pki.ts';
 import { sampleSum } from '../fixtures/prometheus.ts';
@@ -58,42 +48,6 @@ const big = countedBytes(1_000_000);
 const shared = await setUp();
 after(() => shared.close());
 const { upstream, proxy, ask } = shared;
-
-/** Gives windows back only for what it reads, as Go's server does; and of `/stuck` it reads nothing. */
-async function readingServer() {
-	let connections = 0;
-	let unread = 0;
-	const server = createServer((socket) => {
-		connections++;
-		const frames = new FrameReader();
-		const stuck = new Set<number>();
-		let prefaceLeft = PREFACE.length;
-		socket.on('error', () => {});
-		socket.write(settingsFrame());
-		socket.on('data', (bytes: Buffer) => {
-			const rest = bytes.subarray(prefaceLeft);
-			prefaceLeft = Math.max(0, prefaceLeft - bytes.length);
-			for (const { type, flags, streamId, payload } of frames.push(rest)) {
-				if (type === FRAME.SETTINGS && (flags & FLAG.ACK) === 0) socket.write(settingsAck());
-				if (type === FRAME.HEADERS && payload.includes('/stuck')) stuck.add(streamId);
-				if (type !== FRAME.HEADERS && type !== FRAME.DATA) continue;
-				if (stuck.has(streamId)) {
-					if (type === FRAME.DATA) unread += payload.length;
-					continue;
-				}
-				if (type === FRAME.DATA && payload.length > 0) socket.write(windowUpdateFrame(0, payload.length));
-				if ((flags & FLAG.END_STREAM) !== 0) socket.write(headersFrame(streamId, [[':status', '200']]));
-			}
-		});
-	});
-	await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-	return {
-		authority: `127.0.0.1:${(server.address() as AddressInfo).port}`,
-		connections: () => connections,
-		unread: () => unread,
-		close: () => server.close(),
-	};
-}
 
 /** Nothing is under way, and the connections that there are wait. */
 async function atRest(one: ProxyProcess): Promise<void> {
@@ -411,41 +365,6 @@ describe('connections to an HTTP/2 upstream', () => {
 		}
 	});
 
-	test('requests wait while the upstream takes no streams, and open no connection for it', async () => {
-		const closing = await startHttp2Upstream();
-		const own = await startProxy({
-			upstreams: [
-				{
-					...{ name: 'closing', addresses: [closing.authority], protocol: 'h2' },
-					...{ max_requests: 100, queue: 100, queue_timeout_secs: 60 },
-				},
-			],
-			routes: [{ prefix: '/', upstream: 'closing' }],
-			workers: 1,
-			config: { ...ASKED_ONCE, tenant_rps: 0 },
-		});
-		try {
-			await firstVerdicts(own);
-			equal((await request('h2', own)).status, 200);
-			const [session] = closing.live.slice(-1);
-			const takes = (maxConcurrentStreams: number) =>
-				new Promise<void>((resolve) => session!.settings({ maxConcurrentStreams }, () => resolve()));
-			await takes(0);
-			const answers = Promise.all(
-				Array.from({ length: 20 }, (_, i) => request(PROTOCOLS[i % 2]!, own, { ms: 60_000 })),
-			);
-			await until(async () => (await own.metric('proxy_upstream_queue_length')) === 20, 'all to wait');
-			equal(closing.sessions.length, 2);
-			await takes(100);
-			deepEqual(new Set((await answers).map(({ status }) => status)), new Set([200]));
-			equal(closing.sessions.length, 2);
-			await atRest(own);
-		} finally {
-			await own.stop();
-			await closing.stop();
-		}
-	});
-
 	test('an upstream that is killed opens its breaker, and comes back', async () => {
 		const own = await setUp(() => {});
 		try {
@@ -590,58 +509,6 @@ describe('over TLS', () => {
 			for (const socket of held) socket.destroy();
 			front.close();
 			await secure.stop();
-		}
-	});
-});
-
-describe('no byte of one request reaches another', () => {
-	test('an upload that the upstream does not read holds up itself: others go over another connection', async () => {
-		const server = await readingServer();
-		const own = await startProxy({
-			routes: [{ prefix: '/', upstream: `h2c://${server.authority}` }],
-			workers: 1,
-			config: { ...ASKED_ONCE, tenant_rps: 0, health: false },
-		});
-		const stuck = await h2Connect(own);
-		try {
-			stuck.request({ method: 'POST', path: '/stuck', body: big.subarray(0, 200_000), ms: 60_000 }).catch(() => {});
-			await until(() => server.unread() >= 65_535, 'the window of the connection to be used up');
-			const post = (ms = 20_000) => request('h2', own, { method: 'POST', path: '/', body: 'hello', ms });
-			await until(
-				async () => (await post(300).catch(() => undefined))?.status === 200,
-				'a request that is not held up',
-			);
-			for (let i = 0; i < 5; i++) equal((await post()).status, 200);
-			equal(server.connections(), 2);
-		} finally {
-			await stuck.close();
-			await own.stop();
-			server.close();
-		}
-	});
-
-	test('a client that takes nothing holds up its own stream, and no other', async () => {
-		const own = await setUp((stream, headers) => {
-			stream.respond({ ':status': 200 });
-			stream.end(headers[':path'] === '/long' ? Buffer.alloc(3_000_000, 'x') : 'short');
-		});
-		const stuck = await h2Connect(own.proxy);
-		try {
-			const stream = stuck.session.request({ ':path': '/long', ':authority': 'localhost', ...auth });
-			stream.pause();
-			await new Promise((resolve) => stream.once('response', resolve));
-			for (let i = 0; i < 20; i++) equal((await own.ask('h2', { path: '/short' })).text, 'short');
-			let bytes = 0;
-			stream.on('data', (piece: Buffer) => {
-				bytes += piece.length;
-			});
-			stream.resume();
-			await new Promise((resolve) => stream.once('end', resolve));
-			equal(bytes, 3_000_000);
-			await atRest(own.proxy);
-		} finally {
-			await stuck.close();
-			await own.close();
 		}
 	});
 });

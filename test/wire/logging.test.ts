@@ -195,10 +195,6 @@ describe('RUST_LOG', { concurrency: 4 }, () => {
 		]);
 	});
 
-	test('takes a level', async () => {
-		assert.deepEqual(summary(await logged('error')), ['error proxy::reload']);
-	});
-
 	test('takes levels by target, on the main thread and on the workers', async () => {
 		assert.deepEqual(summary(await logged('off,proxy::request=debug,proxy::health=info')), [
 			'debug proxy::request',
@@ -329,32 +325,6 @@ describe('--log-format pretty', { concurrency: 3 }, () => {
 });
 
 describe('the reader of the log', () => {
-	test('may fall behind: that costs lines, told of afterwards, and neither memory nor requests', async () => {
-		await using proxy = await start('debug');
-		proxy.ignoreLog();
-		const long = 'x'.repeat(8_000);
-		const REQUESTS = 1_500;
-		await using connection = await h2Connect(proxy);
-		for (let sent = 0; sent < REQUESTS; sent += 50) {
-			const answers = Array.from({ length: 50 }, () => connection.request({ path: `/${long}` }));
-			for (const { status } of await Promise.all(answers)) assert.equal(status, 200);
-		}
-		const reload = () => proxy.signal('SIGUSR1');
-		reload();
-		await until(async () => (await proxy.metric('proxy_reloads_total')) === 1, 'the reload, log or no log');
-		proxy.readLog();
-		// The next line that is written comes behind those that waited.
-		const isLoss = ({ message }: LogLine) => /^log lines are missing here/.test(message);
-		await until(() => {
-			reload();
-			return proxy.logs.some(isLoss);
-		}, 'word of the lines that are missing');
-		const lost = proxy.logs.find(isLoss)!;
-		const kept = proxy.logs.filter(({ message }) => message === ANSWERED).length;
-		assert.ok(kept < REQUESTS && Number(lost.lines) >= REQUESTS - kept, `${kept} kept, ${lost.lines} lost`);
-		assert.deepEqual(proxy.strayLines, []);
-	});
-
 	test('may go: the proxy serves, reloads and drains on', async () => {
 		await using proxy = await start('debug');
 		proxy.ignoreLog(true);

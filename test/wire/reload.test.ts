@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { rmSync, writeFileSync } from 'node:fs';
+import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, beforeEach, describe, test } from 'node:test';
 import { type Connection, connect, connectTls, isAccepted, PROTOCOLS, request } from '../fixtures/clients.ts';
@@ -175,21 +175,6 @@ describe('a reload', () => {
 		assert.equal(await proxy.metric('proxy_config_needs_restart'), 0);
 	});
 
-	test('counts, and numbers the configuration in force in log and metrics', async () => {
-		const generation = await proxy.metric('proxy_config_generation');
-		const done = await proxy.metric('proxy_reloads_total', { result: 'success' });
-		const failed = await proxy.metric('proxy_reloads_total', { result: 'failure' });
-		const { tls, routes } = await reloaded(proxy);
-		assert.deepEqual([tls.level, tls.generation], ['info', generation + 1]);
-		assert.deepEqual([routes.level, routes.generation], ['info', generation + 1]);
-		assert.equal(await proxy.metric('proxy_config_generation'), generation + 1);
-		await until(
-			async () => (await proxy.metric('proxy_reloads_total', { result: 'success' })) === done + 1,
-			'the reload to be counted',
-		);
-		assert.equal(await proxy.metric('proxy_reloads_total', { result: 'failure' }), failed);
-	});
-
 	test('asked for fifty times at once ends with what the files say then', async () => {
 		const done = await proxy.metric('proxy_reloads_total', { result: 'success' });
 		const servers = await Promise.all(Array.from({ length: 5 }, (_, i) => pki.issueServer(`storm-${i}`)));
@@ -245,42 +230,14 @@ describe('a breaker over a reload', () => {
 		assert.equal(upstream.healthProbes, healthProbes, 'and nobody asks anew');
 	});
 
-	test('stays open where one of several routes to the upstream is the same', async () => {
+	test('is a fresh one where the cooldown has changed: a probe closes it before anybody meets it', async () => {
 		await trip();
-		await reloaded(proxy, {
-			routes: [
-				{ prefix: '/a', cooldown_secs: 5, upstream: upstream.url },
-				{ ...rule, upstream: upstream.url },
-			],
-		});
-		assert.deepEqual([await isOpen('/'), await isOpen('/a')], [true, true]);
-	});
-
-	test('stays closed where the rule is the same, whatever a probe would say now', async () => {
-		upstream.setHealth(500);
-		await reloaded(proxy);
+		const { healthProbes } = upstream;
+		await reloaded(proxy, { routes: [{ ...rule, cooldown_secs: 61, upstream: upstream.url }] });
 		assert.equal((await request('h1', proxy)).status, 200);
+		assert.equal(await proxy.metric('proxy_circuit_state'), 0);
+		assert.equal(upstream.healthProbes, healthProbes + 1);
 	});
-
-	for (const [what, change] of [
-		['the cooldown', { cooldown_secs: 61 }],
-		['the prefix', { prefix: '/x' }],
-	] as const) {
-		test(`is a fresh one where ${what} has changed: a probe closes it before anybody meets it`, async () => {
-			await trip();
-			const { healthProbes } = upstream;
-			await reloaded(proxy, { routes: [{ ...rule, ...change, upstream: upstream.url }] });
-			assert.equal((await request('h1', proxy, { path: '/x' })).status, 200);
-			assert.equal(await proxy.metric('proxy_circuit_state'), 0);
-			assert.equal(upstream.healthProbes, healthProbes + 1);
-		});
-
-		test(`is a fresh one where ${what} has changed, and stays open where the probe fails`, async () => {
-			upstream.setHealth(500);
-			await reloaded(proxy, { routes: [{ ...rule, ...change, upstream: upstream.url }] });
-			assert.deepEqual([await isOpen('/x'), await proxy.metric('proxy_upstream_alive')], [true, 0]);
-		});
-	}
 
 	test('of a new upstream that is down costs only its own routes, and the reload no more than the probe', async () => {
 		await using silent = await startUpstream({ health: (exchange) => exchange.stall() });
@@ -351,27 +308,11 @@ describe('a reload that fails', () => {
 	}
 
 	const route = '[[routes]]\nprefix = "/new"\nupstream = "http://127.0.0.1:9"\n';
+	/** unit/config and unit/control/files have all that may be wrong. */
 	const configs: [what: string, break_: () => void, cause: RegExp][] = [
 		['bad TOML', () => proxy.writeConfig('tenant_rps = \n'), /config\.toml:1: is not valid TOML/],
 		['an unknown key', () => proxy.writeConfig(`colour = 1\n${route}`), /config\.toml:1: colour: unknown key/],
-		[
-			'a table in place of a number',
-			() => proxy.writeConfig(`tenant_rps = { average = 100 }\n${route}`),
-			/config\.toml:1: tenant_rps: must be a whole number/,
-		],
-		['two routes with one prefix', () => proxy.writeConfig(route + route), /routes\[1\]\.prefix: "\/new" is already/],
-		['a cooldown of 0', () => proxy.writeConfig(`default_cooldown_secs = 0\n${route}`), /:1: default_cooldown_secs: /],
 		['a file that is gone', () => rmSync(proxy.configPath), /config\.toml: cannot be read: there is no such file/],
-		[
-			'a file that is not UTF-8',
-			() => writeFileSync(proxy.configPath, Buffer.of(0xff)),
-			/:1: is not UTF-8 text: byte 1 of the file is 0xff/,
-		],
-		[
-			'tables nested 5,000 deep',
-			() => proxy.writeConfig(`a = ${'['.repeat(5000)}`),
-			/:1: is nested deeper than 8 levels/,
-		],
 	];
 	for (const [what, break_, cause] of configs) {
 		test(`over ${what} keeps certificate and routes, and says why for both`, async () => {
@@ -388,19 +329,14 @@ describe('a reload that fails', () => {
 	}
 
 	const missing = join(pki.dir, 'missing.pem');
-	const certificate = /tls\.cert_path \(.*\): /;
 	const tls: [what: string, tls: () => Promise<NonNullable<ConfigOverrides['tls']>>, cause: RegExp][] = [
 		[
 			'a key that does not fit the certificate',
 			async () => ({ cert_path: (await pki.issueServer('misfit')).certPath }),
 			/tls\.key_path \(.*\): the key does not fit the first certificate of tls\.cert_path/,
 		],
-		['a certificate that is garbage', async () => ({ cert_path: pki.writeFile('garbage.crt', 'x') }), certificate],
-		['a key that is garbage', async () => ({ key_path: pki.writeFile('garbage.key', 'x') }), /tls\.key_path \(.*\): /],
-		['a certificate that is missing', async () => ({ cert_path: missing }), /tls\.cert_path .*there is no such file/],
 		['a CA that is missing', async () => ({ client_ca_path: missing }), /tls\.client_ca_path .*there is no such file/],
 		['no CA at all', async () => ({ client_ca_path: pki.writeFile('none.crt', '') }), /tls\.client_ca_path .*holds no/],
-		['a CA that is none', async () => ({ client_ca_path: pki.server.certPath }), /tls\.client_ca_path .*holds no CA/],
 	];
 	for (const [what, files, cause] of tls) {
 		test(`over ${what} keeps the certificate, and takes the routes all the same`, async () => {

@@ -144,18 +144,6 @@ describe('the command line', { concurrency: 2 }, () => {
 		assert.deepEqual([code, stderr], [0, '']);
 	});
 
-	test('--help names every option, variable, signal and exit code', async () => {
-		const { code, stdout, stderr } = await outcome({ args: ['--help'] });
-		for (const name of [
-			...['--config', '--bind', '--metrics-bind', '--workers', '--log-format', '--help', '--version'],
-			...['PROXY_CONFIG', 'PROXY_BIND', 'PROXY_METRICS_BIND', 'PROXY_WORKERS', 'RUST_LOG'],
-			...['SIGUSR1', 'SIGHUP', 'SIGTERM', 'SIGINT', 'Exit codes', 'demo'],
-		]) {
-			assert.ok(stdout.includes(name), `${name} is missing in\n${stdout}`);
-		}
-		assert.deepEqual([code, stderr], [0, '']);
-	});
-
 	test('each option has its environment variable, and the flag beats it', async () => {
 		const [port, metricsPort] = [await freePort(), await freePort()];
 		const { server, caPath, publicKeyPath } = pki;
@@ -216,20 +204,12 @@ describe('a start that fails', { concurrency: 3 }, () => {
 		await fails(1, /in use/, { workers: 2, args: ['--bind', `127.0.0.1:${stranger.port}`] });
 	});
 
-	test('names an address that this machine does not have', () =>
-		fails(1, /cannot listen on 192\.0\.2\.1:8443 \(--bind\): no interface/, { args: ['--bind', '192.0.2.1:8443'] }));
-
 	test('is wrong usage with an unknown flag and with a wrong variable, and names them', async () => {
 		await fails(2, /unknown option "--bogus"/, { args: ['--bogus'] });
 		await fails(2, /PROXY_BIND: must be HOST:PORT/, { flags: false, env: { PROXY_BIND: 'here' } });
 	});
 
 	const dir = temporaryFolder('start');
-	test('names a configuration that is not there', () => {
-		const line = /none\.toml: cannot be read: there is no such file; .*--config/;
-		return fails(1, line, { args: ['--config', join(dir, 'none.toml')] });
-	});
-
 	test('names a file that it is not allowed to read', async (t) => {
 		const nobody = '65534';
 		// Root may read everything, so somebody else has to try; who must be able to get at Node and the source.
@@ -240,9 +220,6 @@ describe('a start that fails', { concurrency: 3 }, () => {
 		await fails(1, /secret\.toml: cannot be read: permission denied/, { launcher, args: ['--config', path] });
 	});
 
-	const { server, caPath, publicKeyPath } = pki;
-	const tables = { cert_path: server.certPath, key_path: server.keyPath, client_ca_path: caPath };
-	const good = renderConfig({ tls: tables, jwt: { jwks_path: publicKeyPath }, routes: [] }).trimStart();
 	test('names what is wrong in the configuration and inside the files that it names at once, a line each', async () => {
 		const tls = {
 			cert_path: pki.writeFile('cut-short.crt', pki.server.certPem.slice(0, 300)),
@@ -256,14 +233,6 @@ describe('a start that fails', { concurrency: 3 }, () => {
 			.split('\n')
 			.map((line) => /^proxy: \S+\.toml:\d+: (\S+)/.exec(line)?.[1]);
 		assert.deepEqual(places, ['tenant_rps:', 'tls.cert_path', 'tls.key_path', 'jwt.jwks_path']);
-	});
-
-	test('names every problem of the configuration at once, a line each', async () => {
-		for (const value of ['-1', '{ average = 100 }', '[100]']) {
-			const { code, stderr } = await outcome({ configText: `tenant_rps = ${value}\nbogus = 1\n${good}` });
-			assert.equal(code, 1);
-			assert.match(stderr, /^proxy: [^\n]*:1: tenant_rps: [^\n]*\nproxy: [^\n]*:2: bogus: unknown key[^\n]*\n$/);
-		}
 	});
 });
 
@@ -291,16 +260,14 @@ describe('a signal during the start', { concurrency: 2 }, () => {
 		return { proxy, release: gate.resolve, [Symbol.asyncDispose]: end };
 	}
 
-	for (const signal of ['SIGTERM', 'SIGINT'] as const) {
-		test(`${signal} ends it at once, with 0`, async () => {
-			await using start = await held();
-			const { proxy } = start;
-			proxy.signal(signal);
-			assert.equal(await within(proxy.exited, 'the end'), 0);
-			const early = proxy.logs.filter(({ message, target }) => message === 'ready' || target === 'proxy::health');
-			assert.deepEqual([proxy.stderr, early], ['', []], 'before the probe could have been given up');
-		});
-	}
+	test('SIGTERM ends it at once, with 0', async () => {
+		await using start = await held();
+		const { proxy } = start;
+		proxy.signal('SIGTERM');
+		assert.equal(await within(proxy.exited, 'the end'), 0);
+		const early = proxy.logs.filter(({ message, target }) => message === 'ready' || target === 'proxy::health');
+		assert.deepEqual([proxy.stderr, early], ['', []], 'before the probe could have been given up');
+	});
 
 	/** A start whose first worker accepts connections, and whose second one waits for `release` before its first line. */
 	async function halfStarted() {
@@ -341,23 +308,21 @@ describe('a signal during the start', { concurrency: 2 }, () => {
 	}
 	const isReady = ({ logs }: ProxyProcess) => logs.some(({ message }) => message === 'ready');
 
-	for (const signal of ['SIGTERM', 'SIGINT'] as const) {
-		test(`${signal} between the first and the last worker is a drain: what is in flight is answered`, async (t) => {
-			if (!HAS_PROC) return t.skip('reads /proc');
-			await using start = await halfStarted();
-			const { proxy, port, upstream, answer } = start;
-			const answers = PROTOCOLS.map((protocol) => request(protocol, { port }));
-			await upstream.request(answers.length);
-			assert.equal(isReady(proxy), false);
-			proxy.signal(signal);
-			// The second worker has not begun, and is not waited for.
-			assert.equal((await proxy.waitForLog('draining')).signal, signal);
-			answer();
-			for (const { status, text } of await Promise.all(answers)) assert.equal(`${status} ${text}`, '200 in flight');
-			assert.equal(await within(proxy.exited, () => `the end of the drain${proxy.output()}`), 0);
-			assert.equal(proxy.stderr, '');
-		});
-	}
+	test('SIGTERM between the first and the last worker is a drain: what is in flight is answered', async (t) => {
+		if (!HAS_PROC) return t.skip('reads /proc');
+		await using start = await halfStarted();
+		const { proxy, port, upstream, answer } = start;
+		const answers = PROTOCOLS.map((protocol) => request(protocol, { port }));
+		await upstream.request(answers.length);
+		assert.equal(isReady(proxy), false);
+		proxy.signal('SIGTERM');
+		// The second worker has not begun, and is not waited for.
+		assert.equal((await proxy.waitForLog('draining')).signal, 'SIGTERM');
+		answer();
+		for (const { status, text } of await Promise.all(answers)) assert.equal(`${status} ${text}`, '200 in flight');
+		assert.equal(await within(proxy.exited, () => `the end of the drain${proxy.output()}`), 0);
+		assert.equal(proxy.stderr, '');
+	});
 
 	test('a second one between the first and the last worker ends it at once, with 1', async (t) => {
 		if (!HAS_PROC) return t.skip('reads /proc');
@@ -388,7 +353,7 @@ describe('a signal during the start', { concurrency: 2 }, () => {
 	});
 
 	// From the moment when Node no longer dies of it, long before a line of ours has run.
-	for (const delayMs of [0, 50, 100, 200]) {
+	for (const delayMs of [0, 100]) {
 		test(`SIGUSR1 ${delayMs} ms after Node can take it opens no inspector and is a reload, once ready`, async (t) => {
 			if (!HAS_PROC) return t.skip('reads /proc');
 			await using proxy = await spawnProxy({
@@ -410,20 +375,17 @@ describe('a signal during the start', { concurrency: 2 }, () => {
 	}
 
 	// From our first statement on, long before anything is loaded that could read a file again.
-	for (const delayMs of [0, 100]) {
-		test(`SIGHUP ${delayMs} ms after it can be taken ends nothing and is a reload, once ready`, async (t) => {
-			if (!HAS_PROC) return t.skip('reads /proc');
-			await using proxy = await spawnProxy({ routes: [{ prefix: '/', upstream: upstream.url }] });
-			await until(() => handlesSignal(proxy.pid, SIGHUP), 'the handler of SIGHUP');
-			await sleep(delayMs);
-			proxy.signal('SIGHUP');
-			await proxy.ready();
-			await proxy.waitForLog('routing table reloaded');
-			assert.equal((await proxy.waitForLog('reading the files again')).signal, 'SIGHUP');
-			assert.equal(await proxy.metric('proxy_reloads_total', { result: 'success' }), 1);
-			assert.equal((await request('h1', proxy)).status, 200);
-		});
-	}
+	test('SIGHUP as soon as it can be taken ends nothing and is a reload, once ready', async (t) => {
+		if (!HAS_PROC) return t.skip('reads /proc');
+		await using proxy = await spawnProxy({ routes: [{ prefix: '/', upstream: upstream.url }] });
+		await until(() => handlesSignal(proxy.pid, SIGHUP), 'the handler of SIGHUP');
+		proxy.signal('SIGHUP');
+		await proxy.ready();
+		await proxy.waitForLog('routing table reloaded');
+		assert.equal((await proxy.waitForLog('reading the files again')).signal, 'SIGHUP');
+		assert.equal(await proxy.metric('proxy_reloads_total', { result: 'success' }), 1);
+		assert.equal((await request('h1', proxy)).status, 200);
+	});
 
 	test('an inspector that was asked for stays', async () => {
 		await using proxy = await startProxy({ env: { NODE_OPTIONS: '--inspect=127.0.0.1:0' } });

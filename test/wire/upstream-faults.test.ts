@@ -15,8 +15,8 @@ const COLLECTED = BODY_MODE === 'collected';
 const UPSTREAM_MS = 800;
 const pki = await testPki();
 const [h1Edge, h2Edge, impatient] = await Promise.all([
-	startLanes({ lanes: 90, workers: 1, config: { default_cooldown_secs: 3600 } }),
-	startLanes({ lanes: 90, workers: 1, config: { default_cooldown_secs: 3600 } }),
+	startLanes({ lanes: 35, workers: 1, config: { default_cooldown_secs: 3600 } }),
+	startLanes({ lanes: 35, workers: 1, config: { default_cooldown_secs: 3600 } }),
 	startLanes({
 		lanes: 16,
 		workers: 1,
@@ -28,51 +28,18 @@ after(() => Promise.all([h1Edge.close(), h2Edge.close(), impatient.close()]));
 
 const OK = 'HTTP/1.1 200 OK\r\n';
 
-/** Heads of which no part may reach the client. Behind each comes what would make it a whole answer. */
+/**
+ * Heads of which no part may reach the client. Behind each comes what would make it a whole answer. All that are refused are in
+ * unit/data/upstream/response-parser.test.ts.
+ */
 const MALFORMED_HEADS: Readonly<Record<string, string>> = {
 	'Content-Length before Transfer-Encoding': `${OK}content-length: 4\r\ntransfer-encoding: chunked\r\n\r\n4\r\nevil\r\n0\r\n\r\n`,
-	'Transfer-Encoding before Content-Length': `${OK}transfer-encoding: chunked\r\ncontent-length: 4\r\n\r\n4\r\nevil\r\n0\r\n\r\n`,
-	'two different Content-Lengths': `${OK}content-length: 4\r\ncontent-length: 3\r\n\r\nevil`,
 	'one Content-Length twice': `${OK}content-length: 4\r\ncontent-length: 4\r\n\r\nevil`,
-	'a list of Content-Lengths': `${OK}content-length: 4, 4\r\n\r\nevil`,
-	'a Content-Length with a sign': `${OK}content-length: +4\r\n\r\nevil`,
-	'a negative Content-Length': `${OK}content-length: -4\r\n\r\nevil`,
-	'a hexadecimal Content-Length': `${OK}content-length: 0x4\r\n\r\nevil`,
-	'an empty Content-Length': `${OK}content-length:\r\n\r\nevil`,
-	'a Content-Length beyond counting': `${OK}content-length: 99999999999999999999\r\n\r\nevil`,
 	'gzip, chunked': `${OK}transfer-encoding: gzip, chunked\r\n\r\n4\r\nevil\r\n0\r\n\r\n`,
-	xchunked: `${OK}transfer-encoding: xchunked\r\n\r\n4\r\nevil\r\n0\r\n\r\n`,
-	identity: `${OK}transfer-encoding: identity\r\n\r\nevil`,
-	'chunked, identity': `${OK}transfer-encoding: chunked, identity\r\n\r\n4\r\nevil\r\n0\r\n\r\n`,
-	'chunked twice': `${OK}transfer-encoding: chunked\r\ntransfer-encoding: chunked\r\n\r\n4\r\nevil\r\n0\r\n\r\n`,
-	'chunked in HTTP/1.0': 'HTTP/1.0 200 OK\r\ntransfer-encoding: chunked\r\n\r\n4\r\nevil\r\n0\r\n\r\n',
 	'a folded line': `${OK}x-a: 1\r\n 2\r\ncontent-length: 4\r\n\r\nevil`,
-	'bare LF behind every line': 'HTTP/1.1 200 OK\ncontent-length: 4\n\nevil',
-	'bare LF behind the status line': 'HTTP/1.1 200 OK\ncontent-length: 4\r\n\r\nevil',
 	'bare LF in a value': `${OK}x-a: 1\nx-b: 2\r\ncontent-length: 4\r\n\r\nevil`,
-	'bare CR in a value': `${OK}x-a: 1\rx-b: 2\r\ncontent-length: 4\r\n\r\nevil`,
-	'NUL in a value': `${OK}x-a: 1\x002\r\ncontent-length: 4\r\n\r\nevil`,
-	'NUL in a name': `${OK}x\x00a: 1\r\ncontent-length: 4\r\n\r\nevil`,
-	'a space before the colon': `${OK}content-length : 4\r\n\r\nevil`,
-	'an empty name': `${OK}: 1\r\ncontent-length: 4\r\n\r\nevil`,
-	'a line without a colon': `${OK}nonsense\r\ncontent-length: 4\r\n\r\nevil`,
-	'a space at the start of the first line': `${OK} x-a: 1\r\ncontent-length: 4\r\n\r\nevil`,
-	'a head of 100 kB': `${OK}x-a: ${'a'.repeat(100_000)}\r\ncontent-length: 4\r\n\r\nevil`,
 	'a head of 100 kB in many lines': `${OK}${'x-a: a\r\n'.repeat(12_500)}content-length: 4\r\n\r\nevil`,
-	'status 099': 'HTTP/1.1 099 OK\r\ncontent-length: 4\r\n\r\nevil',
-	'status 600': 'HTTP/1.1 600 OK\r\ncontent-length: 4\r\n\r\nevil',
-	'status 20': 'HTTP/1.1 20 OK\r\ncontent-length: 4\r\n\r\nevil',
-	'status 2000': 'HTTP/1.1 2000 OK\r\ncontent-length: 4\r\n\r\nevil',
-	'status +20': 'HTTP/1.1 +20 OK\r\ncontent-length: 4\r\n\r\nevil',
-	'no status': 'HTTP/1.1 OK\r\ncontent-length: 4\r\n\r\nevil',
-	'HTTP/2.0': 'HTTP/2.0 200 OK\r\ncontent-length: 4\r\n\r\nevil',
-	'HTTP/1.2': 'HTTP/1.2 200 OK\r\ncontent-length: 4\r\n\r\nevil',
-	'HTTP/0.9': 'evil',
-	'http in small letters': 'http/1.1 200 OK\r\ncontent-length: 4\r\n\r\nevil',
-	'two spaces before the status': 'HTTP/1.1  200 OK\r\ncontent-length: 4\r\n\r\nevil',
-	'an empty line in front': `\r\n${OK}content-length: 4\r\n\r\nevil`,
 	'another protocol': 'SSH-2.0-OpenSSH_9.6\r\n',
-	'HTTP/2 frames': '\x00\x00\x00\x04\x00\x00\x00\x00\x00',
 	'101 that nobody asked for': 'HTTP/1.1 101 Switching Protocols\r\nupgrade: x\r\nconnection: upgrade\r\n\r\nevil',
 };
 
@@ -80,29 +47,19 @@ const MALFORMED_HEADS: Readonly<Record<string, string>> = {
 const BROKEN_BODIES: Readonly<Record<string, Script>> = {
 	'ends in the middle of its length': (exchange) => exchange.truncate(10, { body: 'half' }),
 	'is reset in the middle of its length': (exchange) => exchange.truncate(10, { body: 'half', by: 'reset' }),
-	'ends without a byte of its length': (exchange) => exchange.truncate(10),
-	'is reset at the end of its head': (exchange) => exchange.truncate(10, { by: 'reset' }),
 	'ends between two chunks': (exchange) => {
 		exchange.startChunked();
 		exchange.chunk('half');
 		exchange.end();
 	},
-	'ends in the middle of a chunk': (exchange) => {
-		exchange.startChunked();
-		exchange.write('a\r\nhalf');
-		exchange.end();
-	},
+
 	'ends before the last line of chunks': (exchange) => {
 		exchange.startChunked();
 		exchange.chunk('half');
 		exchange.write('0\r\n');
 		exchange.end();
 	},
-	'is reset between two chunks': (exchange) => {
-		exchange.startChunked();
-		exchange.chunk('half');
-		exchange.socket.write('', () => exchange.reset());
-	},
+
 	'is reset while its end is to tell its length': (exchange) => {
 		exchange.write(Buffer.concat([exchange.head({ headers: [['connection', 'close']] }), Buffer.from('half')]));
 		exchange.socket.write('', () => exchange.reset());
@@ -110,15 +67,7 @@ const BROKEN_BODIES: Readonly<Record<string, Script>> = {
 	...Object.fromEntries(
 		Object.entries({
 			'a chunk size that is none': 'zz\r\n',
-			'a chunk size with 0x': '0x4\r\nevil\r\n0\r\n\r\n',
-			'a chunk size with a sign': '-4\r\nevil\r\n0\r\n\r\n',
-			'a chunk size behind a space': ' 4\r\nevil\r\n0\r\n\r\n',
-			'a chunk size beyond counting': 'fffffffffffffffff\r\nevil',
-			'bare LF behind a chunk size': '4\nevil\r\n0\r\n\r\n',
-			'a chunk longer than its size': '3\r\nevil\r\n0\r\n\r\n',
 			'a chunk without its CRLF': '4\r\nevil0\r\n\r\n',
-			'20 kB of chunk extension': `4;x=${'x'.repeat(20_000)}\r\nevil\r\n0\r\n\r\n`,
-			'a trailer that is none': '0\r\nnonsense\r\n\r\n',
 			'100 kB of trailers': `0\r\n${'x-a: a\r\n'.repeat(12_500)}\r\n`,
 		}).map(([what, bytes]): [string, Script] => [
 			`has ${what}`,

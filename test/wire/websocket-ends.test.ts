@@ -344,7 +344,7 @@ describe('all WebSockets', () => {
 	it('end with 1001 at the age of their connection', async () => {
 		const aged = await startProxy(settings({ limits: { max_connection_age_secs: 3 } }));
 		await firstVerdicts(aged);
-		for (const protocol of PROTOCOLS) await ends(protocol, 'age', 1001, () => {}, {}, aged);
+		await Promise.all(PROTOCOLS.map((protocol) => ends(protocol, 'age', 1001, () => {}, {}, aged)));
 		await nothingIsLeft(aged);
 		await aged.stop();
 	});
