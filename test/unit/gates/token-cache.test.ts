@@ -55,6 +55,45 @@ describe('the token cache', () => {
 		assert.equal(cache.find('b', NOW)?.claims.exp, NOW + 2000);
 	});
 
+	it('drops the oldest entry of those that are left, whatever has expired or was added again', () => {
+		const CAPACITY = 3;
+		const added = fc.record({ step: fc.constant('add' as const), name: fc.nat(7), seconds: fc.nat(4) });
+		const asked = fc.record({ step: fc.constant('find' as const), name: fc.nat(7), seconds: fc.nat(4) });
+		const swept = fc.record({ step: fc.constant('sweep' as const), name: fc.nat(7), seconds: fc.nat(4) });
+		fc.assert(
+			fc.property(fc.array(fc.oneof(added, added, asked, swept), { maxLength: 60 }), (steps) => {
+				const cache = new TokenCache(CAPACITY);
+				// Names of all entries, oldest first, with their identities.
+				let kept: [name: number, identity: Identity][] = [];
+				for (const { step, name, seconds } of steps) {
+					const token = `token ${name}`;
+					if (step === 'add') {
+						const one = identity(NOW - LEEWAY_SECONDS + seconds, NOW);
+						kept = kept.filter(([other]) => other !== name);
+						if (kept.length === CAPACITY) kept.shift();
+						kept.push([name, one]);
+						cache.add(token, one);
+					} else if (step === 'find') {
+						const now = NOW + seconds;
+						const found = kept.find(([other]) => other === name)?.[1];
+						const isGood = found !== undefined && now < found.usableUntil;
+						assert.equal(cache.find(token, now), isGood ? found : undefined);
+						if (!isGood) kept = kept.filter(([other]) => other !== name);
+					} else {
+						const holds = ({ usableUntil: until }: Identity) => until !== NOW + seconds;
+						kept = kept.filter(([, one]) => holds(one));
+						cache.keepOnly(holds);
+					}
+					assert.equal(cache.size, kept.length);
+				}
+				for (const [name, one] of kept) {
+					if (one.usableUntil > NOW) assert.equal(cache.find(`token ${name}`, NOW), one);
+				}
+			}),
+			{ numRuns: 1000 },
+		);
+	});
+
 	it('forgets an entry after five minutes', () => {
 		const cache = new TokenCache();
 		cache.add('a', identity(NOW + 100_000));

@@ -193,19 +193,31 @@ export function refuseAudience({ aud }: Payload, audience: ClaimRules['audience'
 
 /** @param payload its `exp` has been checked. */
 export function claimsOf(payload: Payload, tenant: string): Claims {
-	const { sub, scope, exp } = payload;
-	let scopes: ReadonlySet<string> | undefined;
-	return {
-		sub: typeof sub === 'string' ? sub : '',
-		tenant,
-		scope: typeof scope === 'string' ? scope : '',
-		get scopes() {
-			scopes ??= readScopes(payload);
-			return scopes;
-		},
-		exp: exp as number,
-		payload,
-	};
+	return new CheckedClaims(payload, tenant);
+}
+
+/** A class, because V8 gives every object literal with a getter a shape of its own: 600 bytes for each remembered token. */
+class CheckedClaims implements Claims {
+	readonly sub: string;
+	readonly tenant: string;
+	readonly scope: string;
+	readonly exp: number;
+	readonly payload: Payload;
+	#scopes: ReadonlySet<string> | undefined;
+
+	constructor(payload: Payload, tenant: string) {
+		const { sub, scope, exp } = payload;
+		this.sub = typeof sub === 'string' ? sub : '';
+		this.tenant = tenant;
+		this.scope = typeof scope === 'string' ? scope : '';
+		this.exp = exp as number;
+		this.payload = payload;
+	}
+
+	get scopes(): ReadonlySet<string> {
+		this.#scopes ??= readScopes(this.payload);
+		return this.#scopes;
+	}
 }
 
 /** @param seconds since `exp`, more than the leeway. */

@@ -51,6 +51,9 @@ export function usableUntil(
 export class TokenCache {
 	readonly #entries = new Map<number, Entry>();
 	readonly #capacity: number;
+	/** Ends of the list of all entries. A `Map` has their order as well, but to find its first entry it steps over all that were dropped. */
+	#oldest: Entry | undefined;
+	#newest: Entry | undefined;
 
 	constructor(capacity: number = CACHE_CAPACITY) {
 		this.#capacity = capacity;
@@ -62,33 +65,45 @@ export class TokenCache {
 
 	/** @param nowSeconds wall-clock time, seconds since the epoch. */
 	find(token: string, nowSeconds: number): Identity | undefined {
-		const end = endOf(token);
-		const entry = this.#entries.get(end);
+		const entry = this.#entries.get(endOf(token));
 		if (entry === undefined || entry.token !== token) return undefined;
 		if (nowSeconds < entry.identity.usableUntil) return entry.identity;
-		this.#entries.delete(end);
+		this.#drop(entry);
 		return undefined;
 	}
 
 	/** Removes all verdicts that no longer hold. */
 	keepOnly(holds: (identity: Identity) => boolean): void {
-		for (const [end, { identity }] of this.#entries) if (!holds(identity)) this.#entries.delete(end);
+		for (const entry of this.#entries.values()) if (!holds(entry.identity)) this.#drop(entry);
 	}
 
 	add(token: string, identity: Identity): void {
 		const end = endOf(token);
-		// A Map keeps insertion order, so its first key is the oldest.
-		if (!this.#entries.has(end) && this.#entries.size >= this.#capacity) {
-			const oldest = this.#entries.keys().next();
-			if (!oldest.done) this.#entries.delete(oldest.value);
-		}
-		this.#entries.set(end, { token, identity });
+		const replaced = this.#entries.get(end) ?? (this.size >= this.#capacity ? this.#oldest : undefined);
+		if (replaced !== undefined) this.#drop(replaced);
+		const entry: Entry = { end, token, identity, older: this.#newest, newer: undefined };
+		if (this.#newest === undefined) this.#oldest = entry;
+		else this.#newest.newer = entry;
+		this.#newest = entry;
+		this.#entries.set(end, entry);
+	}
+
+	#drop({ end, older, newer }: Entry): void {
+		if (older === undefined) this.#oldest = newer;
+		else older.newer = newer;
+		if (newer === undefined) this.#newest = older;
+		else newer.older = older;
+		this.#entries.delete(end);
 	}
 }
 
 interface Entry {
+	/** See `endOf`. */
+	readonly end: number;
 	readonly token: string;
 	readonly identity: Identity;
+	older: Entry | undefined;
+	newer: Entry | undefined;
 }
 
 /** Characters of base64url: six bits each. */
