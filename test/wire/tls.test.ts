@@ -276,23 +276,24 @@ describe('a leaf that lies in the CA bundle', () => {
 	async function assertBeside(authority: Authority, expected: boolean): Promise<void> {
 		const [certificate] = leaf.certPem.split(/(?<=-----END CERTIFICATE-----\n)/);
 		const { keyPem } = leaf;
-		for (const [i, bundle] of [authority.certPem + certificate, certificate + authority.certPem].entries()) {
-			const caPath = pki.writeFile(`with-leaf-${i}.crt`, bundle);
-			await using stage = await startStage({ tls: { client_ca_path: caPath } });
-			const lookAgain = async () => {
-				for (const version of VERSIONS) {
-					for (const alpn of [['http/1.1'], ['h2']]) {
-						for (const certPem of [certificate!, leaf.certPem]) {
-							const accepted = await isAccepted(stage.proxy, { cert: { certPem, keyPem }, alpn, tls: only(version) });
-							assert.equal(accepted, expected, `${version}, ${alpn}`);
-						}
+		const [first, second] = [authority.certPem + certificate, certificate + authority.certPem].map((bundle, i) =>
+			pki.writeFile(`with-leaf-${i}.crt`, bundle),
+		);
+		await using stage = await startStage({ tls: { client_ca_path: first! } });
+		const look = async () => {
+			for (const version of VERSIONS) {
+				for (const alpn of [['http/1.1'], ['h2']]) {
+					for (const certPem of [certificate!, leaf.certPem]) {
+						const accepted = await isAccepted(stage.proxy, { cert: { certPem, keyPem }, alpn, tls: only(version) });
+						assert.equal(accepted, expected, `${version}, ${alpn}`);
 					}
 				}
-			};
-			await lookAgain();
-			await stage.proxy.reload();
-			await lookAgain();
-		}
+			}
+		};
+		await look();
+		stage.proxy.writeConfig({ tls: { client_ca_path: second! } });
+		assert.equal((await stage.proxy.reload()).tls.message, 'mTLS config reloaded');
+		await look();
 	}
 
 	it('refuses its holder where no CA of the bundle has issued it', () => assertBeside(pki.otherCa, false));
