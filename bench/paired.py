@@ -5,17 +5,19 @@ befalls all of them. CPU microseconds a request, medians; ratios and differences
 Two processes of one version may differ by some percent for as long as they live, so each version is started several times, in another
 order each time. "+/-" is the standard error of the processes' medians: what is less than twice that has not been seen.
 
-  paired.py NAME=CHECKOUT[+identity|+N][,TOML]…  # built checkouts; TOML goes in front of the routes, \\n for a new line
+  paired.py NAME=CHECKOUT[+identity][+h2][+N][,TOML]…  # built checkouts; TOML goes in front of the routes, \\n for a new line
   paired.py --proto h2 --conns 16 --streams 16 before=../before after=. 'with its log=.,[log]\\naccess = "all"'
   paired.py --vary 1000 before=../before after=.   # no two requests alike: tokens of 1,000 tenants, ids of its own in each request (needs Go)
   paired.py one=. fifty=.+50 hash='.+50,balance = "hash"'   # what many addresses cost; TOML then belongs to their [[upstreams]]
   paired.py one=. fifty=.+50 --beside haproxy haproxy+50    # and what they cost HAProxy
   paired.py before=../before after=. 'identity=.+identity'   # what bound tokens and client_cert cost; +identity and TOML: .+identity,TOML
   paired.py plain=. 'traced=.,[trace]\\nendpoint = "http://127.0.0.1:9/v1/traces"\\nratio = 0'   # a request that is not sampled
+  paired.py h1=. h2=.+h2 --beside haproxy haproxy+h2   # the same requests to an HTTP/1.1 and to an HTTP/2 upstream
   paired.py plain=. small=. --set small:GLIBC_TUNABLES=glibc.malloc.tcache_count=512   # a variable of one version's environment
 
 +identity: one [[issuers]] in place of [jwt] with certificate_bound = "required", and client_cert = "leaf" on the route. The token of all
 requests is bound to the client's certificate; whoever does not look at that takes it for an ordinary one.
++h2: the route leads to an upstream that speaks HTTP/2, as all of them do with --h2-upstream.
 +N: the route leads to an [[upstreams]] with N addresses, 127.0.1.1 and on, all of the same server. haproxy+N: as many `server` lines, of
 which it chooses as we do, by the power of two choices.
 
@@ -58,6 +60,11 @@ def with_addresses(text, count, keys):
     return text.replace('[[routes]]', f'[[upstreams]]\nname = "many"\naddresses = [{addresses}]\n{keys}\n[[routes]]', 1)
 
 
+def addresses_of(presets):
+    """How many; 0: the address of the route's URL."""
+    return next((int(preset) for preset in presets if preset.isdigit()), 0)
+
+
 def haproxy_with_addresses(text, count, port):
     line, up, more = re.search(r'  server s1 127.0.0.1:(\d+)(.*)\n', text).group(0, 1, 2)
     lines = ''.join(f'  server s{i} {address}{more}\n' for i, address in enumerate(many(count, up)))
@@ -66,14 +73,14 @@ def haproxy_with_addresses(text, count, port):
 
 def main():
     ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    ap.add_argument('versions', nargs='+', metavar='NAME=CHECKOUT[+identity|+N][,TOML]')
+    ap.add_argument('versions', nargs='+', metavar='NAME=CHECKOUT[+identity][+h2][+N][,TOML]')
     ap.add_argument('--proto', choices=['h1', 'h2'], default='h1')
     ap.add_argument('--conns', default='64')
     ap.add_argument('--streams', default='1')
     ap.add_argument('--secs', type=int, default=2, help='of a round')
     ap.add_argument('--processes', type=int, default=4, help='how often each version is started')
     ap.add_argument('--handshakes', action='store_true', help='new mTLS connections instead')
-    ap.add_argument('--beside', action='extend', nargs='+', default=[], metavar='haproxy|haproxy+N|ferryman', help='also load them in each round')
+    ap.add_argument('--beside', action='extend', nargs='+', default=[], metavar='haproxy[+h2][+N]|ferryman', help='also load them in each round')
     ap.add_argument('--set', action='append', default=[], metavar='NAME:VARIABLE=VALUE')
     ap.add_argument('--rounds', type=int, default=6, help='with each process')
     ap.add_argument('--path', default='/svc-a/hello', help='/svc-a/1m: 1 MiB answers')
@@ -118,12 +125,13 @@ def main():
         for i, version in enumerate(a.versions):
             name, _, rest = version.partition('=')
             checkout, _, more = rest.partition(',')
-            checkout, _, preset = checkout.partition('+')
+            checkout, *presets = checkout.split('+')
             text = (d / 'proxy.toml').read_text()
             more = more.replace('\\n', '\n')
-            if preset.isdigit(): text = with_addresses(text, int(preset), more)
-            else: text = text.replace('[[routes]]', more + '\n[[routes]]', 1)
-            (d / f'{i}.toml').write_text(with_identity(text) if preset == 'identity' else text)
+            if 'h2' in presets: text = text.replace(f'http://127.0.0.1:{proxies.UP}', f'h2c://127.0.0.1:{proxies.UP_H2}')
+            count = addresses_of(presets)
+            text = with_addresses(text, count, more) if count else text.replace('[[routes]]', more + '\n[[routes]]', 1)
+            (d / f'{i}.toml').write_text(with_identity(text) if 'identity' in presets else text)
             versions.append((name, pathlib.Path(checkout).resolve(), d / f'{i}.toml'))
         if a.vary: compare.build(d, 'vary')
         body = compare.unary(d) if a.unary else compare.upload(d, a.upload)
@@ -136,9 +144,11 @@ def main():
         haproxies = {name: d / f'{name}.cfg' for name in a.beside if name.startswith('haproxy')}
         for i, (name, cfg) in enumerate(haproxies.items()):
             port[name] = proxies.FULL + 200 * i
-            count = name.partition('+')[2]
+            _, *presets = name.split('+')
+            count = addresses_of(presets)
             full = (d / 'full.cfg').read_text()
-            cfg.write_text(haproxy_with_addresses(full, int(count), port[name]) if count else full.replace(f':{proxies.FULL} ', f':{port[name]} '))
+            if 'h2' in presets: full = full.replace(f':{proxies.UP} check', f':{proxies.UP_H2} proto h2 check')
+            cfg.write_text(haproxy_with_addresses(full, count, port[name]) if count else full.replace(f':{proxies.FULL} ', f':{port[name]} '))
 
         def start(turn):
             """All of them; each time another one comes first, and has the first port."""

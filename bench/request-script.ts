@@ -6,7 +6,9 @@
  * No two requests are alike: tokens of 1,000 tenants, 1,000 paths, unique identifiers. With `repeated` all are the same. Over HTTP/2 they are
  * coded as Go's client does: in Huffman code, each of them indexed.
  *
- *   node bench/request-script.ts [CHECKOUT] [h2] [repeated] [N]  # its sources, not its dist; by default this one's. N addresses in place of a URL
+ *   node bench/request-script.ts [CHECKOUT] [h2] [h2c] [repeated] [N]  # its sources, not its dist; by default this one's
+ *
+ * h2: clients speak HTTP/2. h2c: the upstream does. N: addresses in place of a URL.
  */
 import { registerHooks } from 'node:module';
 import { resolve } from 'node:path';
@@ -27,10 +29,11 @@ const SAMPLES = 500;
 const ROUNDS = 15;
 
 const words = process.argv.slice(2);
-const root = resolve(words.find((word) => !/^(?:h2|repeated|\d+)$/.test(word)) ?? `${import.meta.dirname}/..`);
+const root = resolve(words.find((word) => !/^(?:h2c?|repeated|\d+)$/.test(word)) ?? `${import.meta.dirname}/..`);
 const addresses = Number(words.find((word) => /^\d+$/.test(word)) ?? 1);
 const isRepeated = words.includes('repeated');
 const isHttp2 = words.includes('h2');
+const isHttp2Upstream = words.includes('h2c');
 const urlOf = (path: string) => pathToFileURL(`${root}/${path}`).href;
 /** Of the other checkout: nothing is known of its types. */
 const use = (path: string) => import(urlOf(path));
@@ -39,17 +42,47 @@ const use = (path: string) => import(urlOf(path));
 const calls: (() => void)[] = [];
 let answered = 0;
 
+interface OnRead {
+	readonly buffer: Buffer | (() => Buffer);
+	readonly callback: (length: number) => void;
+}
+
 /** In place of `node:net` for the upstream's side. */
-const connect = ({ onread }: { onread: { buffer: () => Buffer; callback: (length: number) => void } }) => ({
+const connect = ({ onread }: { onread: OnRead }) => {
+	const receive = (bytes: Buffer) => {
+		const { buffer, callback } = onread;
+		(typeof buffer === 'function' ? buffer() : buffer).set(bytes);
+		callback(bytes.length);
+	};
+	return isHttp2Upstream ? http2Upstream(receive) : http1Upstream(receive);
+};
+
+const http1Upstream = (receive: (bytes: Buffer) => void) => ({
 	...NO_SOCKET,
 	write: () => {
-		calls.push(() => {
-			onread.buffer().set(ANSWER);
-			onread.callback(ANSWER.length);
-		});
+		calls.push(() => receive(ANSWER));
 		return true;
 	},
 });
+
+/** The requests of one write get their answers in one read. */
+const http2Upstream = (receive: (bytes: Buffer) => void) => {
+	let isGreeted = false;
+	return {
+		...NO_SOCKET,
+		on(event: string, listener: () => void) {
+			if (event === 'connect') calls.push(listener);
+			return this;
+		},
+		write(frames: string) {
+			const answers: Buffer[] = isGreeted ? [] : [frame(FRAME.SETTINGS, 0, 0)];
+			for (const id of streamsIn(isGreeted ? frames : frames.slice(PREFACE.length))) answers.push(http2Answer(id));
+			isGreeted = true;
+			if (answers.length > 0) calls.push(() => receive(Buffer.concat(answers)));
+			return true;
+		},
+	};
+};
 
 registerHooks({
 	resolve(specifier, context, next) {
@@ -101,6 +134,24 @@ const ANSWER = Buffer.from(
 		'Content-Length: 17\r\nConnection: keep-alive\r\n\r\n{"hello":"world"}',
 );
 
+/** As nginx codes it: each field becomes the table's newest entry. */
+const HTTP2_BLOCK =
+	'\x88' +
+	(
+		[
+			[54, 'nginx'],
+			[33, 'Sun, 22 Nov 2026 10:00:00 GMT'],
+			[31, 'application/json'],
+			[28, '17'],
+		] as const
+	)
+		.map(([index, value]) => integer(index, 6, 0x40) + huffmanLiteral(value))
+		.join('');
+const HTTP2_HEAD = frame(FRAME.HEADERS, FLAG.END_HEADERS, 0, HTTP2_BLOCK);
+const HTTP2_ANSWER = Buffer.concat([HTTP2_HEAD, frame(FRAME.DATA, FLAG.END_STREAM, 0, '{"hello":"world"}')]);
+const HTTP2_HEAD_AT = 0;
+const HTTP2_BODY_AT = HTTP2_HEAD.length;
+
 const clients = await connectClients();
 await rounds(WARM_UP);
 const costs: number[] = [];
@@ -112,7 +163,7 @@ for (let i = 0; i < SAMPLES; i++) {
 costs.sort((a, b) => a - b);
 const shown = [0, 0.05, 0.5].map((part) => costs[Math.floor(part * SAMPLES)]!.toFixed(2));
 console.log(
-	`${root}, ${isHttp2 ? 'h2' : 'h1'}, ${addresses} addresses: least ${shown[0]}, 5 % at most ${shown[1]}, median ${shown[2]} us a request`,
+	`${root}, ${isHttp2 ? 'h2' : 'h1'}, ${addresses} addresses${isHttp2Upstream ? ' over h2c' : ''}: least ${shown[0]}, 5 % at most ${shown[1]}, median ${shown[2]} us a request`,
 );
 process.exit(0);
 
@@ -180,7 +231,7 @@ async function connectHttp2(plane: Plane): Promise<(() => void)[]> {
 			frame(FRAME.HEADERS, FLAG.END_HEADERS | FLAG.END_STREAM, 0, block),
 		);
 		const { socket, receive } = clientSocket((text) => {
-			answered += headersIn(text);
+			answered += streamsIn(text).length;
 		});
 		front.accept(socket, '192.0.2.1', plane.share());
 		receive(
@@ -197,13 +248,22 @@ async function connectHttp2(plane: Plane): Promise<(() => void)[]> {
 	});
 }
 
-function headersIn(frames: string): number {
-	let count = 0;
+/** Of each HEADERS frame. */
+function streamsIn(frames: string): number[] {
+	const ids: number[] = [];
 	for (let at = 0; at < frames.length; ) {
-		if (frames.charCodeAt(at + 3) === FRAME.HEADERS) count++;
+		if (frames.charCodeAt(at + 3) === FRAME.HEADERS) {
+			ids.push((frames.charCodeAt(at + 6) << 16) + (frames.charCodeAt(at + 7) << 8) + frames.charCodeAt(at + 8));
+		}
 		at += 9 + (frames.charCodeAt(at) << 16) + (frames.charCodeAt(at + 1) << 8) + frames.charCodeAt(at + 2);
 	}
-	return count;
+	return ids;
+}
+
+function http2Answer(id: number): Buffer {
+	const bytes = Buffer.from(HTTP2_ANSWER);
+	for (const at of [HTTP2_HEAD_AT, HTTP2_BODY_AT]) bytes.writeUInt32BE(id, at + 5);
+	return bytes;
 }
 
 /** Coding takes its time, and tokens come again. */
@@ -297,6 +357,7 @@ async function furnished(plane: Plane): Promise<Plane> {
 			authority: `${host}:80`,
 			host,
 			port: 80,
+			protocol: isHttp2Upstream ? 'h2' : 'http/1.1',
 			idleTimeoutMs: 1e9,
 			stats: UpstreamStats.allocate(),
 			breaker: BreakerCell.allocate(0, CLOSED, place),

@@ -101,6 +101,19 @@ describe('a group of addresses', () => {
 		]);
 	});
 
+	it('gives the requests of one turn to an address together while that is no busier than others, and starts anew with the next turn', () => {
+		const all = [upstream(1), upstream(2), upstream(3)];
+		for (const { load } of all) for (let n = 0; n < 3; n++) load.inc();
+		const draws = [0.4, 0.6, 0.9, 0, 0.9, 0.6];
+		let at = 0;
+		const many = group(all, { random: () => draws[at++ % draws.length]! });
+		const first = chosen(many, 1).endpoint;
+		for (let n = 0; n < 3; n++) first.load.dec();
+		for (let n = 0; n < 3; n++) assert.equal(chosen(many, 1).endpoint, first);
+		const later = Array.from({ length: 20 }, (_, n) => chosen(many, 2 + n).endpoint);
+		assert.ok(new Set(later).size > 1);
+	});
+
 	it('goes on with what it has counted where a reload makes it anew', () => {
 		const all = [upstream(1), upstream(2), upstream(3)];
 		const parts = { balance: 'round-robin', random: () => 0 } as const;

@@ -93,6 +93,53 @@ describe('least-requests', () => {
 		}
 	});
 
+	test('follows the last request of the turn to an address that has no more than the drawn ones, if it admits', () => {
+		const candidates = new FakeCandidates([2, 1, 1]);
+		const chooser = balancer('least-requests', [2, 1, 1]);
+		const choices = () => new Set(Array.from({ length: 100 }, () => chooser.choose(candidates, '')));
+		candidates.latest = 0;
+		candidates.loads.splice(0, 3, 4, 2, 2);
+		assert.deepEqual([...choices()], [0], 'a tie, by weight');
+		candidates.refusing.add(0);
+		assert.equal(choices().has(0), false);
+		candidates.refusing.clear();
+		candidates.loads[0] = 5;
+		assert.equal(choices().has(0), false, 'it has more than any other');
+	});
+
+	test('spreads the requests of a turn more evenly with its last address as a third candidate, over fewer addresses', () => {
+		const all = Array<number>(50).fill(1);
+		const rounds = 2_000;
+		const turns = [false, true].map((hasMemory) => {
+			const candidates = new FakeCandidates(all);
+			const chooser = balancer('least-requests', all);
+			const random = seeded(2);
+			const underWay: number[] = [];
+			let [addresses, squares] = [0, 0];
+			for (let round = 0; round < rounds; round++) {
+				const turn = new Set<number>();
+				candidates.latest = -1;
+				for (let n = 0; n < 8; n++) {
+					const choice = chooser.choose(candidates, '');
+					if (hasMemory) candidates.latest = choice;
+					candidates.loads[choice]! += 1;
+					turn.add(choice);
+					underWay.push(choice);
+				}
+				addresses += turn.size;
+				for (const load of candidates.loads) squares += load * load;
+				while (underWay.length > 250) {
+					const [done] = underWay.splice(Math.floor(random() * underWay.length), 1);
+					candidates.loads[done!]! -= 1;
+				}
+			}
+			return { addresses, squares };
+		});
+		const [without, withMemory] = turns;
+		assert.ok(withMemory!.squares < without!.squares, JSON.stringify(turns));
+		assert.ok(withMemory!.addresses < 0.8 * without!.addresses, JSON.stringify(turns));
+	});
+
 	test('keeps away from an address that answers slowly', () => {
 		const candidates = new FakeCandidates([1, 1, 1]);
 		const chooser = balancer('least-requests', [1, 1, 1]);

@@ -6,6 +6,7 @@ export class FakeCandidates implements Candidates {
 	readonly refusing = new Set<number>();
 	readonly loads: number[];
 	weights: readonly number[];
+	latest = -1;
 
 	constructor(weights: readonly number[]) {
 		this.weights = weights;

@@ -53,6 +53,9 @@ export class Upstream {
 	readonly #lineage: { inForce: Upstream };
 	/** By address: the choice while its breaker is closed. */
 	readonly #ordinary: readonly Choice[];
+	/** Index of the last choice, and its moment. */
+	#latest = -1;
+	#latestAt = Number.NEGATIVE_INFINITY;
 
 	constructor(parts: UpstreamParts) {
 		const { name, endpoints, weights, balance, slowStartMs, retries, random, limits, room, before } = parts;
@@ -116,7 +119,11 @@ export class Upstream {
 				continue;
 			}
 			const admission = this.#take(endpoint, moment);
-			if (admission !== REFUSED) return this.#chosen(i, admission);
+			if (admission !== REFUSED) {
+				this.#latest = i;
+				this.#latestAt = now;
+				return this.#chosen(i, admission);
+			}
 			// Meanwhile another thread has sent the probe, opened the breaker or taken the last place.
 		}
 	}
@@ -196,6 +203,11 @@ export class Upstream {
 		return this.#breakers[i]!.admits(now, cooldownMs);
 	}
 
+	/** For `Moment`: the last choice of the same turn. `DispatchQueue` gives all requests of a turn the same time. */
+	latestAt(now: number): number {
+		return now === this.#latestAt ? this.#latest : -1;
+	}
+
 	/** For `Moment`. */
 	load(i: number): number {
 		return this.#loads[i]!.recent;
@@ -262,6 +274,10 @@ class Moment implements Candidates {
 	#breakerAdmits(i: number): boolean {
 		if (this.tried?.includes(this.#upstream.endpoints[i]!)) return false;
 		return this.#upstream.breakerAdmits(i, this.now, this.cooldownMs);
+	}
+
+	get latest(): number {
+		return this.#upstream.latestAt(this.now);
 	}
 
 	load(i: number): number {

@@ -11,6 +11,8 @@ export interface Candidates {
 	load(i: number): number;
 	/** Its share relative to the others: above 0, at most its weight in the configuration. */
 	weight(i: number): number;
+	/** The address that the last request of the same turn of the loop went to; -1: there is none. Its load includes that request. */
+	readonly latest: number;
 }
 
 export interface Balancer {

@@ -3,6 +3,9 @@ import type { Balancer, Candidates, Random } from './balancer.ts';
 /**
  * Power of two choices: two addresses are drawn by weight, and the one with fewer requests for its weight gets the request. The
  * least loaded address of all would be a worse choice: simultaneous requests would all see the same one, and all go there.
+ *
+ * The address of the turn's last request is a third candidate, and wins a tie. A choice with a memory spreads requests more evenly, and
+ * over HTTP/2 requests with the same address share a write.
  */
 export class LeastRequests implements Balancer {
 	readonly #weights: readonly number[];
@@ -23,9 +26,10 @@ export class LeastRequests implements Balancer {
 		const second = this.#draw(candidates, first);
 		if (second === -1) return first;
 		// A tie goes to the first: among idle addresses the draw decides, and so the weights do.
-		const isLess =
-			candidates.load(second) * candidates.weight(first) < candidates.load(first) * candidates.weight(second);
-		return isLess ? second : first;
+		const drawn = hasLess(candidates, second, first) ? second : first;
+		const { latest } = candidates;
+		if (latest === -1 || hasLess(candidates, drawn, latest) || !candidates.admits(latest)) return drawn;
+		return latest;
 	}
 
 	/** Draws an address that admits, by its weight at the moment. @param but an index to leave out, or -1. */
@@ -69,6 +73,11 @@ export class LeastRequests implements Balancer {
 		}
 		return drawn;
 	}
+}
+
+/** Whether one address has fewer requests for its weight than another one. */
+function hasLess(candidates: Candidates, one: number, other: number): boolean {
+	return candidates.load(one) * candidates.weight(other) < candidates.load(other) * candidates.weight(one);
 }
 
 const TRIES = 4;
