@@ -7,6 +7,7 @@ interface Row {
 	readonly name: string;
 	readonly cpu_us_median: number;
 	readonly times_ours: number;
+	readonly rss_mib: number;
 }
 interface Case {
 	readonly name: string;
@@ -51,6 +52,10 @@ for (const [page, names] of [
 				lines.find((line) => line.startsWith(`| ${title} |`)),
 				`| ${[title, micros(ours!.cpu_us_median), ...cells].join(' | ')} |`,
 			);
+		}
+		const { rows } = cases.find(({ name }) => name === 'h2')!;
+		for (const { name, rss_mib } of rows.filter(({ name }) => name === 'ours' || name === 'haproxy whole job')) {
+			assert.match(readPage(page), new RegExp(`\\b${Math.round(rss_mib)} MiB`), `the memory of ${name}`);
 		}
 	});
 }
