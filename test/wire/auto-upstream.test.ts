@@ -1,6 +1,7 @@
 /** `protocol = "auto"`: upstreams over TLS that choose between HTTP/2 and HTTP/1.1 in each handshake. */
 import { deepEqual, equal, ok } from 'node:assert/strict';
 import { after, describe, test } from 'node:test';
+import type { StatusPage } from '../../packages/proxy/src/control/status/schema.ts';
 import { type AlpnUpstream, type Spoken, startAlpnUpstream } from '../fixtures/alpn-upstream.ts';
 import { countedBytes } from '../fixtures/bodies.ts';
 import { PROTOCOLS, request } from '../fixtures/clients.ts';
@@ -79,6 +80,14 @@ describe('an upstream with protocol = "auto"', () => {
 		deepEqual(spokenTo(newer), ['h2 /newer']);
 		equal(chosen(newer, 'h2'), 1);
 		await atRest();
+	});
+
+	test('has what it has chosen on the status page, for the connections that are open', async () => {
+		deepEqual(await ask('/newer', 1), ['200']);
+		const answer = await fetch(`http://127.0.0.1:${proxy.metricsPort}/status.json`);
+		const { upstreams } = (await answer.json()) as StatusPage;
+		const found = upstreams.items.find(({ upstream }) => upstream === newer.authority)!;
+		deepEqual([found.protocol, found.chosen], ['auto', ['h2']]);
 	});
 
 	test('is spoken to in HTTP/1.1 where it chooses that, or knows nothing of ALPN', async () => {

@@ -44,6 +44,7 @@ function upstream(name: string, routes: string[], requests: number, rest: Rest =
 		balance: null,
 		weight: null,
 		protocol: 'http/1.1',
+		chosen: null,
 		tls: 'none',
 		routes,
 		breaker: { state: 'closed', since: null, reason: null, cause: null, opened_total: 0 },

@@ -220,12 +220,18 @@ const CONNECTION_CELLS: Record<ConnectionProtocol, number> = {
 export const RETRY_REASONS = ['unreachable', 'stale', 'refused', 'unanswered', 'broken'] as const;
 export type RetryReason = (typeof RETRY_REASONS)[number];
 
+/** What an upstream may choose in the handshake (ALPN). */
+export const UPSTREAM_CHOICES = ['http/1.1', 'h2'] as const;
+export type UpstreamChoice = (typeof UPSTREAM_CHOICES)[number];
+
 const UPSTREAM = new CounterLayout(
 	{
 		/** A gauge. */
 		connections: ['idle', 'active'],
 		/** A gauge: requests in flight on multiplexed connections (HTTP/2). */
 		streams: ['open'],
+		/** 1 + the index of the last choice in `UPSTREAM_CHOICES`; 0: none yet. Only where the upstream may choose. */
+		choice: ['last'],
 		/** Retries after a failure at this upstream, by reason. */
 		retries: RETRY_REASONS,
 		/** Requests that were not retried because the retry budget was spent. */
@@ -240,6 +246,7 @@ const UPSTREAM_CELL = {
 	idle: UPSTREAM.cell('connections', 'idle'),
 	active: UPSTREAM.cell('connections', 'active'),
 	streams: UPSTREAM.cell('streams', 'open'),
+	choice: UPSTREAM.cell('choice', 'last'),
 	transitions: UPSTREAM.end,
 	answers: UPSTREAM.end + TRANSITION_CELLS,
 } as const;
@@ -301,7 +308,13 @@ export class UpstreamStats {
 		this.cells[UPSTREAM_CELL.streams]! += change;
 	}
 
+	/** The upstream has chosen the protocol of a new connection. */
+	chose(protocol: UpstreamChoice): void {
+		this.cells[UPSTREAM_CELL.choice] = 1 + UPSTREAM_CHOICES.indexOf(protocol);
+	}
+
 	clearGauges(): void {
+		this.cells[UPSTREAM_CELL.choice] = 0;
 		this.cells[UPSTREAM_CELL.streams] = 0;
 		this.cells[UPSTREAM_CELL.idle] = 0;
 		this.cells[UPSTREAM_CELL.active] = 0;
@@ -319,6 +332,8 @@ export class UpstreamStats {
 			idle: this.cells[UPSTREAM_CELL.idle]!,
 			active: this.cells[UPSTREAM_CELL.active]!,
 			streams: this.cells[UPSTREAM_CELL.streams]!,
+			/** `undefined`: none yet, or the upstream has no choice. */
+			choice: UPSTREAM_CHOICES[this.cells[UPSTREAM_CELL.choice]! - 1],
 			retries,
 			retriesDenied: retriesDenied.get('budget')!,
 			/** By `grpc-status`; those that are not zero. */

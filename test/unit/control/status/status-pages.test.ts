@@ -2,7 +2,10 @@ import assert from 'node:assert/strict';
 import type { IncomingMessage } from 'node:http';
 import { describe, mock, test } from 'node:test';
 import type { Answer } from '../../../../packages/proxy/src/control/admin/page.ts';
+import type { StatusPage, UpstreamStatus } from '../../../../packages/proxy/src/control/status/schema.ts';
 import type { StatusPages } from '../../../../packages/proxy/src/control/status/status-pages.ts';
+import { upstreamsPanel } from '../../../../packages/proxy/src/control/status/upstreams-panel.ts';
+import { WHOLE_VIEW } from '../../../../packages/proxy/src/control/status/view.ts';
 import { type ExampleOptions, examplePages } from '../../../system/status/example.ts';
 
 const MANY = 100;
@@ -73,6 +76,29 @@ describe('the pages of many upstreams', () => {
 test('/status.json is what JSON.stringify writes', async () => {
 	const { body } = await ask(examplePages({ tenants: true, hostile: '"\\<\u2028' }), '/status.json');
 	assert.equal(body, `${JSON.stringify(JSON.parse(String(body)))}\n`);
+});
+
+test('an upstream that may choose its protocol has what it has chosen for the connections that are open', async () => {
+	const { body } = await ask(examplePages(), '/status.json');
+	const page: StatusPage = JSON.parse(String(body));
+	const [first] = page.upstreams.items;
+	const notesWith = (changes: Partial<UpstreamStatus>) => {
+		const panel = upstreamsPanel(
+			{ ...page, upstreams: { ...page.upstreams, items: [{ ...first!, ...changes }] } },
+			WHOLE_VIEW,
+		);
+		let step = panel.next();
+		while (!step.done) step = panel.next();
+		return /class="authority">.*?<small>(.*?)<\/small>/s.exec(String(step.value))![1]!;
+	};
+	for (const [chosen, words] of [
+		[[], 'HTTP/2 or HTTP/1.1'],
+		[['h2'], 'auto: HTTP/2'],
+		[['http/1.1', 'h2'], 'auto: HTTP/1.1 and HTTP/2'],
+	] as const) {
+		assert.ok(notesWith({ protocol: 'auto', chosen }).includes(words), words);
+	}
+	assert.ok(!notesWith({ protocol: 'h2', chosen: null }).includes('auto'));
 });
 
 test('/status/page is the part of the page that changes', async () => {

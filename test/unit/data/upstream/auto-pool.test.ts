@@ -116,7 +116,9 @@ for (const mode of [collected, streaming]) {
 
 			const clients = await ask(edge, 3);
 			equal(sockets.length, 2);
+			equal(upstream.upstream.stats.read().choice, 'h2');
 			await accept(sockets[1]!, 'http/1.1');
+			equal(upstream.upstream.stats.read().choice, 'http/1.1');
 			for (const socket of sockets.slice(2)) await accept(socket, 'http/1.1');
 			for (const socket of sockets.slice(1)) await answerOnce(socket);
 			deepEqual(statuses(clients), [200, 200, 200]);

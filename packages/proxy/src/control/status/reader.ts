@@ -6,7 +6,13 @@ import { CLOSED } from '../../memory/breaker-cell.ts';
 import { type BudgetMemory, budgetInUse } from '../../memory/budget.ts';
 import { Summary } from '../../memory/histogram.ts';
 import { CLIENT_PROTOCOLS, type RouteStats } from '../../memory/route-stats.ts';
-import { TLS_VERSIONS, UpstreamStats, type WorkerStats } from '../../memory/stats.ts';
+import {
+	TLS_VERSIONS,
+	UPSTREAM_CHOICES,
+	type UpstreamChoice,
+	UpstreamStats,
+	type WorkerStats,
+} from '../../memory/stats.ts';
 import { CIRCUIT_NAMES, TRANSITIONS } from '../../memory/transition-counts.ts';
 import type { AddressRefresher } from '../addresses/address-refresher.ts';
 import type { Readiness } from '../admin/readiness.ts';
@@ -374,9 +380,16 @@ function countersOf(
 		requests_total: sum(answers.values()),
 		errors_total: errors,
 		connections: { active: total(readings, ({ active }) => active), idle: total(readings, ({ idle }) => idle) },
+		chosen: protocol === 'auto' ? choicesOf(readings) : null,
 		streams: protocol === 'http/1.1' ? null : total(readings, ({ streams }) => streams),
 		grpc: grpcCounts(addUp(readings.map(({ grpc }) => grpc)), callsLately),
 	};
+}
+
+/** Of the workers that have a connection. */
+function choicesOf(readings: readonly ReturnType<UpstreamStats['read']>[]): UpstreamChoice[] {
+	const inUse = readings.filter(({ active, idle }) => active + idle > 0);
+	return UPSTREAM_CHOICES.filter((protocol) => inUse.some(({ choice }) => choice === protocol));
 }
 
 function worker(stats: WorkerStats, worker: number, inFlight: number, now: number): WorkerStatus {

@@ -1,4 +1,5 @@
 import type { GrpcStatusName } from '../../gates/grpc-status.ts';
+import type { UpstreamChoice } from '../../memory/stats.ts';
 import type { CircuitName } from '../../memory/transition-counts.ts';
 import type { UpstreamProtocol } from '../../shared/messages.ts';
 import type { ShareKind } from './shares.ts';
@@ -128,6 +129,8 @@ export interface UpstreamStatus {
 	readonly weight: number | null;
 	/** The protocol towards it. */
 	readonly protocol: UpstreamProtocol;
+	/** With `auto`: what it chose in the last handshake of each worker that has a connection to it. `null`: not `auto`. */
+	readonly chosen: readonly UpstreamChoice[] | null;
 	/** Whether connections to it use TLS, and whether its certificate is verified then. */
 	readonly tls: 'none' | 'verified' | 'not verified';
 	/** Prefixes of its routes. */

@@ -95,11 +95,12 @@ function share(part: number | null, bound: number): Markup {
 }
 
 /** Further facts about an upstream, in a few words each. */
-function notesOn({ group, weight, protocol, tls }: UpstreamStatus): string[] {
+function notesOn({ group, weight, protocol, chosen, tls }: UpstreamStatus): string[] {
 	const notes: string[] = [];
 	if (group !== null) notes.push(`of ${group}`);
 	if (weight !== null && weight !== 1) notes.push(`weight ${weight}`);
-	notes.push(PROTOCOLS[protocol]);
+	const spoken = (chosen ?? []).map((choice) => PROTOCOLS[choice]);
+	notes.push(spoken.length === 0 ? PROTOCOLS[protocol] : `auto: ${spoken.join(' and ')}`);
 	if (tls !== 'none') notes.push(tls === 'verified' ? 'TLS' : 'TLS, not verified');
 	return notes;
 }

@@ -173,7 +173,10 @@ export class Http2Pool implements ConnectionPool, ConnectionOwner, DialOwner {
 	/** For dials. */
 	onMade(dial: Dial): void {
 		this.#dials.splice(this.#dials.indexOf(dial), 1);
-		if (this.#http1 !== undefined && dial.protocol === 'http/1.1') return this.#http1.adopt(dial);
+		if (this.#http1 !== undefined) {
+			this.#endpoint.stats.chose(dial.protocol);
+			if (dial.protocol === 'http/1.1') return this.#http1.adopt(dial);
+		}
 		const connection = new Http2UpstreamConnection(this.#endpoint, this, dial, this.#streams);
 		this.#connections.push(connection);
 		moveTo(connection, dial);
