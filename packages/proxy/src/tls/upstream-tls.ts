@@ -67,6 +67,14 @@ export function upstreamTlsOptions(
 	};
 }
 
+/** Code of an error: the upstream was offered only HTTP/2, and did not choose it (ALPN). */
+export const NO_HTTP2 = 'ERR_TLS_ALPN_NO_H2';
+
+/** Whether the upstream has refused all offered protocols by an alert (RFC 7301 section 3.2). Others choose none, or their own. */
+export function isAlpnAlert({ code }: NodeJS.ErrnoException): boolean {
+	return code === 'ERR_SSL_TLSV1_ALERT_NO_APPLICATION_PROTOCOL';
+}
+
 /**
  * Whether a certificate that chains to a CA belongs to the upstream. Only subjectAltName counts (RFC 9525 section 2): Node's own
  * check falls back to the common name.

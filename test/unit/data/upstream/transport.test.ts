@@ -6,7 +6,11 @@ import { createServer, type TLSSocket, type TlsOptions } from 'node:tls';
 import { systemClock } from '../../../../packages/gate/src/shared/clock.ts';
 import { type Transport, transportsOf } from '../../../../packages/proxy/src/data/upstream/transport.ts';
 import { DEFAULT_BALANCING } from '../../../../packages/proxy/src/gates/balancing/settings.ts';
-import type { EndpointSeed, UpstreamTlsSeed } from '../../../../packages/proxy/src/shared/messages.ts';
+import type {
+	EndpointSeed,
+	UpstreamProtocol,
+	UpstreamTlsSeed,
+} from '../../../../packages/proxy/src/shared/messages.ts';
 import { testPki } from '../../../fixtures/pki.ts';
 
 const pki = await testPki();
@@ -50,16 +54,16 @@ async function listening(server: Server): Promise<number> {
 	return (server.address() as AddressInfo).port;
 }
 
-function routing(port: number, tls: UpstreamTlsSeed | undefined, host = '127.0.0.1') {
-	const upstream = { host, port, breakerId: 1 } as EndpointSeed;
+function routing(port: number, tls: UpstreamTlsSeed | undefined, host = '127.0.0.1', protocol?: UpstreamProtocol) {
+	const upstream = { host, port, protocol, breakerId: 1 } as EndpointSeed;
 	return {
 		endpoints: [upstream],
 		upstreams: [{ name: 'a', tls, endpoints: [0], weights: [1], balancing: DEFAULT_BALANCING }],
 	};
 }
 
-function transportTo(port: number, tls?: UpstreamTlsSeed, host?: string): Transport {
-	return transportsOf(routing(port, tls, host), () => undefined, clock)[0]!;
+function transportTo(port: number, tls?: UpstreamTlsSeed, host?: string, protocol?: UpstreamProtocol): Transport {
+	return transportsOf(routing(port, tls, host, protocol), () => undefined, clock)[0]!;
 }
 
 interface Opened {
@@ -213,6 +217,14 @@ describe('a transport over TLS', () => {
 		equal(protocols.sockets[0]!.alpnProtocol, 'http/1.1');
 		const other = await serve({ ALPNProtocols: ['h2'] });
 		match((await exchange(transportTo(other.port, TLS))).events.join(), /NO_APPLICATION_PROTOCOL/);
+	});
+
+	test('that speaks only HTTP/2 has one code for all upstreams that do not choose it', async () => {
+		for (const options of [{ ALPNProtocols: ['http/1.1'] }, {}]) {
+			const { port } = await serve(options);
+			const { read, events } = await exchange(transportTo(port, TLS, undefined, 'h2'));
+			deepEqual([read, events.at(-1)], ['', 'ERR_TLS_ALPN_NO_H2']);
+		}
 	});
 
 	test('refuses to renegotiate', async () => {

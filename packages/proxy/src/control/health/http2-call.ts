@@ -7,6 +7,7 @@ import type { ResponseFacts } from '../../http2/client/response-fields.ts';
 import { ConnectionError } from '../../http2/errors.ts';
 import { CODE } from '../../http2/frame-format.ts';
 import { codedFields } from '../../http2/hpack-encoder.ts';
+import { isAlpnAlert, NO_HTTP2 } from '../../tls/upstream-tls.ts';
 
 /** The request of a call. */
 export interface Http2Question {
@@ -65,7 +66,7 @@ export function callHttp2(
 			socket.on('error', () => {}).destroy();
 		};
 		const abandon = () => end(undefined);
-		const onError = (error: Error) => end({ error });
+		const onError = (error: Error) => end({ error: !mayBeHttp1 && isAlpnAlert(error) ? withoutHttp2() : error });
 		const onClose = () => end({ cause: CLOSED });
 		// Timers run before sockets are read: on a busy thread an unread answer may have arrived already.
 		const limit = setTimeout(() => setImmediate(abandon), limitMs);
@@ -74,13 +75,17 @@ export function callHttp2(
 		socket.on(tls === undefined ? 'connect' : 'secureConnect', () => {
 			if (tls !== undefined && (socket as Socket & { alpnProtocol?: unknown }).alpnProtocol !== 'h2') {
 				if (mayBeHttp1) return leave({ http1: socket });
-				return end({ error: Object.assign(new Error('another protocol'), { code: 'ERR_TLS_ALPN_NO_H2' }) });
+				return end({ error: withoutHttp2() });
 			}
 			call = new Call(socket, maxBody, end);
 			const control = [':method', method, ':scheme', tls === undefined ? 'http' : 'https', ':path', path];
 			call.ask(method, codedFields([...control, ':authority', hostField ?? authority, ...fields]), body);
 		});
 	});
+}
+
+function withoutHttp2(): NodeJS.ErrnoException {
+	return Object.assign(new Error('another protocol'), { code: NO_HTTP2 });
 }
 
 interface CallOptions {

@@ -92,6 +92,7 @@ const REMEDIES: Readonly<Record<string, string>> = {
 	'its certificate, or one of its issuers, has expired': 'renew it there',
 	'its certificate, or one of its issuers, is not valid yet': 'see to the clocks of both machines',
 	'its certificate is revoked': 'renew it there',
+	'it does not choose HTTP/2 (ALPN)': 'switch HTTP/2 on there, which gRPC needs; without gRPC, set protocol = "auto"',
 	'its certificate is not for servers': 'issue it with extended key usage serverAuth',
 	'it speaks no version of TLS that is allowed here':
 		'let it speak TLS 1.2 or 1.3; see min_version in its [upstreams.tls]',

@@ -2,7 +2,7 @@ import { connect, type OnReadOpts, type Socket } from 'node:net';
 import { connect as connectTls, type SecureContext, type TLSSocket } from 'node:tls';
 import type { Clock } from '@mtls-edge-proxy/gate/shared/clock.ts';
 import type { EndpointSeed, RoutingSeed, UpstreamProtocol, UpstreamTlsSeed } from '../../shared/messages.ts';
-import { createUpstreamContext, upstreamTlsOptions } from '../../tls/upstream-tls.ts';
+import { createUpstreamContext, isAlpnAlert, NO_HTTP2, upstreamTlsOptions } from '../../tls/upstream-tls.ts';
 import { KeptSessions, type Session } from './kept-sessions.ts';
 
 /** Opens and closes connections to one endpoint, over TCP or TLS. */
@@ -140,6 +140,7 @@ class TlsTransport implements Transport {
 		// OpenSSL would send written data with the end of its handshake. Node checks the verdict on the certificate only
 		// after that.
 		socket.cork();
+		if (protocol === 'h2') socket.once('error', nameRefusal);
 		let verified: Omit<Session, 'ticket'> | undefined;
 		socket.once('secureConnect', () => {
 			const code = alpnProblem(protocol, socket.alpnProtocol);
@@ -175,5 +176,10 @@ class TlsTransport implements Transport {
 function alpnProblem(protocol: UpstreamProtocol = 'http/1.1', chosen: string | false | null): string | undefined {
 	const spoken = chosen === false || chosen === null ? 'http/1.1' : chosen;
 	if (spoken === protocol || protocol === 'auto') return undefined;
-	return protocol === 'h2' ? 'ERR_TLS_ALPN_NO_H2' : 'ERR_TLS_ALPN';
+	return protocol === 'h2' ? NO_HTTP2 : 'ERR_TLS_ALPN';
+}
+
+/** The first listener of a connection's error: the others read the code. */
+function nameRefusal(error: NodeJS.ErrnoException): void {
+	if (isAlpnAlert(error)) error.code = NO_HTTP2;
 }
