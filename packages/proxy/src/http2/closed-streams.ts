@@ -15,19 +15,30 @@ export class ClosedStreams {
 	readonly #rings: (Ring | undefined)[] = [undefined, undefined, undefined, undefined];
 	readonly #resets: number;
 
-	/** @param maxConcurrent streams: as many may be reset before the client learns of the first one. */
+	/** @param maxConcurrent streams: as many may be reset before the peer learns of the first one. */
 	constructor(maxConcurrent: number) {
 		this.#resets = Math.min(MOST_RESETS, Math.max(LEAST_RESETS, maxConcurrent));
 	}
 
-	add(id: number, how: number): void {
+	/** @param window bytes that the peer was still allowed to send on it. */
+	add(id: number, how: number, window = 0): void {
 		this.#rings[how] ??= new Ring(how === ENDED ? 16 : this.#resets);
-		this.#rings[how].add(id);
+		this.#rings[how].add(id, window);
 	}
 
+	/** A stream that may be one of the resets of ours that are forgotten counts as one: late frames of an honest peer are no error. */
 	how(id: number): number {
 		for (const how of [RESET_BY_US, RESET_BY_CLIENT, ENDED]) if (this.#rings[how]?.has(id)) return how;
-		return FORGOTTEN;
+		return id <= (this.#rings[RESET_BY_US]?.highestForgotten ?? 0) ? RESET_BY_US : FORGOTTEN;
+	}
+
+	/**
+	 * DATA has come on a stream that we have reset.
+	 *
+	 * @returns whether the peer may have sent it before it heard of the reset: it fits into the window that it had then.
+	 */
+	takesLate(id: number, bytes: number): boolean {
+		return this.#rings[RESET_BY_US]?.takes(id, bytes) === true;
 	}
 }
 
@@ -36,19 +47,34 @@ const LEAST_RESETS = 128;
 const MOST_RESETS = 16_384;
 
 class Ring {
+	/** Of all streams that have made room for newer ones. */
+	highestForgotten = 0;
 	readonly #ids: Int32Array;
+	/** What is left of their windows, bytes. */
+	readonly #windows: Int32Array;
 	#next = 0;
 
 	constructor(capacity: number) {
 		this.#ids = new Int32Array(capacity);
+		this.#windows = new Int32Array(capacity);
 	}
 
-	add(id: number): void {
-		this.#ids[this.#next] = id;
-		this.#next = (this.#next + 1) % this.#ids.length;
+	add(id: number, window: number): void {
+		const at = this.#next;
+		this.highestForgotten = Math.max(this.highestForgotten, this.#ids[at]!);
+		this.#ids[at] = id;
+		this.#windows[at] = window;
+		this.#next = (at + 1) % this.#ids.length;
 	}
 
 	has(id: number): boolean {
 		return this.#ids.includes(id);
+	}
+
+	takes(id: number, bytes: number): boolean {
+		const at = this.#ids.indexOf(id);
+		if (at === -1 || bytes > this.#windows[at]!) return false;
+		this.#windows[at]! -= bytes;
+		return true;
 	}
 }

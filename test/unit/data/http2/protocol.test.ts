@@ -666,8 +666,8 @@ describe('flow control', () => {
 		assert.equal(stream.held, 32_000);
 		peer.send(rstStreamFrame(1), open(3));
 		peer.protocol.streams.reset(peer.streams.get(3)!, 0);
-		// Ignored, but for the windows: otherwise the connection would come to a stop.
-		for (let i = 0; i < 200; i++) peer.send(dataFrame(3, 'x'.repeat(16_384)));
+		// Ignored, but for the connection's window of 1 MB: otherwise the connection would come to a stop.
+		for (let i = 0; i < 100; i++) peer.send(dataFrame(3, 'x'.repeat(16_384)));
 		assert.equal(peer.error, undefined);
 	});
 
@@ -791,6 +791,25 @@ describe('an answer before the end of its request (section 8.1)', () => {
 		assert.equal(peer.cuts.length, 1);
 		peer.send(dataFrame(1, 'late'), dataFrame(1, 'late', true), get(3));
 		assert.deepEqual([peer.outcome, peer.streams.has(3)], [RESET(1, 0), true]);
+	});
+
+	it('makes what the client goes on to send on a stream that was reset a flood, beyond the window that it had', () => {
+		const reset = (id: number) => [open(id), windowUpdateFrame(id, 0)];
+		const peer = new ProtocolPeer().send(...reset(1));
+		const piece = Buffer.alloc(16_383);
+		const frame = dataFrame(1, piece);
+		peer.send(frame, frame, frame, frame);
+		let more = 0;
+		for (; more < 1_000 && peer.error === undefined; more++) peer.send(frame);
+		assert.equal(peer.error?.reason, 'control-flood');
+		assert.ok(more > 100 && more < 200, `${more} frames`);
+		// A window of each of many refused uploads is none.
+		const honest = new ProtocolPeer();
+		for (let id = 1; id < 1_600; id += 2) honest.send(...reset(id));
+		for (let id = 1; id < 1_600; id += 2) honest.send(dataFrame(id, 'late'));
+		for (let id = 1_401; id < 1_600; id += 2)
+			honest.send(dataFrame(id, piece), dataFrame(id, piece), dataFrame(id, piece));
+		assert.equal(honest.error, undefined);
 	});
 
 	it('counts padding like the body', () => {

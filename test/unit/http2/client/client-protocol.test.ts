@@ -24,6 +24,7 @@ type Lines = readonly (readonly [string, string])[];
 
 const OK: Lines = [[':status', '200']];
 const head = (id: number, lines: Lines = OK, endStream = false) => headersFrame(id, lines, { endStream });
+const reasonOf = ({ error }: ClientPeer) => error?.reason;
 const whole = (id: number, body: string) => Buffer.concat([head(id), dataFrame(id, body, true)]);
 const settings = (id: number, value: number) => settingsFrame([[id, value]]);
 
@@ -222,6 +223,40 @@ describe('the client’s half of HTTP/2: ends of streams', () => {
 		assert.equal(peer.outcome, `reset 1 ${ERROR_CODE.CANCEL}`);
 		assert.equal(peer.error, undefined);
 	});
+
+	it('ignores what was on its way to all streams that it has reset, however many', () => {
+		const peer = new ClientPeer();
+		// Beyond what is remembered of each.
+		const ids = Array.from({ length: 600 }, () => {
+			const request = peer.request();
+			peer.protocol.cancel(request);
+			return request.id;
+		});
+		for (const id of ids) peer.send(head(id), dataFrame(id, 'late', true));
+		assert.equal(reasonOf(peer), undefined);
+		peer.send(whole(peer.request().id, 'ok'), dataFrame(1201, 'behind the end'));
+		assert.equal(reasonOf(peer), 'stream-closed');
+	});
+
+	for (const [what, bytes] of [
+		['bytes', 1],
+		['large frames', 16_384],
+	] as const) {
+		it(`a server that sends on a stream that was reset, beyond its window, is a flood: ${what}`, () => {
+			const peer = new ClientPeer();
+			const [cancelled, other] = [peer.request(), peer.request()];
+			peer.send(head(cancelled.id));
+			peer.protocol.cancel(cancelled);
+			const frame = dataFrame(cancelled.id, Buffer.alloc(bytes));
+			const onItsWay = Buffer.concat(Array.from({ length: Math.min(10_000, Math.floor(65_535 / bytes)) }, () => frame));
+			peer.send(onItsWay);
+			assert.equal(reasonOf(peer), undefined);
+			const more = Buffer.concat(Array.from({ length: 200 }, () => frame));
+			for (let i = 0; i < 200 && peer.error === undefined; i++) peer.send(more);
+			assert.equal(reasonOf(peer), 'control-flood');
+			assert.ok(other.end !== undefined);
+		});
+	}
 
 	it('GOAWAY: streams above the last one were not processed, the others go on (section 6.8)', () => {
 		const peer = new ClientPeer();

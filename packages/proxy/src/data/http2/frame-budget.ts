@@ -49,7 +49,7 @@ const BLOCK_BYTES = 256;
  * new buffer, and V8 looks through its heap after some 25 MiB of them.
  */
 export const VAIN_BYTES = 256;
-/** The same for DATA of a stream that has ended: a client whose upload is refused has a window of it under way. */
+/** The same for DATA that was on its way when its stream ended: a client whose upload is refused has a window of it under way. */
 const LATE_DATA_BYTES = 16_384;
 const LATE_DATA = 1 / 4;
 /** An empty DATA frame that does not end its stream has no meaning. */
@@ -99,7 +99,7 @@ export class FrameBudget {
 		this.#takeFrames(price - HEAD + VAIN_HEAD, now, 'too many heads that are no requests');
 	}
 
-	/** A frame of an unknown type. @throws ConnectionError ENHANCE_YOUR_CALM. */
+	/** A frame of an unknown type, or DATA for a stream that has ended long ago. @throws ConnectionError ENHANCE_YOUR_CALM. */
 	unknown(length: number, now: number): void {
 		this.take(ControlCosts.unknown + length / VAIN_BYTES, now);
 	}
@@ -130,7 +130,7 @@ export class FrameBudget {
 		this.#share.spend(length / VAIN_BYTES);
 	}
 
-	/** A DATA frame begins whose stream has ended. @param length with padding. @throws ConnectionError ENHANCE_YOUR_CALM. */
+	/** A DATA frame begins that was on its way when its stream ended. @param length with padding. @throws ConnectionError ENHANCE_YOUR_CALM. */
 	lateData(length: number, now: number): void {
 		this.#share.spend(length / VAIN_BYTES);
 		this.#takeFrames(LATE_DATA + length / LATE_DATA_BYTES, now, 'too much DATA for streams that have ended');

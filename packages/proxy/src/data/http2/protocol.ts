@@ -151,7 +151,8 @@ export class Protocol implements FrameSink {
 		this.#dataBytes = 0;
 		const stream = this.streams.receiving(id, 'DATA');
 		if (stream === undefined) {
-			this.#budget.lateData(length, this.#now);
+			if (this.streams.isLate(id, length)) this.#budget.lateData(length, this.#now);
+			else this.#budget.unknown(length, this.#now);
 			return this.streams.giveBackToConnection(length);
 		}
 		if (length > stream.receiveWindow) {

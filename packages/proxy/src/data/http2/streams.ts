@@ -84,6 +84,11 @@ export class Streams implements StreamOwner {
 		return id > this.#lastServed;
 	}
 
+	/** Whether DATA that is ignored was on its way when its stream was closed: the client had a window for it, or learns of our GOAWAY. */
+	isLate(id: number, bytes: number): boolean {
+		return this.isDisowned(id) || this.#closed.takesLate(id, bytes);
+	}
+
 	/** Below the highest one and not among the last closed ones: most likely never opened (section 5.1.1). */
 	isUnknown(id: number): boolean {
 		return this.#open.get(id) === undefined && this.#closed.how(id) === FORGOTTEN;
@@ -128,7 +133,7 @@ export class Streams implements StreamOwner {
 
 	/** Refuses a stream that has only just been opened. */
 	refuse(id: number, code: number): void {
-		this.#closed.add(id, RESET_BY_US);
+		this.#closed.add(id, RESET_BY_US, INITIAL_WINDOW);
 		this.#provokedReset(id, code);
 	}
 
@@ -192,7 +197,7 @@ export class Streams implements StreamOwner {
 		stream.isLocalOpen = false;
 		stream.dropPending();
 		this.#open.delete(stream.id);
-		this.#closed.add(stream.id, how);
+		this.#closed.add(stream.id, how, stream.receiveWindow);
 		// Its part of the connection's window.
 		if (stream.held > 0) this.giveBackToConnection(stream.held);
 		stream.held = 0;

@@ -183,7 +183,10 @@ export class ClientProtocol implements FrameSink {
 		this.#dataBytes = 0;
 		const stream = this.#receiving(id, 'DATA');
 		if (stream === undefined) {
-			this.#budget.take(COSTS.lateData + length / COSTS.lateDataBytes, this.#now);
+			// A server that goes on beyond the window that it had does so in vain.
+			if (this.#closed.takesLate(id, length))
+				this.#budget.take(COSTS.lateData + length / COSTS.lateDataBytes, this.#now);
+			else this.#budget.take(COSTS.unknown + length / COSTS.vainBytes, this.#now);
 			return this.#giveBackToConnection(length);
 		}
 		stream.held += length;
@@ -209,11 +212,11 @@ export class ClientProtocol implements FrameSink {
 
 	onDataEnd(_id: number, endStream: boolean): void {
 		if (this.isOver) return;
-		// Data of responses pays for the control frames that it causes.
-		if (this.#dataBytes > 0) this.#budget.earn(COSTS.earnedByData);
-		else if (!endStream) this.#budget.take(COSTS.emptyData, this.#now);
 		const stream = this.#dataStream;
 		this.#dataStream = undefined;
+		// Data of open responses pays for the control frames that it causes.
+		if (this.#dataBytes > 0 && stream !== undefined) this.#budget.earn(COSTS.earnedByData);
+		else if (this.#dataBytes === 0 && !endStream) this.#budget.take(COSTS.emptyData, this.#now);
 		if (stream === undefined || stream.isClosed) return;
 		// Padding uses up the window as well, and no reader consumes it.
 		const padding = stream.paddingDue;
@@ -454,7 +457,7 @@ export class ClientProtocol implements FrameSink {
 		stream.isLocalOpen = false;
 		stream.dropPending();
 		this.#streams.delete(stream.id);
-		this.#closed.add(stream.id, how);
+		this.#closed.add(stream.id, how, stream.receiveWindow);
 		// The part of the connection's window that it held.
 		if (stream.held > 0) this.#giveBackToConnection(stream.held);
 		stream.held = 0;
@@ -525,7 +528,7 @@ export class ClientProtocol implements FrameSink {
 const STARVED_MS = 100;
 /** More interim responses before the final one are a flood. */
 const MAX_INTERIM = 32;
-/** More than a connection resets in its life. Late frames on remembered streams are not errors. */
+/** About as many as a connection resets in its life. Late frames on any of its resets are not errors. */
 const REMEMBERED_RESETS = 512;
 const OTHER_LENGTH = 'a body of another length than content-length says';
 const NO_HTTP2 = 'no HTTP/2 preface';
