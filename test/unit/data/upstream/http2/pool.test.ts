@@ -44,6 +44,24 @@ async function shut(edge: Edge, upstream: FakeUpstream): Promise<FakeHttp2Server
 	return server;
 }
 
+describe('a connection that ends with its last request', () => {
+	it('is closed once, and its socket is left to send what the close needs', async () => {
+		const { edge, upstreams } = edgeWith(MANY);
+		const [{ upstream, sockets }] = upstreams as [FakeUpstream];
+		let closed = 0;
+		// As over TLS, where a close_notify goes out first.
+		upstream.transport.close = () => closed++;
+		await used(edge, upstreams[0]!);
+		const client = await edge.ask();
+		// Long enough to doubt the connection, which then takes no other request.
+		await edge.plane.pass(15_000);
+		client.reset();
+		await settle();
+		deepEqual([closed, sockets[0]!.destroyed], [1, false]);
+		edge.assertQuiet();
+	});
+});
+
 describe('an upstream that takes no streams (SETTINGS_MAX_CONCURRENT_STREAMS is 0)', () => {
 	for (const limits of [MANY, { ...MANY, maxConnections: 1 }]) {
 		const which = limits.maxConnections === undefined ? 'max_requests' : 'max_connections';

@@ -267,7 +267,8 @@ export class Http2UpstreamConnection extends Timed implements ClientEvents, Flus
 
 	/** For `setImmediate`. */
 	closeIfIdle(): void {
-		if (this.size === 0 && (this.#hasLeft || this.#isIdle)) this.close();
+		// Its last request may ask for this twice. A second end would cut the close_notify of the first one off.
+		if (!this.#isGone && this.size === 0 && (this.#hasLeft || this.#isIdle)) this.close();
 	}
 
 	// --- Reading and writing. ---
