@@ -1,8 +1,9 @@
 /** Responses without an end, such as Server-Sent Events. Collected mode gives a response whole, so these are for the other one. */
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
-import { connect, PROTOCOLS } from '../fixtures/clients.ts';
+import { connect, h1Connect, PROTOCOLS } from '../fixtures/clients.ts';
 import { testPki } from '../fixtures/pki.ts';
+import { HAS_PROC, tcpTimer } from '../fixtures/proc.ts';
 import { BODY_MODE } from '../fixtures/proxy.ts';
 import { type Lane, type Stage, startLanes } from '../fixtures/stage.ts';
 import { until } from '../fixtures/wait.ts';
@@ -90,4 +91,21 @@ describe('a stream of events', { skip: BODY_MODE === 'collected' && 'collected m
 			);
 		});
 	}
+
+	it('has a client of HTTP/1.1 that vanishes found by TCP, where the route has no time limit', {
+		skip: !HAS_PROC,
+	}, async () => {
+		const head = Promise.withResolvers<void>();
+		first.upstream.script = (exchange) => {
+			exchange.startChunked({ headers: SSE });
+			exchange.chunk('data: 1\n\n');
+		};
+		await using client = await h1Connect(edge.proxy);
+		const answer = client.request({ path: '/expiring', onData: () => head.resolve() }).catch(() => {});
+		await head.promise;
+		// First the kernel waits for the acknowledgement of what was just sent.
+		await until(() => tcpTimer(edge.proxy.port, client.socket.localPort!) === 'keepalive', 'the timer');
+		await client.close();
+		await answer;
+	});
 });

@@ -28,6 +28,7 @@ export class ClientConnection implements Arrival {
 	#tunnels: Set<Tunnel> | undefined;
 	/** Why no tunnel may begin any more. */
 	#tunnelsEnd: TunnelClose | undefined;
+	#isProbed = false;
 	#certificate: PeerCertificate | undefined;
 	#caller: Caller | undefined;
 
@@ -54,6 +55,13 @@ export class ClientConnection implements Arrival {
 	endTunnels(why: TunnelClose): void {
 		this.#tunnelsEnd ??= why;
 		if (this.#tunnels !== undefined) for (const tunnel of this.#tunnels) tunnel.close(why);
+	}
+
+	/** Has the kernel look for a client that vanishes, for requests without a time limit. HTTP/2 has its own pings. */
+	probe(): void {
+		if (this.#isProbed || this.protocol === 'h2') return;
+		this.#isProbed = true;
+		this.#socket.setKeepAlive?.(true, PROBED_AFTER_MS);
 	}
 
 	/** For upstreams that speak HTTP/2. */
@@ -136,7 +144,11 @@ export class ClientConnection implements Arrival {
 export type TlsFacts = Pick<TLSSocket, 'getProtocol' | 'getPeerX509Certificate' | 'getX509Certificate'> & {
 	/** A text if the port is unknown. */
 	readonly localPort?: number | string | undefined;
+	setKeepAlive?(enable: boolean, initialDelayMs: number): unknown;
 };
+
+/** Silence after which TCP probes the client; ten unanswered probes, one each second, end its connection. */
+const PROBED_AFTER_MS = 60_000;
 
 function member(name: string, value: string | null | undefined): string {
 	return value === null || value === undefined ? '' : `,"${name}":${jsonString(value)}`;

@@ -83,8 +83,10 @@ export class Delivery implements Dispatched, Waiting, AttemptOwner {
 		context.sentAt = now;
 		measure(context, context.plane.histograms.gates, now - context.startedAt - context.waitedMs, now);
 		const { roundTrip } = context.limits;
-		if (roundTrip === undefined) request.cancelDeadline();
-		else roundTrip.add(request);
+		if (roundTrip === undefined) {
+			request.cancelDeadline();
+			context.client.connection.probe();
+		} else roundTrip.add(request);
 		attempt.begin(now, true);
 		return 'served';
 	}
