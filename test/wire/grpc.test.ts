@@ -5,7 +5,7 @@
 import { deepEqual, equal, ok } from 'node:assert/strict';
 import { once } from 'node:events';
 import { after, before, describe, test } from 'node:test';
-import { status } from '@grpc/grpc-js';
+import { type StatusObject, status } from '@grpc/grpc-js';
 import type { StatusPage } from '../../packages/proxy/src/control/status/schema.ts';
 import { PROTOCOLS, request } from '../fixtures/clients.ts';
 import { GrpcClient, type GrpcServer, startGrpcServer } from '../fixtures/grpc-interop.ts';
@@ -22,6 +22,7 @@ const STREAMS = BODY_MODE === 'streaming';
 const SIZES = [27_182, 8, 1_828, 45_904];
 const LARGE = 271_828;
 const MESSAGES = 10_000;
+const MAX_BODY = 1_000_000;
 /** Long enough for a call to reach its server on a busy machine. */
 const TIMEOUT_MS = 2_000;
 const CANCELLED = Number(process.env.PROXY_TEST_CANCELLED_CALLS ?? 500);
@@ -46,7 +47,7 @@ before(async () => {
 			log: { access: 'all' },
 			tenants: [{ name: 'once', rps: 1 }],
 			routes: [
-				{ prefix: '/grpc.testing.TestService', upstream: server.url, health_grpc: true },
+				{ prefix: '/grpc.testing.TestService', upstream: server.url, health_grpc: true, max_body_bytes: MAX_BODY },
 				{ prefix: '/web', upstream: web.url },
 			],
 		}),
@@ -124,6 +125,23 @@ describe('a gRPC call', () => {
 		deepEqual([code, answered], [0, MESSAGES]);
 	});
 
+	test('beyond max_body_bytes ends with RESOURCE_EXHAUSTED, before its response has begun and after', async () => {
+		const { code, details } = await client.unary('UnaryCall', Buffer.alloc(MAX_BODY)).outcome;
+		deepEqual([code, details], [status.RESOURCE_EXHAUSTED, 'payload too large']);
+		if (!STREAMS) return;
+		const call = client.duplex();
+		const outcome = new Promise<StatusObject>((resolve) => call.once('status', resolve));
+		call.on('error', () => {});
+		call.write(Buffer.from('ping'));
+		await once(call, 'data');
+		const from = proxy.logs.length;
+		call.write(Buffer.alloc(MAX_BODY));
+		const ended = await outcome;
+		deepEqual([ended.code, ended.details], [status.RESOURCE_EXHAUSTED, 'payload too large']);
+		const line = await proxy.waitForLog(({ ending }: LogLine) => ending === 'broken off', undefined, from);
+		deepEqual([line.grpc_status, line.reason], [8, 'payload too large']);
+	});
+
 	test('timeout_on_sleeping_server: DEADLINE_EXCEEDED, and the server has had what was left', async () => {
 		const deadline = Date.now() + TIMEOUT_MS;
 		const { code } = await client.unary('Sleep', Buffer.alloc(0), client.metadata(), { deadline }).outcome;
@@ -144,8 +162,8 @@ describe('a gRPC call', () => {
 	});
 
 	const FAILURES = {
-		status_code_and_message: 'test status message',
-		special_status_message: '\t\ntest with whitespace\r\nand Unicode BMP ☺ and non-BMP 😈\t\n',
+		wholecode_and_message: 'test status message',
+		special_wholemessage: '\t\ntest with whitespace\r\nand Unicode BMP ☺ and non-BMP 😈\t\n',
 	};
 	for (const [name, message] of Object.entries(FAILURES)) {
 		test(`${name}: code and message of the server reach the client`, async () => {

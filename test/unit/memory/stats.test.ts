@@ -118,7 +118,7 @@ describe("an upstream's stats", () => {
 		['broken', 0],
 	]);
 	const ZERO = {
-		...{ idle: 0, active: 0, streams: 0, retries: NO_RETRIES, retriesDenied: 0 },
+		...{ idle: 0, active: 0, streams: 0, choice: undefined, retries: NO_RETRIES, retriesDenied: 0 },
 		...{ grpc: new Map(), answers: new Map() },
 	};
 
@@ -142,6 +142,16 @@ describe("an upstream's stats", () => {
 		assert.deepEqual(stats.read(), { ...ZERO, idle: 1, active: 2, answers: new Map([[200, 1]]) });
 		stats.clearGauges();
 		assert.deepEqual(stats.read(), { ...ZERO, answers: new Map([[200, 1]]) });
+	});
+
+	it('keep the last choice of a protocol until their worker ends', () => {
+		const stats = new UpstreamStats(UpstreamStats.allocate());
+		for (const protocol of ['h2', 'http/1.1', 'h2'] as const) {
+			stats.chose(protocol);
+			assert.deepEqual(stats.read(), { ...ZERO, choice: protocol });
+		}
+		stats.clearGauges();
+		assert.deepEqual(stats.read(), ZERO);
 	});
 
 	it('count retries by their reason, and those that the budget did not allow', () => {

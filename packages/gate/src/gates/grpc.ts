@@ -79,14 +79,13 @@ export function grpcStatusOf({ status }: Pick<Rejection, 'status'>): number {
 
 /** A refusal for gRPC clients: a header field has its status, and no body follows (`Trailers-Only`). */
 export function grpcResponse(rejection: Rejection): OwnResponse {
-	const { headers, body } = rejection;
-	const status = String(grpcStatusOf(rejection));
-	return {
-		status: 200,
-		headers: [...headers, 'grpc-status', status, 'grpc-message', percentEncoded(body)],
-		contentType: GRPC,
-		body: '',
-	};
+	const headers = [...rejection.headers, ...grpcTrailers(rejection)];
+	return { status: 200, headers, contentType: GRPC, body: '' };
+}
+
+/** The trailers that end a response which the proxy breaks off: names and values in turn. */
+export function grpcTrailers(why: Pick<Rejection, 'status' | 'body'>): string[] {
+	return ['grpc-status', String(grpcStatusOf(why)), 'grpc-message', percentEncoded(why.body)];
 }
 
 /** A message for `grpc-message`: UTF-8, percent-encoded except for spaces and visible ASCII other than `%`. */

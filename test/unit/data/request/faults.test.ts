@@ -101,14 +101,15 @@ for (const mode of [collected, streaming]) {
 			['the end of a response', 'onEnd', (socket) => answerAll(socket)],
 		];
 		for (const [what, event, enter] of entries) {
-			it(`at ${what} (${event}) costs that request its answer, and no other`, async () => {
+			it(`at ${what} (${event}) costs at most that request its answer`, async () => {
 				const edge = new Edge(mode, 1, { ...LIMITED, maxRequests: 2 });
 				const [{ upstream, sockets }] = edge.upstreams as [FakeUpstream];
 				const [client, other] = [await edge.ask(), await edge.ask('other')];
 				client.exchange.attempt![event] = injected;
 				enter(sockets[0]!);
 				await settle();
-				equal(client.isReset || client.status === 500, true);
+				const hasAll = client.text.length === 5000;
+				equal(client.isReset || client.status === 500 || hasAll, true);
 				sockets[1]!.accept();
 				sockets[1]!.answer();
 				await settle();

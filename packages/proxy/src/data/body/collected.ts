@@ -146,6 +146,13 @@ export class Bodies implements BodyMode {
 		this.#responseLength = UNDECLARED;
 	}
 
+	/** A response that has begun was given to its end. */
+	readonly hasAll = false;
+
+	endCall(): boolean {
+		return false;
+	}
+
 	onBody(chunk: Buffer): void {
 		// A short body that arrives at once is answered in this turn: it is passed on, not held.
 		if (chunk.length === this.#responseLength && chunk.length <= SHORT_BODY) {

@@ -1,3 +1,4 @@
+import { isGrpc } from '@mtls-edge-proxy/gate/gates/grpc.ts';
 import type { Rejection } from '@mtls-edge-proxy/gate/gates/rejection.ts';
 import * as rejection from '@mtls-edge-proxy/gate/gates/rejection.ts';
 import { notOverCause, silenceCause } from '@mtls-edge-proxy/gate/words/causes.ts';
@@ -48,8 +49,10 @@ export class Bodies implements BodyMode {
 	#clientBlocked = false;
 	/** Set if the route ends responses when the token expires. */
 	#expiry: StreamExpiry | undefined = undefined;
-	/** Set for a response with a body. */
+	/** Set for a response with a body, until its end is given to the client. */
 	#fields: ResponseFields | undefined = undefined;
+	/** Bytes of a response of declared length that have not come yet; below 0 without one. */
+	#left = UNDECLARED;
 	/** Monotonic milliseconds. */
 	#blockedAt = 0;
 	/** Bytes of the answer given since the client last had taken everything. */
@@ -147,7 +150,7 @@ export class Bodies implements BodyMode {
 
 	// --- The response. ---
 
-	onHead(status: number, fields: ResponseFields, _length: number, hasBody: boolean): void {
+	onHead(status: number, fields: ResponseFields, length: number, hasBody: boolean): void {
 		const request = this.#request;
 		const attempt = request.attempt!;
 		attempt.measure();
@@ -157,6 +160,7 @@ export class Bodies implements BodyMode {
 		const { client, route, limits } = request.context;
 		if (limits.endsAtExpiry && hasBody) this.#expiry = new StreamExpiry(request);
 		this.#fields = hasBody ? fields : undefined;
+		this.#left = length;
 		const announces = fields.announcedTrailers !== '' && hasBody && route!.trailers && client.takesTrailers(fields);
 		const announced = announces ? fields.announcedTrailers : '';
 		client.begin(status, request.responseFields(fields), hasBody, announced);
@@ -171,7 +175,9 @@ export class Bodies implements BodyMode {
 		this.#expectProgress();
 		this.#given += chunk.length;
 		countGiven(context, chunk.length);
-		if (context.client.write(chunk)) return;
+		const mayGoOn = context.client.write(chunk);
+		this.#left -= chunk.length;
+		if (mayGoOn) return;
 		this.#clientBlocked = true;
 		this.#blockedAt = context.plane.deadlines.now;
 		const connection = attempt?.connection;
@@ -194,15 +200,37 @@ export class Bodies implements BodyMode {
 		plane.deadlines.answer.add(this.#request);
 		// An upload that the upstream did not wait for is resumed; its rest is dropped.
 		this.onWritable();
-		const isPassed = trailers !== undefined && this.#fields !== undefined && client.takesTrailers(this.#fields);
+		const fields = this.#fields;
+		this.#fields = undefined;
+		const isPassed = trailers !== undefined && fields !== undefined && client.takesTrailers(fields);
 		client.end(isPassed ? trailers : undefined);
 	}
 
 	/** Nothing to do: no response has begun. */
 	onResponseLost(): void {}
 
+	get hasAll(): boolean {
+		const { protocol } = this.#request.context.client.connection;
+		// Over HTTP/2 a client can tell the difference.
+		return this.#fields !== undefined && this.#left === 0 && protocol === 'http/1.1';
+	}
+
+	endCall(trailers: Trailers): boolean {
+		const fields = this.#fields;
+		this.#fields = undefined;
+		const { client, plane, route } = this.#request.context;
+		// With a declared length the client would take the end for an error of framing (RFC 9113 section 8.1.1).
+		if (fields === undefined || fields.hasLength || !isCallResponse(fields.list)) return false;
+		if (!route!.trailers || !client.takesTrailers(fields)) return false;
+		this.#expiry?.cancelDeadline();
+		plane.deadlines.answer.add(this.#request);
+		this.onWritable();
+		client.end(trailers);
+		return true;
+	}
+
 	onClientDrained(_left: number): void {
-		if (this.#isTooSlow()) return this.#request.fail(rejection.UPSTREAM_TIMEOUT, 'abandoned');
+		if (this.#isTooSlow()) return this.#leaveReader(rejection.UPSTREAM_TIMEOUT);
 		this.#clientBlocked = false;
 		this.#expectProgress();
 		this.#request.attempt?.connection?.resume();
@@ -238,9 +266,17 @@ export class Bodies implements BodyMode {
 		if (isAtUpstream && !this.#clientBlocked && this.#uploadComplete) {
 			const cause = silenceCause('more of the answer', request.context.limits.silenceMs);
 			request.fail(rejection.BAD_GATEWAY.because(cause), 'timeout');
+		} else if (isAtUpstream && !this.#clientBlocked) {
+			request.fail(STOPPED_SENDING, 'abandoned');
 		} else {
-			request.fail(isAtUpstream && !this.#clientBlocked ? STOPPED_SENDING : STOPPED_READING, 'abandoned');
+			this.#leaveReader(STOPPED_READING);
 		}
+	}
+
+	/** The client does not read its response, so it would not read a status either. */
+	#leaveReader(why: Rejection): void {
+		this.#fields = undefined;
+		this.#request.fail(why, 'abandoned');
 	}
 
 	release(): void {
@@ -265,4 +301,10 @@ function fixedBody(length: number): OutgoingBody {
 /** Nothing is held for a client beyond what the sockets buffer, so there is no least rate unless one is configured. */
 function paceOf({ minAnswerBytesPerSec = 0, upstreamTimeoutMs }: Limits): ResponsePace | undefined {
 	return minAnswerBytesPerSec === 0 ? undefined : new ResponsePace(minAnswerBytesPerSec, upstreamTimeoutMs);
+}
+
+/** @param list names and values in turn. */
+function isCallResponse(list: readonly string[]): boolean {
+	const at = list.findIndex((name, i) => i % 2 === 0 && name === 'content-type');
+	return at !== -1 && isGrpc(list[at + 1]!);
 }

@@ -37,7 +37,7 @@ export interface ServedRequest extends Timed {
 	refuse(answer: Rejection): void;
 	/** Like `refuse`, for a request that may be at an upstream; a response that has begun is broken off. @param outcome for the breaker. */
 	fail(answer: Rejection, outcome: 'abandoned' | FailureReason): void;
-	/** Resets a response that has begun: it must not look complete. */
+	/** Resets a response that has begun, or ends a call with its status: it must not look complete. */
 	breakOff(why: Rejection): void;
 	/** The upstream's time ran out before its response began. @param outcome for the breaker, if there is a connection to blame. */
 	upstreamTimedOut(outcome: 'timeout' | 'abandoned'): void;
@@ -98,6 +98,10 @@ export interface BodyMode extends Carrier {
 	onBodyInRoom(bytes: number): void;
 	/** The response has broken off, and the request may be sent again. */
 	onResponseLost(): void;
+	/** The response is complete for its client, who knows its length, but the upstream has not ended it. Then `onEnd` does. */
+	readonly hasAll: boolean;
+	/** Ends a gRPC response that has begun with these trailers, which hold the status of its call. @returns `false`: its framing does not allow that. */
+	endCall(trailers: Trailers): boolean;
 }
 
 export type BodyModeClass = new (request: ServedRequest) => BodyMode;

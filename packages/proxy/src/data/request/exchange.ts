@@ -1,4 +1,4 @@
-import { grpcStatusOf } from '@mtls-edge-proxy/gate/gates/grpc.ts';
+import { grpcStatusOf, grpcTrailers } from '@mtls-edge-proxy/gate/gates/grpc.ts';
 import * as rejection from '@mtls-edge-proxy/gate/gates/rejection.ts';
 import { Rejection } from '@mtls-edge-proxy/gate/gates/rejection.ts';
 import { withReport } from '@mtls-edge-proxy/gate/shared/quota-gates.ts';
@@ -128,16 +128,19 @@ export class Exchange extends Timed implements ServedRequest, ExchangeEvents {
 
 	fail(answer: Rejection, outcome: 'abandoned' | FailureReason): void {
 		this.delivery?.end(outcome, answer.reason);
-		if (this.#state === STATE.answering) this.breakOff(answer);
-		else this.refuse(answer);
+		if (this.#state !== STATE.answering) this.refuse(answer);
+		// An upstream over HTTP/2 may fail between the last byte and END_STREAM.
+		else if (this.body.hasAll) this.body.onEnd();
+		else this.breakOff(answer);
 	}
 
 	breakOff(why: Rejection): void {
-		const { client, plane, record } = this.context;
+		const { client, plane, record, isCall } = this.context;
 		this.cancelDeadline();
 		record?.breaksOff(why);
 		reportBrokenOff(plane, why, this.#known);
-		client.reset();
+		if (!isCall || !this.body.endCall(grpcTrailers(why))) client.reset();
+		else if (record !== undefined) record.grpcStatus = grpcStatusOf(why);
 	}
 
 	/** The facts about the request that operators may see. */

@@ -27,8 +27,8 @@ export class Http2UpstreamRequest extends ClientStream implements UpstreamReques
 	/** Bytes that arrived while the client takes nothing. */
 	#kept: KeptPieces | undefined;
 	#isPaused = false;
-	/** The response is complete, but its kept bytes must go first. */
-	#end: { readonly trailers: Trailers | undefined } | undefined;
+	/** The response has ended, but its kept bytes must go first. */
+	#end: { readonly trailers: Trailers | undefined; readonly failure?: UpstreamFailure } | undefined;
 
 	constructor(connection: Http2UpstreamConnection) {
 		super(connection.protocol);
@@ -168,7 +168,6 @@ export class Http2UpstreamRequest extends ClientStream implements UpstreamReques
 
 	#tellEnd(trailers: Trailers | undefined): void {
 		const handler = this.#handler;
-		this.#end = undefined;
 		// Our side of a tunnel may go on.
 		if (!this.isTunnel) this.#handler = undefined;
 		if (handler === undefined) return;
@@ -192,7 +191,12 @@ export class Http2UpstreamRequest extends ClientStream implements UpstreamReques
 			if (piece === undefined) break;
 			this.#take(piece);
 		}
-		if (this.#end !== undefined && !this.#isPaused && kept?.length === 0) this.#tellEnd(this.#end.trailers);
+		const end = this.#end;
+		if (end === undefined || this.#isPaused || kept?.length !== 0) return;
+		this.#end = undefined;
+		if (end.failure === undefined) return this.#tellEnd(end.trailers);
+		this.failing(end.failure);
+		this.failed(end.failure);
 	}
 
 	// --- It fails. ---
@@ -216,10 +220,20 @@ export class Http2UpstreamRequest extends ClientStream implements UpstreamReques
 		return `after ${inWords(this.received)} of ${inWords(this.declaredLength)} bytes`;
 	}
 
+	/** All bytes of its declared length have come, and some wait for the client: they may be all that the client needs. */
+	get #keepsLastByte(): boolean {
+		const isThere = this.declaredLength !== UNDECLARED && this.received === this.declaredLength;
+		return isThere && this.#kept !== undefined && this.#kept.length > 0;
+	}
+
 	/** `failed` follows; if the connection has ended, once any thread can take its place. */
 	failing(failure: UpstreamFailure): void {
 		// Everything that the upstream sent through the tunnel has arrived and waits for the client.
 		if (this.#end !== undefined) return;
+		if (this.#keepsLastByte) {
+			this.#end = { trailers: undefined, failure };
+			return;
+		}
 		this.#kept = undefined;
 		this.#tell((handler) => handler.onFailing(failure));
 	}
