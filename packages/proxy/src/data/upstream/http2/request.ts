@@ -1,5 +1,4 @@
 import { UNDECLARED } from '../../../gates/body-limit.ts';
-import { type ResponseField as KnownField, ResponseHeadReader, responseField } from '../../../gates/response-head.ts';
 import type { Trailers } from '../../../gates/trailers.ts';
 import { ClientStream, type StreamEnd } from '../../../http2/client/client-stream.ts';
 import type { ResponseFacts } from '../../../http2/client/response-fields.ts';
@@ -7,8 +6,9 @@ import { codedFields } from '../../../http2/hpack-encoder.ts';
 import { KeptPieces } from '../../body/kept-pieces.ts';
 import { WEBSOCKET_FIELD } from '../../client/outgoing-block.ts';
 import { endOwner, guarded } from '../../loop/faults.ts';
+import { http2ResponseHead } from '../../memo/http2-response-head.ts';
 import type { OutgoingBody, OutgoingRequest, ResponseHandler, UpstreamFailure, UpstreamRequest } from '../contract.ts';
-import { type ResponseHead, responseHead } from '../response-head.ts';
+import type { ResponseHead } from '../response-head.ts';
 import type { Http2UpstreamConnection } from './connection.ts';
 
 /** A request at an HTTP/2 upstream: the stream that carries it. One object for both. */
@@ -122,7 +122,7 @@ export class Http2UpstreamRequest extends ClientStream implements UpstreamReques
 	// --- The response. ---
 
 	override onResponse(facts: ResponseFacts, endStream: boolean): void {
-		const head = headOf(facts);
+		const head = http2ResponseHead(facts);
 		// The CONNECT was refused: there is nothing to send.
 		if (this.method === 'CONNECT' && !this.isTunnel) this.finish();
 		const handler = this.#handler;
@@ -273,25 +273,6 @@ export class Http2UpstreamRequest extends ClientStream implements UpstreamReques
 		this.#handler = undefined;
 		if (handler !== undefined) endOwner(handler, error);
 	}
-}
-
-/** The forwarded part of a head: computed once for the same bytes. */
-function headOf(facts: ResponseFacts): ResponseHead {
-	const known = facts.memo as ResponseHead | undefined;
-	// A head seen twice will most likely be needed again and again.
-	if (known !== undefined && facts.repeated !== 1) return known;
-	const reader = new ResponseHeadReader();
-	for (const field of facts.fields) {
-		if (field.name === ':status') continue;
-		const meaning = (field.memo as KnownField | undefined) ?? responseField(field.name);
-		field.memo = meaning;
-		reader.field(meaning, field.value);
-	}
-	reader.finish();
-	const head = responseHead(facts.status, true, reader);
-	const answer = facts.repeated === 0 ? head : { ...head, fields: head.fields.asRepeated() };
-	facts.memo = answer;
-	return answer;
 }
 
 const NOTHING = Buffer.alloc(0);
