@@ -116,15 +116,16 @@ const EITHER_MODE: ReadonlySet<string> = new Set([
 
 /** Those that take the longest begin first, or a pass would end with one of them alone. */
 const LONGEST: readonly string[] = [
+	'certificates',
 	'demo',
 	'drain',
+	'faults',
 	'issuers',
 	'overload',
 	'slow-takers',
 	'start',
 	'tls',
-	'upstream-answers',
-	'upstream-faults',
+	'websocket-ends',
 	'workers',
 ].map((name) => `test/wire/${name}.test.ts`);
 

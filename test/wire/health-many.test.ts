@@ -1,4 +1,4 @@
-/** Issue 9: of thousands of upstreams that are well none is taken for dead, neither at the start nor later. */
+/** Of a thousand upstreams that are well none is taken for dead, neither at the start nor later. */
 import { equal } from 'node:assert/strict';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -6,11 +6,11 @@ import { test } from 'node:test';
 import { startProxy } from '../fixtures/proxy.ts';
 import { until } from '../fixtures/wait.ts';
 
-const UPSTREAMS = 2000;
+const UPSTREAMS = 1000;
 
 // A machine that is busy with other tests is late for seconds: that is no matter of the proxy's, so probes have more than their 2 s.
 // That probes are spread over the interval is shown with a fake clock (test/unit/control/health/health.test.ts).
-test('thousands of upstreams are probed in every interval without a false alarm', async (t) => {
+test('a thousand upstreams are probed in every interval without a false alarm', async (t) => {
 	let probes = 0;
 	const server = createServer((_, response) => {
 		probes++;
@@ -24,7 +24,7 @@ test('thousands of upstreams are probed in every interval without a false alarm'
 	const routes = Array.from({ length: UPSTREAMS }, (_, i) => ({ prefix: `/${i}`, upstream: `http://${addressOf(i)}` }));
 	await using proxy = await startProxy({
 		workers: 1,
-		config: { health_interval_secs: 5, health_timeout_secs: 15 },
+		config: { health_interval_secs: 3, health_timeout_secs: 15 },
 		routes,
 	});
 	const alive = () => proxy.metric('proxy_upstream_alive');
