@@ -19,7 +19,7 @@ after(() => running.disposeAsync());
 
 for (const protocol of PROTOCOLS) {
 	describe(`the example service over ${protocol}`, () => {
-		test('says who the caller is, and answers /health without a token', async () => {
+		test('returns the caller, and answers /health without a token', async () => {
 			const { token } = await testPki();
 			const whoami = await request(protocol, demo, { path: '/whoami?x', token: token('tenant', { scope: 'read' }) });
 			assert.equal(whoami.status, 200);
@@ -52,7 +52,7 @@ for (const protocol of PROTOCOLS) {
 			assert.equal(await statusFor(Buffer.alloc(0)), 405);
 		});
 
-		test('limits each tenant to EMBED_TENANT_RPS, and none where that is 0', async () => {
+		test('limits each tenant to EMBED_TENANT_RPS, and none if that is 0', async () => {
 			await using limited = await startEmbedDemo({ EMBED_TENANT_RPS: '1' });
 			await using unlimited = await startEmbedDemo({ EMBED_TENANT_RPS: '0' });
 			const statuses = async (demo: EmbedDemo) => {
@@ -102,9 +102,9 @@ describe('the example service', () => {
 			[{ EMBED_BIND: '127.0.0.1:65536' }, /EMBED_BIND must be HOST:PORT/],
 			[{ EMBED_TENANT_RPS: '-1' }, /EMBED_TENANT_RPS must be a whole number/],
 			[{ EMBED_JWT_PUB: '/nowhere' }, /EMBED_JWT_PUB: \/nowhere: cannot be read: there is no such file/],
-			[{ EMBED_JWT_PUB: pki.server.keyPath }, /EMBED_JWT_PUB: .*server\.key holds a private key/],
+			[{ EMBED_JWT_PUB: pki.server.keyPath }, /EMBED_JWT_PUB: .*server\.key contains a private key/],
 			[{ EMBED_CERT: '/nowhere' }, /\/nowhere: cannot be read: there is no such file/],
-			[{ EMBED_CLIENT_CA: pki.server.certPath }, /server\.crt: holds no CA certificate/],
+			[{ EMBED_CLIENT_CA: pki.server.certPath }, /server\.crt: contains no CA certificate/],
 			[{ EMBED_BIND: `127.0.0.1:${demo.port}` }, /EMBED_BIND: cannot listen on .* \(EADDRINUSE\)/],
 		];
 		for (const [env, reason] of cases) {
@@ -120,7 +120,7 @@ describe('the example service', () => {
 		assert.match(demo.stdout, /^\S+Z INFO {2}proxy::embed: listening address=127\.0\.0\.1 port=\d+\n$/);
 	});
 
-	test('reloads its certificates on SIGUSR1, and keeps the old ones where the new ones are no good', async () => {
+	test('reloads its certificates on SIGUSR1, and keeps the old ones if the new ones are unusable', async () => {
 		const pki = await testPki();
 		const caPath = join(temporaryFolder('embed-demo'), 'ca.crt');
 		copyFileSync(pki.caPath, caPath);
@@ -129,7 +129,7 @@ describe('the example service', () => {
 		demo.signal('SIGUSR1');
 		const failed = await demo.line('mTLS reload failed; keeping old');
 		assert.equal(failed.level, 'error');
-		assert.match(String(failed.error), /ca\.crt: holds no PEM certificate/);
+		assert.match(String(failed.error), /ca\.crt: contains no PEM certificate/);
 		assert.equal(await isAccepted(demo), true);
 
 		writeFileSync(caPath, pki.otherCa.certPem);

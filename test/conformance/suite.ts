@@ -31,7 +31,7 @@ export function addTests(subject: Subject, { whole = false } = {}): void {
 type Run = (settings?: Partial<GateSettings>) => Promise<RunningGate>;
 
 function addWiringTests(run: Run, protocol: Protocol): void {
-	test('admits a good token and passes on who it speaks for', async () => {
+	test('admits a valid token and passes on its claims', async () => {
 		await using gate = await run();
 		assert.deepEqual(await gate.whoami({ scope: 'read write' }), { sub: 'tenant', scope: 'read write' });
 	});
@@ -117,7 +117,7 @@ function addWiringTests(run: Run, protocol: Protocol): void {
 		assertUnauthorized(await gate.ask(`Bearer ${token}`));
 	});
 
-	test('leaves the body away from its answer to HEAD, and nothing else', async () => {
+	test('omits the body in its answer to HEAD, and nothing else', async () => {
 		await using gate = await run();
 		assertUnauthorizedToHead(await gate.ask(undefined, 'HEAD'));
 	});
@@ -144,7 +144,7 @@ function addWiringTests(run: Run, protocol: Protocol): void {
 const ONE_BIT = 'a signature with one bit changed';
 
 function addTokenTests(run: Run): void {
-	test('passes on an empty scope where the token has none, or none that is a string', async () => {
+	test('passes on an empty scope if the token has none, or none that is a string', async () => {
 		await using gate = await run();
 		assert.deepEqual(await gate.whoami({}), { sub: 'tenant', scope: '' });
 		assert.deepEqual(await gate.whoami({ scope: ['read'] }), { sub: 'tenant', scope: '' });
@@ -158,7 +158,7 @@ function addTokenTests(run: Run): void {
 		}
 	});
 
-	test('takes members called like those of every object for what they are', async () => {
+	test('treats members with names of object members as plain members', async () => {
 		await using gate = await run();
 		const { tokenKey } = await testPki();
 		const payload = `${JSON.stringify(gate.claims()).slice(0, -1)},"__proto__":{"scope":"root"},"constructor":1}`;
@@ -194,7 +194,7 @@ function addClaimTests(run: Run): void {
 		assertUnauthorized(await gate.ask(`Bearer ${gate.mint({ nbf: gate.clock.wall + 61 })}`));
 	});
 
-	test('demands the issuer and the audience that it was told', async () => {
+	test('requires the configured issuer and audience', async () => {
 		await using gate = await run();
 		for (const iss of ['https://other.test', undefined, [ISSUER], null]) {
 			assertUnauthorized(await gate.ask(`Bearer ${gate.mint({ iss })}`), `iss ${JSON.stringify(iss)}`);
@@ -207,7 +207,7 @@ function addClaimTests(run: Run): void {
 		}
 	});
 
-	test('refuses tokens that carry any aud where it was told no audience', async () => {
+	test('refuses tokens with any aud if no audience is configured', async () => {
 		await using gate = await run({ issuer: null, audience: null });
 		assert.equal((await gate.ask(`Bearer ${gate.mint({ aud: undefined, iss: undefined })}`)).status, 200);
 		for (const aud of [AUDIENCE, [], null]) assertUnauthorized(await gate.ask(`Bearer ${gate.mint({ aud })}`));
@@ -245,8 +245,8 @@ function addKeyTests(subject: Subject): void {
 		await assert.rejects(startWith(pem(publicKey)), /type ec; RS256 needs an RSA key/);
 	});
 
-	test('text that is no PEM', async () => {
-		await assert.rejects(startWith('ssh-rsa AAAA'), /holds an OpenSSH key/);
+	test('text that is not PEM', async () => {
+		await assert.rejects(startWith('ssh-rsa AAAA'), /contains an OpenSSH key/);
 	});
 
 	test('a private key, of which the message shows nothing', async () => {
@@ -254,7 +254,7 @@ function addKeyTests(subject: Subject): void {
 		const privateKey = tokenKey.privateKey.export({ type: 'pkcs8', format: 'pem' }) as string;
 		const excerpt = privateKey.split('\n')[1]!.slice(0, 16);
 		await assert.rejects(startWith(privateKey), ({ message }: Error) => {
-			assert.match(message, /holds a private key/);
+			assert.match(message, /contains a private key/);
 			assert.ok(!message.includes(excerpt));
 			return true;
 		});

@@ -3,7 +3,7 @@ import { FLAG, FRAME } from '../fixtures/h2-frames.ts';
 
 /** Causes for which we refuse what nghttp2 takes. */
 const STRICTER: Readonly<Record<string, string>> = {
-	'a body where there is none by rule': 'nghttp2 lets a 205 have one (RFC 9110 section 15.3.6)',
+	'a body in a response that cannot have one': 'nghttp2 lets a 205 have one (RFC 9110 section 15.3.6)',
 	'malformed content-length': 'nghttp2 takes more digits than can be counted exactly',
 	'MAX_FRAME_SIZE out of range': 'nghttp2 looks at the last of several values alone',
 	INITIAL_WINDOW_SIZE: 'nghttp2 looks at the last of several values alone',
@@ -11,7 +11,7 @@ const STRICTER: Readonly<Record<string, string>> = {
 	'frame too large': 'we look at a length before we look at the frame',
 	'too many table size updates': 'RFC 7541 section 4.2 has two at most',
 	'DATA before the head': 'nghttp2 takes an empty frame there',
-	'a window opened too far': 'we have sent less: the rest of a request is dropped when its response is whole',
+	'a window above 2^31-1': 'we have sent less: the rest of a request is dropped when its response is whole',
 	'head too long': 'nghttp2 is given room for more',
 	'ENABLE_PUSH out of range': 'nghttp2 looks at the last of several values alone',
 	'more padding than payload': 'nghttp2 does not look at the padding of what it drops',
@@ -22,7 +22,8 @@ const STRICTER: Readonly<Record<string, string>> = {
 	'malformed trailers': 'nghttp2 drops fields that are malformed, and takes content-length',
 	'malformed :status': 'nghttp2 takes any three digits but 101',
 	'stream reset with NO_ERROR': 'Node ends the body as if it were whole',
-	'PUSH_PROMISE, which was switched off': 'nghttp2 resets the promised stream until its SETTINGS are acknowledged',
+	'PUSH_PROMISE, which the proxy has disabled':
+		'nghttp2 resets the promised stream until its SETTINGS are acknowledged',
 	'DATA on a stream that has ended': 'nghttp2 forgets ended streams and drops what comes late',
 	'HEADERS on a stream that has ended': 'nghttp2 forgets ended streams and drops what comes late',
 };

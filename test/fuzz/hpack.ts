@@ -118,7 +118,7 @@ export class HpackReader {
 	}
 
 	#byte(): number {
-		if (this.#at >= this.#block.length) throw new CompressionError('a block that breaks off');
+		if (this.#at >= this.#block.length) throw new CompressionError('a truncated block');
 		return this.#block.charCodeAt(this.#at++);
 	}
 
@@ -139,7 +139,7 @@ export class HpackReader {
 	#string(): string {
 		const huffman = this.#at < this.#block.length && (this.#block.charCodeAt(this.#at) & 0x80) !== 0;
 		const length = this.#integer(7);
-		if (this.#at + length > this.#block.length) throw new CompressionError('a string that breaks off');
+		if (this.#at + length > this.#block.length) throw new CompressionError('a truncated string');
 		const text = this.#block.slice(this.#at, this.#at + length);
 		this.#at += length;
 		return huffman ? readHuffman(text) : text;

@@ -86,7 +86,7 @@ function decided({ responses, why }: ConnectionReading): unknown {
 
 /** Whether a window is too wide depends on how much has gone out, and output goes out between reads. */
 function dependsOnOutput({ responses, why }: ConnectionReading): boolean {
-	return [why, ...responses.map(({ cause }) => cause)].includes('a window opened too far');
+	return [why, ...responses.map(({ cause }) => cause)].includes('a window above 2^31-1');
 }
 
 function show({ responses, brokenAt, why, silentFrom, resets }: ConnectionReading): string {

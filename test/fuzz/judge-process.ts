@@ -15,7 +15,7 @@ interface Asked {
 	readonly question: JudgeQuestion;
 	readonly resolve: (reading: ConnectionReading) => void;
 	readonly reject: (error: Error) => void;
-	/** Judges that have died over it. */
+	/** Judges that have died while applying it. */
 	deaths: number;
 }
 
@@ -24,7 +24,7 @@ export class JudgeProcess {
 	#child: ChildProcess | undefined;
 	#nextId = 0;
 
-	/** @throws Error where several judges have died over it. */
+	/** @throws Error where several judges have died while applying it. */
 	ask(requests: readonly AskedRequest[], pieces: readonly Buffer[]): Promise<ConnectionReading> {
 		const { promise, resolve, reject } = Promise.withResolvers<ConnectionReading>();
 		const id = this.#nextId++;

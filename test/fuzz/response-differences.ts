@@ -33,7 +33,8 @@ const STRICTER: Readonly<Record<string, string>> = {
 	'malformed field name': 'no folding, no blank before the colon (RFC 9112 section 5)',
 	'malformed field value': 'no control characters (RFC 9110 section 5.5)',
 	'ambiguous framing': 'one length or one `chunked`, and no other coding (RFC 9112 section 6)',
-	'switching protocols unasked': 'a 101 is no response to a request without Upgrade (RFC 9110 section 15.2.2)',
+	'switching protocols without an upgrade request':
+		'a 101 is no response to a request without Upgrade (RFC 9110 section 15.2.2)',
 	'too many interim responses': 'more than 32 of them are a flood',
 	'malformed chunk size': 'at most 13 digits, extensions by the grammar and without blanks (RFC 9112 section 7.1)',
 	'chunk extensions too long': 'extensions of 1 KiB a chunk are enough, and of 16 KiB more than the content',

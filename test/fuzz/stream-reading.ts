@@ -68,7 +68,8 @@ class StreamReader {
 						this.#partOfData(flags, id, bytes.slice(at + 9), length);
 					break;
 				}
-				if (at === preface.length && type !== FRAME.SETTINGS) throw new ConnectionError('no SETTINGS first');
+				if (at === preface.length && type !== FRAME.SETTINGS)
+					throw new ConnectionError('the first frame is not SETTINGS');
 				this.#frame(type, flags, id, bytes.slice(at + 9, end));
 				at = end;
 			}
@@ -157,7 +158,7 @@ class StreamReader {
 	}
 
 	#continuation(flags: number, payload: string): void {
-		if (this.#block === undefined) throw new ConnectionError('CONTINUATION of nothing');
+		if (this.#block === undefined) throw new ConnectionError('CONTINUATION without HEADERS');
 		this.#block.text += payload;
 		if (flags & FLAG.END_HEADERS) this.#endOfBlock();
 	}

@@ -7,7 +7,7 @@ import type { RedisServer } from '../fixtures/redis-server.ts';
 import { until } from '../fixtures/wait.ts';
 import type { FleetUpstreams } from './fleet-upstreams.ts';
 
-export const AWAY = 'limiter store away';
+export const AWAY = 'limiter store is away';
 const BACK = 'limiter store is back';
 /** A failover takes its time. */
 const BACK_MS = 40_000;

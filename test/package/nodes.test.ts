@@ -107,7 +107,7 @@ const namesIn = (tarball: string) =>
 	execFileSync('tar', ['--list', '--file', tarball], { encoding: 'utf8' }).trim().split('\n');
 
 describe('what npm publishes', () => {
-	test('is ready for provenance: licence, files, and the wish for it', () => {
+	test('is ready for provenance: licence, files and publishConfig', () => {
 		assert.deepEqual([gate.license, manifest.license], ['MIT', 'MIT']);
 		assert.equal(gate.version, manifest.version);
 		assert.ok(existsSync(join(ROOT, 'LICENSE')));
@@ -131,7 +131,7 @@ describe('what npm publishes', () => {
 		);
 	});
 
-	test('of the gate is its built files and what tells of them', () => {
+	test('of the gate is its built files and their documentation', () => {
 		const outside = namesIn(packed.gate).filter((name) => !name.startsWith('package/dist/'));
 		assert.deepEqual(
 			outside.sort(),
@@ -140,7 +140,7 @@ describe('what npm publishes', () => {
 		assert.ok(statSync(packed.gate).size < MAX_GATE_BYTES, `${statSync(packed.gate).size} bytes`);
 	});
 
-	test('of the proxy is its built files and what tells of them, with the licences of what is bundled', () => {
+	test('of the proxy is its built files, their documentation, and the licences of bundled packages', () => {
 		const names = namesIn(packed.proxy);
 		const outside = names.filter((name) => !/^package\/dist(?:-streaming)?\//.test(name)).sort();
 		assert.deepEqual(
@@ -166,7 +166,7 @@ describe('what npm publishes', () => {
 		assert.equal(read('LICENSE'), readFileSync(join(ROOT, 'LICENSE'), 'utf8'));
 	});
 
-	test('and what it brings along is small', async () => {
+	test('has few and small dependencies', async () => {
 		const { dir } = await createProject([packed.proxy], []);
 		const [bytes] = execFileSync('du', ['--bytes', '--summarize', 'node_modules'], {
 			cwd: dir,

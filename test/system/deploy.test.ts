@@ -44,7 +44,7 @@ describe('Kubernetes', { skip: missingTools('kustomize', 'kubernetes-validate') 
 	}
 
 	const skip = missingLinter('@kubernetes-models/cert-manager');
-	test('the objects of cert-manager and of the Prometheus operator are as their schemas want them', {
+	test('the objects of cert-manager and the Prometheus operator match their schemas', {
 		skip,
 	}, async () => {
 		const custom = build('overlays/example').filter(({ apiVersion }) => CUSTOM.test(apiVersion));
@@ -84,13 +84,13 @@ describe('Kubernetes', { skip: missingTools('kustomize', 'kubernetes-validate') 
 });
 
 describe('compose.yaml', { skip: missingTools('check-jsonschema') }, () => {
-	test('is as the Compose Specification wants it', () => {
+	test('matches the Compose Specification', () => {
 		succeed('check-jsonschema', ['--builtin-schema', 'vendor.compose-spec', 'compose.yaml']);
 	});
 });
 
 describe('Prometheus', { skip: missingTools('promtool') }, () => {
-	test('takes the alerts, and each fires where its test says so', () => {
+	test('accepts the alerts, and each fires exactly as its test says', () => {
 		assert.match(
 			succeed('promtool', ['check', 'rules', 'rules.yaml'], { cwd: join(ROOT, 'deploy/prometheus') }),
 			/SUCCESS/,
@@ -98,7 +98,7 @@ describe('Prometheus', { skip: missingTools('promtool') }, () => {
 		succeed('promtool', ['test', 'rules', 'rules.test.yaml'], { cwd: join(ROOT, 'deploy/prometheus') });
 	});
 
-	test("takes the configuration of compose.yaml's", () => {
+	test('accepts the configuration of compose.yaml', () => {
 		succeed('promtool', ['check', 'config', '--syntax-only', 'deploy/compose/prometheus.yml']);
 	});
 });
@@ -129,22 +129,22 @@ describe('Grafana', { skip: missingLinter('@grafana/grafana-foundation-sdk') }, 
 describe('the workflows', () => {
 	const workflows = ['.github/workflows/ci.yml', '.github/workflows/release.yml'];
 
-	test('have nothing that actionlint would tell', { skip: missingTools('actionlint') }, () => {
+	test('pass actionlint', { skip: missingTools('actionlint') }, () => {
 		succeed('actionlint', workflows);
 	});
 
-	test('give away no right that they do not need, by the judgement of zizmor', { skip: missingTools('zizmor') }, () => {
+	test('have only necessary permissions, checked by zizmor', { skip: missingTools('zizmor') }, () => {
 		succeed('zizmor', ['--offline', '--no-progress', '--min-severity', 'medium', '.github']);
 	});
 
-	test('and the updates are as the schemas of GitHub want them', { skip: missingTools('check-jsonschema') }, () => {
+	test("match GitHub's schemas, like the update settings", { skip: missingTools('check-jsonschema') }, () => {
 		succeed('check-jsonschema', ['--builtin-schema', 'vendor.github-workflows', ...workflows]);
 		succeed('check-jsonschema', ['--builtin-schema', 'vendor.dependabot', '.github/dependabot.yml']);
 	});
 });
 
 describe('a linter', { skip: missingTools('kubernetes-validate') }, () => {
-	test('that is given what is wrong says so', () => {
+	test('reports an invalid object', () => {
 		const scratch = temporaryFolder('linters');
 		const input = JSON.stringify({ apiVersion: 'v1', kind: 'Service', metadata: { name: 'a' }, spec: { ports: 1 } });
 		const { status } = tool('kubernetes-validate', ['--strict', '-'], { input, cwd: scratch });

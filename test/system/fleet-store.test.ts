@@ -24,7 +24,7 @@ import { missingTools } from './tools.ts';
 const skip = missingTools('redis-server', 'redis-sentinel');
 /** Well above what an answer takes on a busy machine: only a store that is away takes longer. */
 const TIMEOUT_MS = 1_500;
-const AWAY = 'warn proxy::limiter: limiter store away';
+const AWAY = 'warn proxy::limiter: limiter store is away';
 const BACK = 'info proxy::limiter: limiter store is back';
 
 async function replicas(
@@ -136,7 +136,7 @@ describe('limits that replicas share through a real redis-server', { skip, concu
 			);
 			assert.ok(passed <= most, `${passed} of ${most}`);
 			if (machine.hasRun) assert.ok(all.every(({ log }, i) => !log.lines.slice(said[i]).includes(AWAY)));
-			const isSlow = 'warn proxy::limiter: limiter store is slow: replicas learn late of each other';
+			const isSlow = 'warn proxy::limiter: limiter store is slow: replicas learn of each other late';
 			if (latencyMs >= 400) assert.ok(all.every(({ log }) => log.lines.includes(isSlow)));
 		});
 	}
@@ -355,7 +355,7 @@ describe('limits that replicas share through a real redis-server', { skip, concu
 		const tag = Number(BigInt.asUintN(6, all[0]!.key('b')));
 		await server.do('SADD', `proxy:2:{${tag}}:${hex}`, 'x');
 		await ask(all, 'b', rate, 200, 1);
-		const line = 'warn proxy::limiter: a key of the limiter is something else at the store';
+		const line = 'warn proxy::limiter: a key of the limiter has another type in the store';
 		await until(async () => all.every(({ log }) => log.lines.includes(line)), 'all replicas to say so');
 		const [a, b] = await Promise.all([ask(all, 'a', rate, 25, 3), ask([all[0]!], 'b', rate, 200, 3)]);
 		assert.ok(b.admitted <= 45, `${b.admitted} of its share, 30, of 90`);

@@ -35,28 +35,28 @@ interface Moment {
 }
 
 const MOMENTS = {
-	before: { words: 'before the request left for it', connection: 'used', reason: 'unreachable' },
+	before: { words: 'before the request is sent', connection: 'used', reason: 'unreachable' },
 	upload: { words: 'in the middle of the body', connection: 'new', reason: 'unreachable' },
 	stale: {
-		words: 'with the request, before a byte of its answer',
+		words: 'after the request is sent, before a byte of the answer',
 		connection: 'used',
 		act: (exchange) => exchange.reset(),
 		reason: 'stale',
 	},
 	unanswered: {
-		words: 'with the request, before a byte of its answer',
+		words: 'after the request is sent, before a byte of the answer',
 		connection: 'new',
 		act: (exchange) => exchange.reset(),
 		reason: 'unanswered',
 	},
 	begun: {
-		words: 'in the middle of its answer',
+		words: 'in the middle of the answer',
 		connection: 'used',
 		act: (exchange) => exchange.truncate(10, { body: 'half' }),
 		reason: 'broken',
 	},
 	answered: {
-		words: 'behind its answer',
+		words: 'after the answer',
 		connection: 'used',
 		act: (exchange) => {
 			exchange.respond({ body: 'last' });
@@ -253,7 +253,7 @@ function tableOf(rows: readonly Row[]): string {
 		return [MOMENTS[moment].words, inWords(methods), 'BODY', collected, streaming].join(' | ');
 	});
 	return [
-		'| The address goes … | Method | Body | Collected | Streaming |',
+		'| The address fails … | Method | Body | Collected | Streaming |',
 		'|---|---|---|---|---|',
 		...Array.from(lines, ([line, same]) => {
 			return `| ${line.replace('BODY', [...new Set(same.map(({ body }) => body))].join(' or '))} |`;

@@ -230,7 +230,7 @@ describe('the status page of a proxy', { skip }, () => {
 	});
 	after(() => open.disposeAsync());
 
-	test('is well at first', () => shows(opened.page, '#summary', 'All is well'));
+	test('reports no problem at first', () => shows(opened.page, '#summary', 'All is well'));
 
 	test('follows requests, and draws them', async () => {
 		await request('h2', proxy, { path: '/lane-1' });
@@ -298,13 +298,13 @@ describe('the status page of a proxy', { skip }, () => {
 	test('has issuers and their keys', () =>
 		shows(opened.page, '#issuers', /https:\/\/issuer\.test[\s\S]*RS256[\s\S]*from a file/));
 
-	test('has broken no policy and asked no other host', () => {
+	test('has violated no policy and contacted no other host', () => {
 		assert.deepEqual(opened.complaints, []);
 		for (const url of opened.requests)
 			assert.ok(url.startsWith(`http://127.0.0.1:${proxy.metricsPort}/`) || url === 'data:,', url);
 	});
 
-	test('greys its figures when the proxy has died, and says from when they are', async () => {
+	test('greys its figures when the proxy has died, and shows their time', async () => {
 		const { page } = opened;
 		const filter = () => page.evaluate("getComputedStyle(document.querySelector('main')).filter");
 		assert.equal(await filter(), 'none');

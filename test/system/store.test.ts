@@ -146,7 +146,7 @@ describe('a real redis-server as the store', { skip }, () => {
 		assert.equal(a.client.state.type, 'up');
 	});
 
-	it('wants credentials, and no more rights than the documentation says', async () => {
+	it('needs credentials, and no more rights than documented', async () => {
 		await using guarded = await startRedis();
 		const rules = /^ACL SETUSER .*$/m.exec(readFileSync('docs/explanation/shared-rate-limits.md', 'utf8'))?.[0];
 		assert.ok(rules, 'docs/explanation/shared-rate-limits.md has no ACL rules');
@@ -216,12 +216,12 @@ describe('a real redis-server as the store', { skip }, () => {
 		const ca = () => readFileSync(pki.caPath, 'utf8');
 		const identity = () => ({ cert: pki.clients.valid.certPem, key: pki.clients.valid.keyPem });
 
-		it('believes the CA that it is given, and shows its certificate', async () => {
+		it('verifies against the configured CA, and sends its certificate', async () => {
 			using a = await connect(secured, tls('localhost'), { ca: ca(), identity: identity() });
 			assert.equal(typeof (await a.take(1)), 'number');
 		});
 
-		it('refuses a store that is not who it says, whatever the environment allows', async () => {
+		it('refuses a store with another name, whatever the environment allows', async () => {
 			process.env.NODE_TLS_REJECT_UNAUTHORIZED = '0';
 			try {
 				for (const [config, given] of [

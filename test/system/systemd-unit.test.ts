@@ -14,7 +14,7 @@ function analyze(...args: string[]) {
 const skip = spawnSync('systemd-analyze', ['--version']).error !== undefined && 'not installed: systemd';
 
 describe('the unit for systemd', { skip }, () => {
-	test('is exposed no more than 3.0, by the judgement of systemd', () => {
+	test('has an exposure of at most 3.0 by systemd-analyze', () => {
 		// In tenths.
 		const { status, stdout } = analyze('security', '--no-pager', '--offline=true', '--threshold=30', UNIT);
 		const exposure = Number(/Overall exposure level for edge\.service: ([\d.]+)/.exec(stdout)?.[1]);

@@ -8,13 +8,13 @@ import { Program } from '../fixtures/program.ts';
 
 const MAIN = fileURLToPath(new URL('../../packages/proxy/src/main.ts', import.meta.url));
 describe('the command', () => {
-	test('--version names the streaming mode where that was chosen', async () => {
+	test('--version names the streaming mode if that was chosen', async () => {
 		await using command = new Program([process.execPath, '-C', 'boxed_body', MAIN, '--version']);
 		assert.equal(await command.ended(), 0);
 		assert.match(command.stdout, / \(streaming bodies, Node /);
 	});
 
-	test('output that cannot be written is 1, with one line and no stack; a reader that has gone is none', {
+	test('output that cannot be written exits with 1 and one line; a closed reader does not', {
 		skip: !existsSync('/dev/full') && 'needs /dev/full',
 	}, () => {
 		const run = (words: string, to: string) =>

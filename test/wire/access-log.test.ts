@@ -58,7 +58,7 @@ describe('access = "all" with request_id', () => {
 		describe(`over ${protocol}`, () => {
 			const send = (options: Parameters<typeof request>[2]) => request(protocol, proxy, options);
 
-			test('says who asked for what, by what way, and what it cost', async () => {
+			test('has the client, the request, the route and the duration', async () => {
 				const { path, upstream } = edge.lane();
 				upstream.script = (exchange) => exchange.respond({ body: 'x'.repeat(1234) });
 				const got = await line(proxy, () =>
@@ -96,7 +96,7 @@ describe('access = "all" with request_id', () => {
 				assert.match(seen!.header('traceparent')!, new RegExp(`^00-${got.trace_id}-[0-9a-f]{16}-00$`));
 			});
 
-			test('tells why a token was refused, which the client does not learn', async () => {
+			test('has the reason of a refused token, which the client does not get', async () => {
 				const { path } = edge.lane();
 				const expired = pki.token('acme', { exp: Math.floor(Date.now() / 1000) - 100 });
 				const refusals = [
@@ -125,7 +125,7 @@ describe('access = "all" with request_id', () => {
 				}
 			});
 
-			test('says what a request asked for that is refused at first sight', async () => {
+			test('has method and path of a request that is refused early', async () => {
 				const method = 'REVIEW';
 				const [unknown, fragment] = await lines(proxy, 2, async () => {
 					await send({ method, path: `/a?secret=${SECRET}` });
@@ -148,7 +148,7 @@ describe('access = "all" with request_id', () => {
 				});
 			});
 
-			test('tells refusals by the proxy from answers of upstreams', async () => {
+			test('distinguishes refusals by the proxy from answers of upstreams', async () => {
 				const { path, upstream } = edge.lane();
 				upstream.script = (exchange) => exchange.respond({ status: 404, body: 'none' });
 				const [noRoute, theirs, dots, large, head] = await lines(proxy, 5, async () => {
@@ -165,7 +165,7 @@ describe('access = "all" with request_id', () => {
 				assertMembers(head!, { method: 'HEAD', status: 404, bytes_out: 0 });
 			});
 
-			test('has a line for an upstream that is not there, and one for the breaker', async () => {
+			test('has a line for an unreachable upstream, and one for its open breaker', async () => {
 				const { path, upstream } = edge.lane();
 				await upstream.close();
 				const [first, second] = await lines(proxy, 2, async () => {
@@ -233,7 +233,7 @@ describe('access = "all" with request_id', () => {
 				assertMembers(got, { status: 200, ending: 'client gone', bytes_out: 5 });
 			});
 
-			test('tells an answer that breaks off from a whole one', async () => {
+			test('distinguishes a broken-off answer from a complete one', async () => {
 				const { path, upstream } = edge.lane();
 				upstream.script = (exchange) => {
 					exchange.startChunked();
@@ -248,7 +248,7 @@ describe('access = "all" with request_id', () => {
 		});
 	}
 
-	test('tells what is no HTTP/1.1, in words', async () => {
+	test('reports invalid HTTP/1.1 in words', async () => {
 		const head = `Host: a\r\nAuthorization: Bearer ${pki.token()}\r\n`;
 		const messages = [
 			['malformed request line', `${SECRET}\t/ HTTP/1.1\r\n\r\n`, 400],
@@ -298,7 +298,7 @@ describe('access = "all" with request_id', () => {
 		}).then((got) => got.filter(({ status }) => status !== 401));
 		const shared = { status: undefined, ending: 'broken off', client: '127.0.0.1', protocol: 'h2' };
 		assertMembers(malformed!, { ...shared, method: '', path: '', reason: 'connection in HTTP/2' });
-		const otherLength = 'a body of another length than content-length says';
+		const otherLength = 'a body whose length differs from content-length';
 		assertMembers(longer!, { ...shared, method: 'POST', path, reason: otherLength });
 		const errors = proxy.logs.slice(since).filter(({ message }) => message === 'stream ended with an error');
 		for (const error of errors) assertMembers(error, { level: 'info', target: 'proxy::http2', peer: '127.0.0.1' });
@@ -308,7 +308,7 @@ describe('access = "all" with request_id', () => {
 		);
 	});
 
-	test('tells TLS 1.2 from 1.3', async () => {
+	test('distinguishes TLS 1.2 from 1.3', async () => {
 		const got = await line(proxy, () => request('h1', proxy, { path: '/nowhere', tls: { maxVersion: 'TLSv1.2' } }));
 		assert.equal(got.tls, 'TLSv1.2');
 	});
@@ -364,7 +364,7 @@ describe('access = "errors"', () => {
 	});
 });
 
-describe('the writing of it', () => {
+describe('writing the access log', () => {
 	let upstream: EchoUpstream;
 	before(async () => {
 		upstream = await EchoUpstream.start();

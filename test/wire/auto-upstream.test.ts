@@ -75,7 +75,7 @@ const chosen = (upstream: AlpnUpstream, spoken: Spoken) =>
 const spokenTo = (upstream: AlpnUpstream) => [...new Set(upstream.requests)].sort();
 
 describe('an upstream with protocol = "auto"', () => {
-	test('is spoken to in HTTP/2 where it chooses that: all requests share a connection', async () => {
+	test('is spoken to in HTTP/2 if it chooses that: all requests share a connection', async () => {
 		deepEqual(await ask('/newer', 40), ['200']);
 		deepEqual(spokenTo(newer), ['h2 /newer']);
 		equal(chosen(newer, 'h2'), 1);
@@ -90,7 +90,7 @@ describe('an upstream with protocol = "auto"', () => {
 		deepEqual([found.protocol, found.chosen], ['auto', ['h2']]);
 	});
 
-	test('is spoken to in HTTP/1.1 where it chooses that, or knows nothing of ALPN', async () => {
+	test('is spoken to in HTTP/1.1 if it chooses that, or knows nothing of ALPN', async () => {
 		deepEqual(await ask('/older', 12), ['200']);
 		deepEqual(await ask('/older', 12), ['200']);
 		deepEqual(spokenTo(older), ['http/1.1 /older']);
@@ -130,7 +130,7 @@ describe('an upstream with protocol = "auto"', () => {
 		await atRest();
 	});
 
-	test('fails no breaker, and loses no health check', async () => {
+	test('opens no breaker, and fails no health check', async () => {
 		const scrape = await proxy.metrics();
 		equal(sampleSum(scrape, 'proxy_upstream_alive'), Object.keys(names).length);
 		equal(sampleSum(scrape, 'proxy_circuit_transitions_total', { to: 'open' }), 0);

@@ -225,7 +225,7 @@ describe('max_buffered_bytes', async () => {
 		const post = (path: string, body: Buffer | AsyncIterable<Buffer>) =>
 			request(protocol, tight.proxy, { method: 'POST', path, body });
 
-		test(`a request body beyond it gets 503 overloaded where bodies are collected, over ${protocol}`, async () => {
+		test(`a request body beyond it gets 503 overloaded if bodies are collected, over ${protocol}`, async () => {
 			const { path, circuit } = tight.lane();
 			const counted = await tight.during(async () => {
 				const answer = await post(path, tooMuch);
@@ -236,7 +236,7 @@ describe('max_buffered_bytes', async () => {
 			equal(await circuit(), CIRCUIT.closed);
 		});
 
-		test(`a response body beyond it gets 503 overloaded where bodies are collected, over ${protocol}`, async () => {
+		test(`a response body beyond it gets 503 overloaded if bodies are collected, over ${protocol}`, async () => {
 			const { path, circuit, upstream } = tight.lane();
 			upstream.script = (exchange) => exchange.respond({ body: tooMuch });
 			const counted = await tight.during(async () => {
@@ -355,7 +355,7 @@ describe('limits that a route sets itself', () => {
 			upstream.script = (exchange) => exchange.respond();
 		});
 
-		test(`a client has the body_timeout_secs of its route where bodies are collected, over ${protocol}`, async () => {
+		test(`a client has the body_timeout_secs of its route if bodies are collected, over ${protocol}`, async () => {
 			const { proxy } = await started;
 			const body = heldBody('half');
 			const patient = request(protocol, proxy, { method: 'POST', path: '/patient', body });

@@ -59,14 +59,14 @@ const loggedSince = async (lane: Lane, count: number) => {
 };
 
 for (const protocol of PROTOCOLS) {
-	describe(`a tenant that asks for what fails, over ${protocol}`, { concurrency: 4 }, () => {
-		test('takes the upstream from the others by default', async () => {
+	describe(`a tenant whose requests fail, over ${protocol}`, { concurrency: 4 }, () => {
+		test('takes the upstream away from the others by default', async () => {
 			const { lane, statuses } = await bystander(today, protocol);
 			ok(statuses.includes(503), 'B has lost nothing');
 			equal(await lane.circuit(), CIRCUIT.open);
 		});
 
-		test('costs them no request where two tenants must fail', async () => {
+		test('costs them no request if two tenants must fail', async () => {
 			const { lane, statuses } = await bystander(two, protocol);
 			deepEqual(new Set(statuses), new Set([200]));
 			equal(await lane.circuit(), CIRCUIT.closed);
@@ -94,7 +94,7 @@ for (const protocol of PROTOCOLS) {
 			deepEqual(await loggedSince(lane, 1), ['warn closed open connect: connection refused']);
 		});
 
-		test('opens it with as many failures in a row as it takes, over all threads; a success in between ends the row', async () => {
+		test('opens it with as many failures in a row as it takes, across all threads; a success in between ends the row', async () => {
 			const lane = row.lane();
 			const ask = async () => (await request(protocol, lane.proxy, { path: lane.path })).text;
 			for (let round = 0; round < 3; round++) {
@@ -239,7 +239,7 @@ describe('what a breaker does', () => {
 });
 
 describe('an upstream without health checks', () => {
-	test('starts closed, is never asked, and says nothing of its health', async () => {
+	test('starts closed, is never probed, and has no health metric', async () => {
 		await using upstream = await startUpstream({ health: 500 });
 		await using proxy = await startProxy({
 			config: { health_interval_secs: 0.05, default_cooldown_secs: 3600 },

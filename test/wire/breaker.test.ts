@@ -71,7 +71,7 @@ describe('the circuit breaker', { concurrency: 6 }, () => {
 			equal(lane.upstream.requests.length, before, 'the upstream has seen it');
 		};
 
-		describe(`what opens a breaker, over ${protocol}`, { concurrency: 4 }, () => {
+		describe(`failures that open a breaker, over ${protocol}`, { concurrency: 4 }, () => {
 			test('502 from the upstream is passed on and opens it: the next request gets our own 503', async () => {
 				const lane = edge.lane();
 				lane.upstream.script = answerWith(502);
@@ -197,7 +197,7 @@ describe('the circuit breaker', { concurrency: 6 }, () => {
 				equal(await lane.circuit(), CIRCUIT.closed);
 			});
 
-			test('what fails by its client’s fault is no verdict: the next request is the one', async () => {
+			test('a failure of the client is no verdict: the next request is the probe', async () => {
 				const lane = cooling.lane();
 				await cooledDown(await open(lane));
 				async function* tooLong() {

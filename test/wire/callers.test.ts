@@ -62,7 +62,7 @@ before(async () => {
 after(() => open.disposeAsync());
 
 for (const protocol of PROTOCOLS) {
-	describe(`who is calling, over ${protocol}`, () => {
+	describe(`callers of routes, over ${protocol}`, () => {
 		const send = (cert: ClientCert, options: RequestOptions) => request(protocol, proxy, { cert, ...options });
 
 		/** What the upstream gets to see of the certificate. */
@@ -128,7 +128,7 @@ for (const protocol of PROTOCOLS) {
 			});
 		});
 
-		test("a client's own word on it is always dropped, in every spelling, and Connection does not take ours away", async () => {
+		test("a client's own fields are always dropped, in every spelling, and Connection cannot remove the proxy's", async () => {
 			const spellings = HEADERS.flatMap((name) => {
 				const folded = [name, name.replaceAll('-', '_'), name.replace('-', '_'), name.replaceAll('-', '.')];
 				return protocol === 'h1' ? [...folded, ...folded.map((one) => one.toUpperCase())] : folded;
@@ -234,7 +234,7 @@ describe('a reload', () => {
 		assert.equal(line.message, 'route reload failed; keeping old table');
 		assert.match(
 			`${line.cause}`,
-			/config\.toml:\d+: routes\[5\]\.deny\[0\]: must be .+ \(got "dns:sh\*"\); never for a part/,
+			/config\.toml:\d+: routes\[5\]\.deny\[0\]: must be .+ \(got "dns:sh\*"\); "\*" does not match a part/,
 		);
 		assert.equal((await request('h1', proxy, { cert: certs.ship, path: '/deny' })).status, 403);
 		proxy.writeConfig({ routes: routesTo(upstream) });

@@ -110,7 +110,7 @@ const boundTo = (client: ClientCert, sub?: string) =>
 
 describe('a token bound to a certificate', () => {
 	for (const protocol of PROTOCOLS) {
-		test(`passes only on connections of that certificate, also where another connection showed it first (${protocol})`, async () => {
+		test(`passes only on connections of that certificate, also if another connection showed it first (${protocol})`, async () => {
 			const token = boundTo(ours, `bound-${protocol}`);
 			await using mine = await connect(protocol, proxy, { cert: ours });
 			await using stolen = await connect(protocol, proxy, { cert: theirs });
@@ -304,11 +304,11 @@ describe('a certificate that is revoked', () => {
 		assert.equal(await isAccepted(proxy, { cert: pki.clients.otherCa }), false);
 	});
 
-	test('and its CRL has to be fresh where that is required', async () => {
+	test('and its CRL has to be fresh if that is required', async () => {
 		const stale = await crlFile({ thisUpdate: -48, nextUpdate: -1 });
 		const after = proxy.logs.length;
 		await reloaded({ tls: { crl_path: stale } });
-		const warned = proxy.logs.slice(after).find(({ message }) => message.includes('is out of date since'));
+		const warned = proxy.logs.slice(after).find(({ message }) => message.includes('has been out of date since'));
 		assert.equal(warned?.level, 'warn');
 		assert.equal((await request('h1', proxy, { cert: ours })).status, 200);
 		assert.ok((await proxy.metric('proxy_crl_next_update_seconds', { issuer: 'CN=Test CA' })) < -3500);
@@ -330,7 +330,7 @@ describe('a certificate that is revoked', () => {
 		const { tls } = await proxy.reload();
 		assert.match(
 			String(tls.cause),
-			/tls\.crl_path\[0\] \(.*broken\.crl\): the CRL on line 1 is not readable; write the file anew/,
+			/tls\.crl_path\[0\] \(.*broken\.crl\): the CRL on line 1 is not readable; replace the file/,
 		);
 		assert.equal(await isAccepted(proxy, { cert: client }), false);
 	});
@@ -338,7 +338,7 @@ describe('a certificate that is revoked', () => {
 
 describe('a token that is revoked', () => {
 	for (const protocol of PROTOCOLS) {
-		test(`is refused at once, also where its verdict was remembered (${protocol})`, async () => {
+		test(`is refused at once, also if its verdict was remembered (${protocol})`, async () => {
 			const tokens = {
 				'revoked jti': pki.token('tenant', { jti: `stolen-${protocol}` }),
 				'revoked tenant': pki.token(`gone-${protocol}`),
@@ -362,7 +362,7 @@ describe('a token that is revoked', () => {
 });
 
 describe('a connection ends', () => {
-	test('when its certificate expires, also where only a later reload says so', async () => {
+	test('when its certificate expires, also if only a later reload says so', async () => {
 		await reloaded({ tls: { end_at_expiry: false } });
 		const client = await pki.issueClient({ notAfter: new Date(Date.now() + 8000) });
 		const after = proxy.logs.length;
@@ -377,7 +377,7 @@ describe('a connection ends', () => {
 		);
 	});
 
-	test('with its CA, where the configuration says so', async () => {
+	test('with its CA, if the configuration says so', async () => {
 		const connections: [Protocol, ClientCert][] = [
 			['h1', ours],
 			['h2', theirs],

@@ -50,7 +50,7 @@ describe('the commands to a running proxy', () => {
 		const failed = await proxyCommand(['reload', ...metrics]);
 		assert.match(
 			failed.stdout,
-			/^\S+config\.toml:1: bogus: unknown key; .*\n(.*\n)+the reload failed, and what could not/,
+			/^\S+config\.toml:1: bogus: unknown key; .*\n(.*\n)+the reload failed, and the parts that failed/,
 		);
 		assert.equal(failed.code, 1);
 		assert.equal((await request('h1', proxy, { path: '/new' })).status, 200, 'the old table goes on');
@@ -72,7 +72,7 @@ describe('the commands to a running proxy', () => {
 		assert.equal(await proxy.stop(), 0);
 
 		const gone = await proxyCommand(['healthcheck', ...metrics]);
-		assert.match(gone.stdout, /^127\.0\.0\.1:\d+: nobody listens there \(ECONNREFUSED\)[^\n]*\n$/);
+		assert.match(gone.stdout, /^127\.0\.0\.1:\d+: nothing listens there \(ECONNREFUSED\)[^\n]*\n$/);
 		assert.equal(gone.code, 1);
 	});
 
@@ -101,7 +101,7 @@ describe('the commands to a running proxy', () => {
 		const reloaded = await proxyCommand(['reload', '--pid-file', path, ...metricsOf(proxy)]);
 		assert.match(reloaded.stdout, /^reloaded: generation 2 /);
 		const blind = await proxyCommand(['reload', '--pid-file', path, '--metrics', '127.0.0.1:1']);
-		assert.match(blind.stderr, /^proxy: nothing was reloaded, because its outcome could not be seen: .*--no-wait\n$/);
+		assert.match(blind.stderr, /^proxy: nothing was reloaded, because the outcome could not be read: .*--no-wait\n$/);
 		assert.equal(blind.code, 1);
 		assert.equal(await proxy.metric('proxy_reloads_total', { result: 'success' }), 1);
 
@@ -118,13 +118,13 @@ describe('the commands to a running proxy', () => {
 		const health = await proxyCommand(['healthcheck', ...metricsOf(proxy)]);
 		assert.deepEqual(health, { code: 1, stdout: 'not ready: shutting down\n', stderr: '' });
 		const impatient = await proxyCommand(['drain', '--wait', '--timeout', '100ms', ...target]);
-		assert.match(impatient.stderr, /^proxy: process \d+ still drains after 0\.1 s, and goes on with it/);
+		assert.match(impatient.stderr, /^proxy: process \d+ is still draining after 0\.1 s; see its log/);
 		assert.equal(impatient.code, 1);
 		held.resolve();
 		assert.equal((await inFlight).status, 200);
 		assert.equal(await within(proxy.exited, 'the end of the drain'), 0);
 		assert.equal(existsSync(path), false, 'the file goes with the process');
-		assert.match((await proxyCommand(['drain', ...target])).stderr, /^proxy: [^\n]*proxy\.pid: is not there;/);
+		assert.match((await proxyCommand(['drain', ...target])).stderr, /^proxy: [^\n]*proxy\.pid: does not exist;/);
 		await proxy.stop();
 	});
 });

@@ -103,7 +103,7 @@ describe('the time for the body', () => {
 		await stage.counted(slow(Object.keys(bodies).length));
 	});
 
-	it('is not that of the request behind it', async () => {
+	it('does not include the request after it', async () => {
 		using connection = await h1Raw(stage.proxy);
 		const post = `POST /a HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${token}\r\nContent-Length: 3\r\n\r\n`;
 		for (let i = 0; i < 8; i++) {
@@ -137,7 +137,7 @@ describe('the time to take the answer', () => {
 		}
 	});
 
-	it('is given anew with every piece to a client that takes its time', async () => {
+	it('starts again with every piece that a slow client reads', async () => {
 		const body = Buffer.alloc(40_000_000, 'x');
 		// More than the sockets hold on both sides together.
 		const portion = 8_000_000;

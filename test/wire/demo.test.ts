@@ -35,7 +35,7 @@ describe('proxy demo', () => {
 		assert.match(demo.text, /ok .* \/demo\.Greeter\/SayHello \(no token\) +16 UNAUTHENTICATED: unauthorized\n/);
 		assert.match(demo.text, /proxy_grpc_responses_total\{.*code="0"\} 1\n/);
 		assert.match(demo.text, /ok {3}the WebSocket +ended with Close 1008\n/);
-		assert.match(demo.text, /Every outcome was the expected one\.\n$/);
+		assert.match(demo.text, /Every outcome was as expected\.\n$/);
 	});
 
 	// Of a terminal that closes; SIGINT and SIGTERM have the same handler.

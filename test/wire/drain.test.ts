@@ -209,7 +209,7 @@ describe('a drain', { concurrency: 3 }, () => {
 		await endsInOrder(proxy);
 	});
 
-	test('serves in its grace what clients send that do not know of it, and waits for none to hang up', async () => {
+	test('serves requests of clients that have not seen it during its grace, and waits for no client to close', async () => {
 		await inGrace(async (grace) => {
 			await using proxy = await start();
 			const authorization: [string, string] = ['authorization', `Bearer ${pki.token()}`];
@@ -313,7 +313,7 @@ describe('a drain', { concurrency: 3 }, () => {
 		});
 	});
 
-	test('is bounded by shutdown_drain_secs, whatever an upstream or a client does not do', async () => {
+	test('is bounded by shutdown_drain_secs, even if upstreams or clients hang', async () => {
 		await using proxy = await start({ limits: { shutdown_drain_secs: 1 } });
 		const stuck = PROTOCOLS.map((protocol) => request(protocol, proxy, { path: '/stuck' }));
 		await upstream.until(({ requests }) => requests.filter(({ target }) => target === '/stuck').length === 2, '/stuck');
@@ -366,7 +366,7 @@ describe('a drain', { concurrency: 3 }, () => {
 		await endsInOrder(proxy);
 	});
 
-	test('takes no notice of SIGUSR1', async () => {
+	test('ignores SIGUSR1', async () => {
 		await using proxy = await start();
 		const { path, arrived, release } = heldPath();
 		const answer = request('h1', proxy, { path });

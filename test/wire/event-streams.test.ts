@@ -66,7 +66,7 @@ describe('a stream of events', { skip: BODY_MODE === 'collected' && 'collected m
 	}
 
 	for (const protocol of PROTOCOLS) {
-		it(`is cut when the token of its request expires, over ${protocol}, where the route says so`, async () => {
+		it(`is cut when the token of its request expires, over ${protocol}, if the route says so`, async () => {
 			first.upstream.script = (exchange) => {
 				exchange.startChunked({ headers: SSE });
 				exchange.chunk('data: 1\n\n');
@@ -92,7 +92,7 @@ describe('a stream of events', { skip: BODY_MODE === 'collected' && 'collected m
 		});
 	}
 
-	it('has a client of HTTP/1.1 that vanishes found by TCP, where the route has no time limit', {
+	it('has a client of HTTP/1.1 that vanishes found by TCP, if the route has no time limit', {
 		skip: !HAS_PROC,
 	}, async () => {
 		const head = Promise.withResolvers<void>();

@@ -104,7 +104,7 @@ const withoutRandom = (head: string) =>
 
 const textOf = (head: readonly string[]) => `${head.join('\r\n')}\r\n\r\n`;
 
-describe('what is explained is what happens', () => {
+describe('the explanation agrees with the running proxy', () => {
 	for (const one of EXPLAIN_CASES) {
 		test(`${one.protocol ?? 'h1'}: ${one.name}`, async () => {
 			const said = await explained(files, one);
@@ -179,7 +179,7 @@ describe('what is explained is what happens', () => {
 		);
 	});
 
-	test('the state of the upstream is that of the running proxy, where it is asked', async () => {
+	test('the state of the upstream comes from the running proxy, with --metrics', async () => {
 		const one: ExplainCase = { name: '', path: '/down/x', reason: 'circuit open', status: 503 };
 		const page = await (await fetch(`http://127.0.0.1:${proxy.metricsPort}/metrics`)).text();
 		const said = await explained(files, one, page);

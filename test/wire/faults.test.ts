@@ -13,7 +13,7 @@ const REQUESTS = 800;
 /** So that those that are rare in a long run have their turn in a short one. */
 const KINDS = FAULT_KINDS.map((kind) => ({ ...kind, weight: Math.max(1, Math.min(kind.weight, 5)) }));
 
-test('whatever an upstream does, no answer is cut unseen, doubled, mixed up or kept from its client', async () => {
+test('whatever an upstream does, no answer is silently truncated, duplicated, mixed up or withheld', async () => {
 	await using run = await FaultRun.start({ mode: BODY_MODE, seed: 1, kinds: KINDS, talkers: 4 });
 	const { ledger } = run;
 	const before = processLeft(run.proxy);

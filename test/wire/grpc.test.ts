@@ -205,7 +205,7 @@ describe('a gRPC call', () => {
 		deepEqual(trailing!.get('x-grpc-test-echo-trailing-bin'), [Buffer.from('ababab', 'hex')]);
 	});
 
-	test('has its tenant at the server, and what it says of it is dropped', async () => {
+	test('has its tenant at the server, and a tenant header of the client is dropped', async () => {
 		await client.unary('UnaryCall', Buffer.alloc(0), client.metadata({ 'x-proxy-tenant': 'root' })).outcome;
 		deepEqual(server.metadata.get('x-proxy-tenant'), ['tenant']);
 	});
@@ -276,7 +276,7 @@ describe('a refused gRPC call has a status of gRPC and the words of the refusal:
 		deepEqual([code, details], [status.UNAUTHENTICATED, 'unauthorized']);
 	});
 
-	test('RESOURCE_EXHAUSTED for metadata beyond max_header_bytes, behind the content type', async () => {
+	test('RESOURCE_EXHAUSTED for metadata beyond max_header_bytes, after the content type', async () => {
 		const metadata = client.metadata({ 'x-long': 'x'.repeat(20_000) });
 		const { code, details } = await client.unary('UnaryCall', Buffer.alloc(0), metadata).outcome;
 		deepEqual([code, details], [status.RESOURCE_EXHAUSTED, 'headers too large']);

@@ -178,7 +178,7 @@ describe('a client whose certificate is refused', () => {
 		});
 	});
 
-	it('can write what it likes into its name: the line stays one line, of a few KiB at most', async () => {
+	it('cannot break the line with its name, which is bounded to a few KiB', async () => {
 		const commonName = `a\u202e\x1b[31m${'x'.repeat(20_000)}`;
 		const authority = await pki.issueAuthority(commonName, pki.otherCa);
 		const line = await refusedFor('unknown CA', async () => {
@@ -221,8 +221,8 @@ describe('a client whose certificate is refused', () => {
 	}
 });
 
-describe('what fails before any certificate', () => {
-	it('has a reason that separates TLS from other bytes, and gets an alert only where it was TLS', async () => {
+describe('a handshake that fails before any certificate', () => {
+	it('has a reason that separates TLS from other bytes, and gets an alert only if it was TLS', async () => {
 		const only12 = { tls: only('TLSv1.2') };
 		const old = { minVersion: 'TLSv1.1', maxVersion: 'TLSv1.1', ciphers: 'DEFAULT@SECLEVEL=0' } as const;
 		const cases: [reason: string, bytes: Buffer | string, alert: number | undefined][] = [
@@ -245,7 +245,7 @@ describe('what fails before any certificate', () => {
 		}
 	});
 
-	it('is the client itself, where it sends an alert', async () => {
+	it('is refused by the client if it sends an alert', async () => {
 		const hello = await clientHello({ tls: only('TLSv1.2') });
 		const line = await refusedFor('refused by client', async () => {
 			const socket = await connectPlain();
@@ -258,7 +258,7 @@ describe('what fails before any certificate', () => {
 		assert.match(line!.error as string, /ALERT_UNKNOWN_CA/);
 	});
 
-	it('is the time limit, silence, or a client that goes', async () => {
+	it('times out, is silent, or is left by the client', async () => {
 		const hello = await clientHello();
 		await refusedFor('timeout', async () => untilClosed(await connectPlain()));
 		const cases: [reason: string, bytes: Buffer | undefined, leave: (socket: Socket) => void][] = [
@@ -294,7 +294,7 @@ describe('a connection that is reset before it is accepted', () => {
 });
 
 describe('lines about failed handshakes', () => {
-	it('are few, however many there are', async () => {
+	it('are rate-limited', async () => {
 		const from = stage.proxy.logs.length;
 		for (let i = 0; i < 20; i++) await exchange('GET / HTTP/1.1\r\n\r\n');
 		await stage.counted({ 'handshake failures': 20 });

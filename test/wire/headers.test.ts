@@ -165,7 +165,7 @@ for (const protocol of PROTOCOLS) {
 			}
 		});
 
-		test('is refused where two slashes are left', async () => {
+		test('is refused if two slashes are left', async () => {
 			const count = upstream.requests.length;
 			for (const path of ['/cut//evil.example', '/cut/%2Fevil.example', '/cut/;/evil.example']) {
 				const answer = await edge.request(protocol, { path });

@@ -85,7 +85,7 @@ describe('the health check', () => {
 		await until(async () => (await patient()) === 200, 'the breaker to be closed');
 	});
 
-	test('fails where nothing listens, and passes when something does again', async () => {
+	test('fails if nothing listens, and passes when something does again', async () => {
 		const { port } = other;
 		const state = () => proxy.metric('proxy_upstream_alive', { upstream: other.authority });
 		await other.stop();

@@ -58,7 +58,7 @@ describe('an HTTP/1.1 connection', () => {
 		await stage.counted({ '200 upstream': 3 });
 	});
 
-	it('ends behind the answer to a request that says so', async () => {
+	it('ends after the answer to a request with Connection: close', async () => {
 		for (const option of ['close', 'Close', 'x, close']) {
 			using connection = await h1Raw(stage.proxy);
 			connection.send(head('GET /a HTTP/1.1', [`Connection: ${option}`]));
@@ -68,7 +68,7 @@ describe('an HTTP/1.1 connection', () => {
 		}
 	});
 
-	it('of an HTTP/1.0 client ends behind the first answer, unless the client asks for more', async () => {
+	it('of an HTTP/1.0 client ends after the first answer, unless the client asks for more', async () => {
 		using connection = await h1Raw(stage.proxy);
 		connection.send(head('GET /a HTTP/1.0', ['Connection: keep-alive']));
 		assert.deepEqual(await next(connection), [200, '/a', 'keep-alive']);
@@ -242,7 +242,7 @@ describe('a client that waits for a 100', () => {
 		}
 	});
 
-	it('may expect what we do not know: it is ignored', async () => {
+	it('may send an unknown expectation, which is ignored', async () => {
 		using connection = await h1Raw(stage.proxy);
 		connection.send(`${head('POST /a HTTP/1.1', ['Expect: the-unexpected', 'Content-Length: 2'])}hi`);
 		assert.deepEqual(await next(connection), [200, '/ahi', 'keep-alive']);

@@ -196,7 +196,7 @@ describe('a head is refused', () => {
 	});
 });
 
-describe('a body that is no HTTP', () => {
+describe('a body that is not HTTP', () => {
 	const post = (lines: readonly string[] = ['Transfer-Encoding: chunked']) => head(lines, 'POST /a HTTP/1.1');
 	const bodyError: Refusal = { status: 400, body: 'body error' };
 
@@ -283,8 +283,8 @@ describe('a body that is no HTTP', () => {
 	});
 });
 
-describe('bytes behind a request', () => {
-	it('that are no HTTP are refused once the request has been answered', async () => {
+describe('bytes after a request', () => {
+	it('that are not HTTP are refused once the request has been answered', async () => {
 		for (const garbage of ['garbage\r\n\r\n', '\x00', 'GET / HTTP/9.9\r\n\r\n', ': \r\n\r\n']) {
 			using connection = await h1Raw(stage.proxy);
 			connection.send(head() + garbage);
@@ -409,7 +409,7 @@ describe('an upgrade', () => {
 	});
 });
 
-describe('what a client may not say', () => {
+describe('fields and forms that a client may not send', () => {
 	it('in the absolute form of its target: the path is taken, and the Host is ours', async () => {
 		for (const target of ['http://evil.test/a?b=c', 'https://evil.test:99/a?b=c', 'HTTP://evil.test/a?b=c']) {
 			const { request } = await forwarded(head([], `GET ${target} HTTP/1.1`));

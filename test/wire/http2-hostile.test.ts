@@ -108,7 +108,7 @@ async function forwarded(lines: Lines, ...frames: Buffer[]) {
 describe('the head of an HTTP/2 request', () => {
 	const adding = (name: string, value: string) => head({}, [[name, value]]);
 
-	it('resets its stream where it is malformed', async () => {
+	it('resets its stream if it is malformed', async () => {
 		const [method] = head();
 		await refused(
 			[
@@ -133,7 +133,7 @@ describe('the head of an HTTP/2 request', () => {
 		);
 	});
 
-	it('is answered with 400 where it is well-formed and two readers could understand it in two ways', async () => {
+	it('is answered with 400 if it is well-formed and two readers could understand it in two ways', async () => {
 		await refused(
 			['/a\x80', '/a#b', '//x', '/a\\b', '/..', '/a/%2e%2E/b', '/%00', '/%', '/a/.;x'].map((path) =>
 				head({ ':path': path }),
@@ -271,7 +271,7 @@ describe('the body of an HTTP/2 request', () => {
 		assert.equal(await neverComplete(open, dataFrame(1, 'he'), dataFrame(1, 'llo', true)), PROTOCOL_ERROR);
 	});
 
-	it('that breaks off after its last byte, but before its end, is no request', async () => {
+	it('that breaks off after its last byte, but before its end, is not a request', async () => {
 		const before = stage.upstream.requests.length;
 		using connection = await connect();
 		const open = headersFrame(1, post([['content-length', '5']]), { endStream: false });
@@ -290,7 +290,7 @@ describe('the body of an HTTP/2 request', () => {
 		}
 	});
 
-	it('that breaks off is no request', async () => {
+	it('that breaks off is not a request', async () => {
 		for (const code of [ERROR_CODE.CANCEL, ERROR_CODE.NO_ERROR, ERROR_CODE.INTERNAL_ERROR]) {
 			for (const lines of [post(), post([['content-length', '10']])]) {
 				const before = stage.upstream.requests.length;
@@ -314,7 +314,7 @@ describe('the body of an HTTP/2 request', () => {
 		}
 	});
 
-	it('with control data in its trailers, or with trailers that do not end it, is no request', async () => {
+	it('with control data in its trailers, or with trailers that do not end it, is not a request', async () => {
 		const open = headersFrame(1, post(), { endStream: false });
 		for (const [name, value] of [
 			[':path', '/evil'],

@@ -159,7 +159,7 @@ for (const protocol of PROTOCOLS) {
 			await atRest(proxy);
 		});
 
-		test('a stream that breaks off in the middle of its body is no whole answer', async () => {
+		test('a stream that breaks off in the middle of its body is not a whole answer', async () => {
 			upstream.script = (stream) => {
 				stream.respond({ ':status': 200 });
 				stream.write('beginning', () => stream.destroy(new Error('breaks off')));
@@ -170,7 +170,7 @@ for (const protocol of PROTOCOLS) {
 			await atRest(proxy);
 		});
 
-		test('trailers are announced with every answer, also where its head is that of another one', async () => {
+		test('trailers are announced with every answer, also if its head is that of another one', async () => {
 			upstream.script = (stream) => {
 				stream.on('wantTrailers', () => setTimeout(() => stream.sendTrailers({ 'x-sum': 'abc' }), 50));
 				stream.respond({ ':status': 200, trailer: 'x-sum', date: DATE }, { waitForTrailers: true });
@@ -295,7 +295,7 @@ describe('connections to an HTTP/2 upstream', () => {
 		}
 	});
 
-	test('behind a GOAWAY requests go over a new one, and those under way end as they would', async () => {
+	test('after a GOAWAY requests go over a new one, and those under way end as they would', async () => {
 		const own = await setUp((stream) => {
 			stream.respond({ ':status': 200 });
 			setTimeout(() => stream.end('late'), 300);
@@ -378,7 +378,7 @@ describe('connections to an HTTP/2 upstream', () => {
 		}
 	});
 
-	test('a client that cancels cancels at the upstream, and nobody’s breaker opens', async () => {
+	test('a cancelled request is cancelled at the upstream, and opens no breaker', async () => {
 		const cancelled: number[] = [];
 		upstream.script = (stream) => {
 			stream.on('close', () => cancelled.push(stream.rstCode));
@@ -447,7 +447,7 @@ describe('over TLS', () => {
 				() => own.logs.find(({ message, group: name }) => message === 'upstream is unhealthy' && name === 'old'),
 				'the failed probe',
 			);
-			equal(probed.cause, 'it does not choose HTTP/2 (ALPN)');
+			equal(probed.cause, 'it did not choose HTTP/2 (ALPN)');
 		} finally {
 			await own.stop();
 			await secure.stop();

@@ -210,7 +210,7 @@ describe('RUST_LOG', { concurrency: 4 }, () => {
 	});
 });
 
-describe('what fails behind the gates', () => {
+describe('what fails after the gates', () => {
 	test('is logged with its reason without an access log too, a few lines in a while', async () => {
 		await using silent = await startUpstream({ script: (exchange) => void exchange.socket.destroy() });
 		await using proxy = await startProxy({

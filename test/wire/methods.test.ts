@@ -73,7 +73,7 @@ describe('a method', () => {
 		});
 	}
 
-	it('of another protocol, in a request line of that protocol, is no request of HTTP', async () => {
+	it('of another protocol, in a request line of that protocol, is not a request of HTTP', async () => {
 		await stage.refused({ 400: 1 }, async () => {
 			using connection = await h1Raw(stage.proxy);
 			connection.send(`DESCRIBE /a RTSP/1.0\r\nHost: localhost\r\nAuthorization: Bearer ${token}\r\n\r\n`);
@@ -82,7 +82,7 @@ describe('a method', () => {
 		});
 	});
 
-	it('that is unknown waits for its turn behind a request, and ends the connection', async () => {
+	it('that is unknown waits for its turn after a request, and ends the connection', async () => {
 		using connection = await h1Raw(stage.proxy);
 		const head = `/a HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${token}\r\n\r\n`;
 		connection.send(`GET ${head}FOO ${head}GET ${head}`);

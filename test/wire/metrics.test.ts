@@ -113,7 +113,7 @@ describe('the first scrape', () => {
 	});
 });
 
-describe('what is counted', () => {
+describe('counters', () => {
 	let upstream: Upstream;
 	let proxy: ProxyProcess;
 	let up: { upstream: string };
@@ -139,7 +139,7 @@ describe('what is counted', () => {
 		return Object.fromEntries((await read()).map(([key, value]) => [key, value - before.get(key)!]));
 	}
 
-	test('is exact over all workers, and the same in every family that speaks of it', async () => {
+	test('is exact across all workers, and the same in every family that speaks of it', async () => {
 		upstream.script = (exchange) => exchange.respond({ body: 'ok' });
 		const CONNECTIONS = 12;
 		const REQUESTS = 25;
@@ -162,7 +162,7 @@ describe('what is counted', () => {
 		assert.deepEqual(counted, { requests, all: requests, roundTrips: requests, handshakes: CONNECTIONS });
 	});
 
-	test('are durations of round trips only: as long as the upstream took, and none where it did not answer', async () => {
+	test('are durations of round trips only: as long as the upstream took, and none if it did not answer', async () => {
 		const TOOK_MS = 120;
 		upstream.script = async (exchange) => {
 			if (exchange.request.target === '/up/garbage') return exchange.write('garbage\r\n\r\n');
@@ -293,7 +293,7 @@ describe('what adds up', () => {
 		});
 	}
 
-	test('bytes of an answer to what is no request', async () => {
+	test('bytes of an answer to an invalid request', async () => {
 		const own = () => metric('proxy_response_body_bytes_total', { protocol: 'http/1.1' });
 		const before = await own();
 		using raw = await h1Raw(proxy);
@@ -467,7 +467,7 @@ describe('what adds up', () => {
 });
 
 describe('metrics', () => {
-	test('are of the upstreams in force, and go on where they were when one comes back', async () => {
+	test('are of the upstreams in force, and go on if they were when one comes back', async () => {
 		await using one = await startUpstream();
 		await using two = await startUpstream();
 		const routes = (upstream: Upstream) => ({ routes: [{ prefix: '/', upstream: upstream.url }] });

@@ -256,7 +256,7 @@ describe('without file descriptors to spare', NEEDS_PROC, () => {
 		for (const connection of live) await connection.close();
 	});
 
-	test('a limit of 64 is enough to start, and is the limit of connections where none is set', async () => {
+	test('a limit of 64 is enough to start, and is the limit of connections if none is set', async () => {
 		await using upstream = await startUpstream();
 		await using proxy = await startProxy({
 			config: FAST_PROBES,
@@ -292,7 +292,7 @@ describe('without file descriptors to spare', NEEDS_PROC, () => {
 			launcher: ['bash', '-c', 'ulimit -n 48; exec "$0" "$@"'],
 		});
 		for (const protocol of PROTOCOLS) assert.equal((await request(protocol, proxy)).status, 200);
-		const warning = /^the limit of open files leaves room for 16 clients only; raise it/;
+		const warning = /^the limit of open files leaves room for only 16 clients; raise it/;
 		assert.equal((await proxy.waitForLog(({ message }) => warning.test(message))).level, 'warn');
 	});
 

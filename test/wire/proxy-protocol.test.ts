@@ -91,7 +91,7 @@ describe('[listener] proxy_protocol_from', { skip: !HAS_PROC && BALANCER }, () =
 				['version 1 does not know: the balancer', Buffer.from('PROXY UNKNOWN\r\n'), BALANCER],
 				['version 2 says is the balancer itself', LOCAL, BALANCER],
 			] as const) {
-				it(`the client is who ${what}`, async () => {
+				it(`the client is the one ${what}`, async () => {
 					// Lines come after answers: each of ours has a path of its own.
 					const path = `/${protocol}/${encodeURIComponent(what)}`;
 					await using connection = await connect(protocol, stage.proxy, await behind(header));
@@ -162,7 +162,7 @@ describe('[listener] proxy_protocol_from', { skip: !HAS_PROC && BALANCER }, () =
 		assert.deepEqual([silent.peer, silent.balancer], ['192.0.2.1', BALANCER]);
 	});
 
-	it('is named with its client where the handshake fails behind the header', async () => {
+	it('is named with its client if the handshake fails after the header', async () => {
 		const line = await refusedFor('expired', async () => {
 			const options = await behind(version1(routeOf('192.0.2.66')), { cert: pki.clients.expired });
 			assert.equal(await isAccepted(stage.proxy, options), false);

@@ -207,7 +207,7 @@ for (const protocol of PROTOCOLS) {
 			assert.ok((await proxy.metric('proxy_ratelimit_refusals_total', { reason: 'concurrency' })) > 0);
 		});
 
-		test('all answers say what is left with rate_limit_headers, in the place of what the upstream says', async () => {
+		test('all answers say what is left with rate_limit_headers, instead of what the upstream says', async () => {
 			await using asking = await connect(protocol, telling);
 			const token = pki.token(`deep-${protocol}`);
 			const first = await asking.request({ path: '/limited', token });

@@ -46,7 +46,7 @@ describe('/livez and /readyz', { concurrency: 4 }, () => {
 		assert.equal(await said(metricsPort, '/readyz', 'HEAD'), '200 ');
 	});
 
-	test('do not mind an upstream that is down', async () => {
+	test('do not depend on an upstream', async () => {
 		await using proxy = await startProxy({ routes: [{ prefix: '/', upstream: 'http://127.0.0.1:9' }] });
 		assert.equal(await proxy.metric('proxy_upstream_alive'), 0);
 		assert.equal(await said(proxy.metricsPort, '/readyz'), '200 ready');
@@ -101,7 +101,7 @@ describe('shutdown_delay_secs', { concurrency: 3 }, () => {
 				limits: { shutdown_delay_secs: LONG },
 			});
 			proxy.signal(signal);
-			const line = await proxy.waitForLog('not ready any more; serving on until the drain');
+			const line = await proxy.waitForLog('not ready any more; still serving until the drain');
 			assert.deepEqual([line.level, line.signal, line.delay_ms], ['info', signal, LONG * 1000]);
 			assert.equal(await said(proxy.metricsPort, '/readyz'), '503 not ready: shutting down');
 			assert.equal(await said(proxy.metricsPort, '/livez'), '200 alive');
@@ -123,7 +123,7 @@ describe('shutdown_delay_secs', { concurrency: 3 }, () => {
 		proxy.signal('SIGTERM');
 		assert.equal(await within(proxy.exited, 'the end of the drain'), 0);
 		const messages = proxy.logs.map(({ message }) => message);
-		const order = ['not ready any more; serving on until the drain', 'draining', 'drained'];
+		const order = ['not ready any more; still serving until the drain', 'draining', 'drained'];
 		assert.deepEqual(
 			messages.filter((message) => order.includes(message)),
 			order,

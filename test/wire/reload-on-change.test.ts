@@ -108,7 +108,7 @@ describe('with reload_on_change', { concurrency: 4 }, () => {
 		assert.deepEqual(await reloads(proxy), { success: 1, failure: 1 });
 	});
 
-	test('files that a changed configuration names are watched from then on, in place of the others', async () => {
+	test('files that a changed configuration names are watched from then on, instead of the others', async () => {
 		const [dir, other] = [temporaryFolder('former'), temporaryFolder('latter')];
 		const [first, second] = await Promise.all(['former', 'latter'].map((name) => pki.issueServer(name)));
 		writeTls(dir, first!);

@@ -230,7 +230,7 @@ describe('a breaker over a reload', () => {
 		assert.equal(upstream.healthProbes, healthProbes, 'and nobody asks anew');
 	});
 
-	test('is a fresh one where the cooldown has changed: a probe closes it before anybody meets it', async () => {
+	test('is a fresh one if the cooldown has changed: a probe closes it before anybody meets it', async () => {
 		await trip();
 		const { healthProbes } = upstream;
 		await reloaded(proxy, { routes: [{ ...rule, cooldown_secs: 61, upstream: upstream.url }] });
@@ -333,7 +333,7 @@ describe('a reload that fails', () => {
 		[
 			'a key that does not fit the certificate',
 			async () => ({ cert_path: (await pki.issueServer('misfit')).certPath }),
-			/tls\.key_path \(.*\): the key does not fit the first certificate of tls\.cert_path/,
+			/tls\.key_path \(.*\): the key does not match the first certificate of tls\.cert_path/,
 		],
 		['a CA that is missing', async () => ({ client_ca_path: missing }), /tls\.client_ca_path .*there is no such file/],
 		['no CA at all', async () => ({ client_ca_path: pki.writeFile('none.crt', '') }), /tls\.client_ca_path .*holds no/],

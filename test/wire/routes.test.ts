@@ -55,7 +55,7 @@ for (const protocol of PROTOCOLS) {
 			deepEqual(requestCounts(), before);
 		});
 
-		test('the longest match is final: where its upstream is down, a shorter one is no way around', async () => {
+		test('the longest match is final: if its upstream is down, a shorter one is no way around', async () => {
 			const before = requestCounts();
 			assertOwnAnswer(await client.request({ path: '/down/deeper/x' }), 503, 'upstream unavailable');
 			equal((await client.request({ path: '/down/x' })).status, 200);

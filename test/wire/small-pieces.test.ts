@@ -14,7 +14,7 @@ const PIECES = 200_000;
 const KEPT_ON_THE_WIRE = 65_536;
 
 describe('bodies in pieces of a byte', { skip: HAS_PROC ? false : '/proc' }, () => {
-	test('that wait behind another request cost memory for their bytes, not for their pieces, and arrive whole', async () => {
+	test('that wait after another request cost memory for their bytes, not for their pieces, and arrive whole', async () => {
 		const release = Promise.withResolvers<void>();
 		await using upstream = await startUpstream({
 			script: async (exchange) => {

@@ -181,7 +181,7 @@ describe('a start that fails', { concurrency: 3 }, () => {
 		);
 	}
 
-	test('names the address and its flag where a port is taken', async () => {
+	test('names the address and its flag if a port is taken', async () => {
 		await using taken = await listen();
 		const address = `127.0.0.1:${taken.port}`;
 		const line = (flag: string) => new RegExp(`cannot listen on ${address} \\(--${flag}\\): .*in use \\(EADDRINUSE\\)`);

@@ -61,7 +61,7 @@ for (const protocol of PROTOCOLS) {
 				deepEqual(counted, { 429: 1, 'rate limited': 1 });
 			}));
 
-		test('what is refused never reaches the upstream', () =>
+		test('a refused request never reaches the upstream', () =>
 			withinOnePeriod(async (token) => {
 				for (let i = 0; i < 5; i++) await ask(token);
 				const before = lane.upstream.bytesReceived;

@@ -1,4 +1,4 @@
-/** What one tenant may hold of the memory for bodies (`max_buffered_bytes_per_tenant`), over all threads. */
+/** What one tenant may hold of the memory for bodies (`max_buffered_bytes_per_tenant`), across all threads. */
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { type H1Raw, h1Raw, h2Raw, PROTOCOLS, type Protocol, request } from '../fixtures/clients.ts';

@@ -144,7 +144,7 @@ describe('the TLS handshake', () => {
 		await stage.counted({ '200 upstream': 1 });
 	});
 
-	it('prefers h2 where a client offers both', async () => {
+	it('prefers h2 if a client offers both', async () => {
 		for (const alpn of [
 			['h2', 'http/1.1'],
 			['http/1.1', 'h2'],
@@ -188,7 +188,7 @@ describe('the TLS handshake', () => {
 		await stage.counted({});
 	});
 
-	it('asked for once more on a connection that is up ends the connection', async () => {
+	it('renegotiated on an open connection ends the connection', async () => {
 		for (const alpn of ['http/1.1', 'h2']) {
 			const socket = await connectTls(stage.proxy, { alpn: [alpn], tls: only('TLSv1.2') });
 			socket.on('error', () => {});
@@ -296,9 +296,9 @@ describe('a leaf that lies in the CA bundle', () => {
 		await look();
 	}
 
-	it('refuses its holder where no CA of the bundle has issued it', () => assertBeside(pki.otherCa, false));
+	it('refuses its holder if no CA of the bundle has issued it', () => assertBeside(pki.otherCa, false));
 
-	it('accepts its holder where a CA of the bundle has issued it', () => assertBeside(issuing, true));
+	it('accepts its holder if a CA of the bundle has issued it', () => assertBeside(issuing, true));
 });
 
 describe('a TLS session', () => {

@@ -50,12 +50,12 @@ describe('a collector', { concurrency: 3 }, () => {
 		// What waits is bounded at once, whatever the exporter is waiting for.
 		assert.equal(await spans(proxy, 'dropped'), REQUESTS - QUEUE);
 		const { message, cause, level } = await proxy.waitForLog(({ target }) => target === 'proxy::trace');
-		assert.deepEqual([level, message, cause], ['warn', 'the collector takes no spans', 'connection refused']);
+		assert.deepEqual([level, message, cause], ['warn', 'the collector accepts no spans', 'connection refused']);
 		const failed = await spans(proxy, 'failed');
 		assert.ok(failed > 0 && failed <= QUEUE, `${failed}`);
 		await collector.listen();
 		await send(proxy, 10);
-		const back = await proxy.waitForLog('the collector takes spans again');
+		const back = await proxy.waitForLog('the collector accepts spans again');
 		// What was in a batch that had not been given up yet arrives, too.
 		const all = async () => (await spans(proxy, 'exported')) + (await spans(proxy, 'failed'));
 		await until(async () => (await all()) === QUEUE + 10, 'each span to be exported or given up');

@@ -266,7 +266,7 @@ describe('a request whose traceparent says that it is sampled', () => {
 		});
 	}
 
-	test('has the gate at which it fails behind the others, and is an error then', async () => {
+	test('has the gate at which it fails after the others, and is an error then', async () => {
 		const send = async (path: string) => {
 			const traceId = newTrace();
 			await request('h1', proxy, { path, headers: { traceparent: `00-${traceId}-${PARENT}-01` } });

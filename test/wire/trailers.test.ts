@@ -61,7 +61,7 @@ for (const protocol of PROTOCOLS) {
 			return lane.upstream.requests.at(-1)!;
 		}
 
-		it('reach the upstream behind the body, without those that belong into a head', async () => {
+		it('reach the upstream after the body, without those that belong into a head', async () => {
 			for (const body of ['', 'hello', LONG]) {
 				const request = await received({ body, trailers: [...GRPC, ...NOT_PASSED] });
 				const { headers } = request;
@@ -72,12 +72,12 @@ for (const protocol of PROTOCOLS) {
 			}
 		});
 
-		it('that are all of that kind are none', async () => {
+		it('that are all forbidden are dropped', async () => {
 			const { trailers, body } = await received({ body: 'hello', trailers: NOT_PASSED });
 			assert.deepEqual([String(body), trailers], ['hello', []]);
 		});
 
-		it('are announced where they are known in time', async () => {
+		it('are announced if they are known in time', async () => {
 			const { headers } = await received({
 				...{ body: 'a', trailers: [['x-sum', '1']], headers: { trailer: 'X-Sum, Content-Length' } },
 			});
@@ -86,7 +86,7 @@ for (const protocol of PROTOCOLS) {
 			assert.deepEqual(headerValues(unannounced.headers, 'trailer'), BODY_MODE === 'collected' ? ['x-sum'] : []);
 		});
 
-		it('are dropped where the body has declared its length, which leaves HTTP/1.1 no room for them', async () => {
+		it('are dropped if the body has declared its length, which leaves HTTP/1.1 no room for them', async () => {
 			if (protocol === 'h1') return;
 			const { headers, body, trailers } = await received({
 				...{ body: 'hello', trailers: [['x-sum', '1']], headers: { 'content-length': '5' } },
@@ -95,7 +95,7 @@ for (const protocol of PROTOCOLS) {
 			assert.deepEqual([String(body), trailers], ['hello', []]);
 		});
 
-		it('are dropped where the route says so', async () => {
+		it('are dropped if the route says so', async () => {
 			const answer = await edge.request(protocol, {
 				...{ method: 'POST', path: '/without', body: 'hello', trailers: GRPC, headers: { trailer: 'grpc-status' } },
 			});
@@ -134,7 +134,7 @@ for (const protocol of PROTOCOLS) {
 			return answer;
 		}
 
-		it('reach the client behind the body, without those that belong into a head', async () => {
+		it('reach the client after the body, without those that belong into a head', async () => {
 			for (const chunks of [[], ['hello'], ['hel', 'lo'], [LONG]]) {
 				const { text, trailers, headers } = await answered(chunks, [...GRPC, ...NOT_PASSED]);
 				assert.equal(text, chunks.join(''));
@@ -144,7 +144,7 @@ for (const protocol of PROTOCOLS) {
 			}
 		});
 
-		it('are announced to an HTTP/1.1 client where they are known in time', async () => {
+		it('are announced to an HTTP/1.1 client if they are known in time', async () => {
 			const announced = await answered(['a'], [['x-sum', '1']], {}, [['Trailer', 'X-Sum, Host']]);
 			assert.equal(announced.headers.trailer, protocol === 'h1' ? 'x-sum' : undefined);
 			// Heads that come again are remembered.
@@ -164,7 +164,7 @@ for (const protocol of PROTOCOLS) {
 			assert.deepEqual([text, headers.trailer], ['hello', undefined]);
 		});
 
-		it('are dropped where Connection names them (RFC 9110 section 7.6.1)', async () => {
+		it('are dropped if Connection names them (RFC 9110 section 7.6.1)', async () => {
 			const trailers: HeaderList = [
 				['x-hop', '1'],
 				['x-end', '2'],
@@ -173,7 +173,7 @@ for (const protocol of PROTOCOLS) {
 			assert.deepEqual(answer.trailers, [['x-end', '2']]);
 		});
 
-		it('are dropped where the route says so', async () => {
+		it('are dropped if the route says so', async () => {
 			const { upstream } = first;
 			upstream.script = (exchange) =>
 				exchange.chunked(['hello'], { trailers: GRPC, headers: [['Trailer', 'grpc-status']] });
@@ -216,7 +216,7 @@ for (const protocol of PROTOCOLS) {
 	});
 }
 
-it('trailers of an HTTP/1.1 request are dropped where its Connection names them', async () => {
+it('trailers of an HTTP/1.1 request are dropped if its Connection names them', async () => {
 	using raw = await h1Raw(edge.proxy);
 	const token = (await testPki()).token();
 	raw.send(`POST /lane-1 HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${token}\r\nconnection: X-Hop\r\n`);
@@ -269,7 +269,7 @@ describe('trailers, with an upstream that speaks HTTP/2,', () => {
 			}
 		});
 
-		it(`are dropped in both directions over ${protocol} where the route says so`, async () => {
+		it(`are dropped in both directions over ${protocol} if the route says so`, async () => {
 			received.length = 0;
 			const options = { method: 'POST', path: '/without', body: 'hello', trailers: GRPC, headers: wanting(protocol) };
 			const answer = await request(protocol, proxy, options);

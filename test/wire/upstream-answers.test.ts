@@ -205,7 +205,7 @@ for (const protocol of PROTOCOLS) {
 			});
 		}
 
-		test('a body behind HEAD is not passed on, nor taken for the next answer', async () => {
+		test('a body after HEAD is not passed on, nor taken for the next answer', async () => {
 			const lane = edge.lane();
 			lane.upstream.script = (exchange) => exchange.write('HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nevil');
 			const answer = await ask(lane, { method: 'HEAD' });
@@ -316,7 +316,7 @@ for (const protocol of PROTOCOLS) {
 			equal(await current.circuit(), CIRCUIT.open);
 		});
 
-		test('a GET with a body is repeated only where the body is still at hand', async () => {
+		test('a GET with a body is repeated only if the body is still at hand', async () => {
 			current = edge.lane();
 			current.upstream.script = goesStale('end');
 			const options = { method: 'GET', body: 'body' };

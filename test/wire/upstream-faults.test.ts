@@ -189,7 +189,7 @@ for (const protocol of PROTOCOLS) {
 			await assertOpened(lane, { 504: 1 });
 		});
 
-		test('a body that stops in the middle is 504 where it is collected, and broken off where it streams', async () => {
+		test('a body that stops in the middle is 504 if it is collected, and broken off if it streams', async () => {
 			const lane = impatient.lane();
 			lane.upstream.script = (exchange) => {
 				exchange.startChunked();
@@ -201,7 +201,7 @@ for (const protocol of PROTOCOLS) {
 			await assertOpened(lane, COLLECTED ? { 504: 1 } : { 200: 1 });
 		});
 
-		test('a body that takes longer than the limit is 504 where it is collected, and passes where it streams', async () => {
+		test('a body that takes longer than the limit is 504 if it is collected, and passes if it streams', async () => {
 			const lane = impatient.lane();
 			lane.upstream.script = async (exchange) => {
 				exchange.startChunked();
@@ -238,7 +238,7 @@ for (const protocol of PROTOCOLS) {
 		});
 	});
 
-	describe(`connections that do not come about, over ${protocol}`, () => {
+	describe(`connections that fail, over ${protocol}`, () => {
 		test('a refused connection is 502 and opens the breaker', async () => {
 			const lane = edge.lane();
 			await lane.upstream.stop();

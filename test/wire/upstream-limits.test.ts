@@ -73,7 +73,7 @@ for (const protocol of PROTOCOLS) {
 		const ask = (path: string, tenant = 'tenant', body?: string): Promise<Answer> =>
 			request(protocol, proxy, { path, token: pki.token(tenant), ms: 60_000, ...(body && { method: 'POST', body }) });
 
-		test('gets no more at once, over all threads; others wait, and what is over that is 503 with Retry-After', async () => {
+		test('gets no more at once, across all threads; others wait, and what is over that is 503 with Retry-After', async () => {
 			hold();
 			const under = [ask('/busy/1'), ask('/busy/2')];
 			await upstream.request(MOST);

@@ -169,13 +169,13 @@ for (const protocol of PROTOCOLS) {
 			equal(socketOf(old).getProtocol(), 'TLSv1.2');
 		});
 
-		test('is asked for by the name that its certificate is to have', async () => {
+		test('is verified by the expected name', async () => {
 			equal((await request(protocol, proxy, { path: '/named' })).status, 200);
 			equal((socketOf(named) as TLSSocket & { servername: string }).servername, 'localhost');
 			equal((socketOf(good) as TLSSocket & { servername: string | false }).servername, false, 'no name for an address');
 		});
 
-		test('is shown our certificate', async () => {
+		test("gets the proxy's client certificate", async () => {
 			for (const [path, upstream] of [
 				['/mutual', mutual],
 				['/mutual-old', mutualOld],
@@ -186,7 +186,7 @@ for (const protocol of PROTOCOLS) {
 			}
 		});
 
-		test('may be anybody where that is what the configuration says', async () => {
+		test('is not verified with insecure_skip_verify', async () => {
 			equal((await request(protocol, proxy, { path: '/careless' })).status, 200);
 			ok(careless.requests.length > 0);
 		});
@@ -255,7 +255,7 @@ for (const protocol of PROTOCOLS) {
 	});
 }
 
-describe('what is not the upstream that was meant', () => {
+describe('a server that is not the intended upstream', () => {
 	for (const [name, , , cause] of REFUSED) {
 		test(`gets no request: ${name}`, async () => {
 			const upstream = refused.get(name)!;
@@ -270,7 +270,7 @@ describe('what is not the upstream that was meant', () => {
 		});
 	}
 
-	test('is verified by the CAs that Node trusts, and by its host, where a route has its URL', async () => {
+	test('is verified by the CAs that Node trusts, and by its host, if a route has its URL', async () => {
 		equal((await request('h1', proxy, { path: '/url' })).status, 200);
 		equal((await request('h1', proxy, { path: '/url-untrusted' })).status, 502);
 		match(await reasonOf('/url-untrusted'), /chains to no CA that is trusted here/);

@@ -147,7 +147,7 @@ for (const protocol of PROTOCOLS) {
 			deepEqual([count(texts, '0'), count(texts, '1')], [9, 3]);
 		});
 
-		test('get the next request where fewer are in flight, counted over all workers', async () => {
+		test('get the next request where fewer are in flight, counted across all workers', async () => {
 			const group = take('least');
 			const [slow, fast] = group.upstreams as [Upstream, Upstream];
 			slow.script = (exchange) => exchange.stall();
@@ -168,7 +168,7 @@ for (const protocol of PROTOCOLS) {
 			await Promise.allSettled(held);
 		});
 
-		test('get the same tenants again and again, where they are hashed', async () => {
+		test('get the same tenants each time with balance = "hash"', async () => {
 			const group = take('hash');
 			// So many that each of the three addresses has one, whatever their ports are.
 			const tenants = Array.from({ length: 60 }, (_, i) => pki.token(`tenant-${i}`));
@@ -214,7 +214,7 @@ for (const protocol of PROTOCOLS) {
 			);
 		});
 
-		test('takes a body along that has only begun', async () => {
+		test('includes a body that has only begun', async () => {
 			const group = take('streamed');
 			await group.upstreams[0]!.stop();
 			await using client = await connect(protocol, proxy);
@@ -276,7 +276,7 @@ for (const protocol of PROTOCOLS) {
 			equal(await circuit(group, 0), CIRCUIT.open);
 		});
 
-		test('goes nowhere else without retries', async () => {
+		test('goes to no other address without retries', async () => {
 			const group = take('never');
 			await group.upstreams[0]!.stop();
 			await using client = await connect(protocol, proxy);
@@ -285,14 +285,14 @@ for (const protocol of PROTOCOLS) {
 			deepEqual(statuses.sort(), [200, 200, 502]);
 		});
 
-		test('goes on as often as there are retries', async () => {
+		test('is retried as often as retries allows', async () => {
 			const group = take('often');
 			await Promise.all([group.upstreams[0]!.stop(), group.upstreams[2]!.stop()]);
 			await using client = await connect(protocol, proxy);
 			deepEqual(await bodies(group, 3, client), ['1', '1', '1']);
 		});
 
-		test('is 502 where no other address is left, and only then 503', async () => {
+		test('is 502 if no other address is left, and only then 503', async () => {
 			const group = take('none');
 			await Promise.all(group.upstreams.map((upstream) => upstream.stop()));
 			await using client = await connect(protocol, proxy);

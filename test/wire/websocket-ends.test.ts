@@ -119,7 +119,7 @@ for (const protocol of PROTOCOLS) {
 			});
 		});
 
-		it('with 1001 behind idle_timeout_secs without a byte', async () => {
+		it('with 1001 after idle_timeout_secs without a byte', async () => {
 			await ends(protocol, 'idle', 1001, () => {}, { path: '/idle' });
 			await until(() => codes.get(`/idle/${paths}`) === 1001, 'the Close at the upstream');
 		});
@@ -160,7 +160,7 @@ for (const protocol of PROTOCOLS) {
 			await until(() => scripted.sockets.size === 0, 'the connection to the upstream to end');
 		});
 
-		it('with nothing left of it where the client takes nothing', async () => {
+		it('with nothing left of it if the client takes nothing', async () => {
 			const messages = Buffer.concat(
 				Array(400).fill(Buffer.concat([Buffer.from([0x82, 126, 3, 232]), Buffer.alloc(1_000)])),
 			);
@@ -240,7 +240,7 @@ describe('a WebSocket over TLS to its upstream', () => {
 
 	for (const protocol of PROTOCOLS) {
 		for (const spoken of ['http1', 'http2']) {
-			it(`passes messages from ${protocol} to ${spoken}, and ends with a Close of either side, or 1011 behind a cut`, async () => {
+			it(`passes messages from ${protocol} to ${spoken}, and ends with a Close of either side, or 1011 after a cut`, async () => {
 				const message = randomBytes(300_000);
 				const ways: [how: string, code: number, end: (client: OpenWebSocket, path: string) => unknown][] = [
 					['client', 4001, ({ ws }) => ws.close(4001)],
@@ -321,7 +321,7 @@ describe('all WebSockets', () => {
 		await expiring.stop();
 	});
 
-	it('end with 1008 when their CA is removed, where the configuration says so', async () => {
+	it('end with 1008 when their CA is removed, if the configuration says so', async () => {
 		const both = pki.writeFile('both-cas.crt', pki.ca.certPem + pki.otherCa.certPem);
 		const trusting = await startProxy(settings({ tls: { client_ca_path: both, end_at_ca_removal: true } }));
 		await firstVerdicts(trusting);

@@ -127,7 +127,7 @@ for (const protocol of PROTOCOLS) {
 			assert.equal(asked.get(path)!.stream.rstCode, constants.NGHTTP2_NO_ERROR);
 		});
 
-		it('asks by an extended CONNECT without a key, and tells who asks', async () => {
+		it('sends an extended CONNECT without a key, with the tenant', async () => {
 			const path = newPath('asked');
 			await using client = await open(path, { protocols: ['a', 'b'] });
 			assert.equal(client.ws.protocol, 'b');
@@ -194,7 +194,7 @@ for (const protocol of PROTOCOLS) {
 			await client.message();
 		});
 
-		it('of which the client ends its side gets what the upstream still sends', async () => {
+		it('whose client has ended its side still receives from the upstream', async () => {
 			script = (stream) => {
 				stream.respond({ ':status': 200 });
 				let got = 0;
@@ -208,7 +208,7 @@ for (const protocol of PROTOCOLS) {
 			assert.equal((await client.rest()).toString('latin1').slice(2), 'got 100000');
 		});
 
-		it('of which the upstream ends its side still takes what the client sends', async () => {
+		it('whose upstream has ended its side still receives from the client', async () => {
 			let got = 0;
 			let hasEnded = false;
 			script = (stream) => {
@@ -290,7 +290,7 @@ for (const protocol of PROTOCOLS) {
 			assert.match(String((await lineOf(path)).tunnel_end), /^client(_lost)?$/);
 		});
 
-		it('goes on behind a GOAWAY, and the next one goes to another connection', async () => {
+		it('goes on after a GOAWAY, and the next one goes to another connection', async () => {
 			const paths = [newPath('first'), newPath('second')] as const;
 			await using first = await open(paths[0]);
 			const { session } = asked.get(paths[0])!.stream;
@@ -329,8 +329,8 @@ for (const protocol of PROTOCOLS) {
 	});
 }
 
-describe('an h2 upstream that takes no WebSockets', () => {
-	it('is a 502 whose reason names the setting, and no failure of the breaker’s', async () => {
+describe('an h2 upstream that accepts no WebSockets', () => {
+	it('causes a 502 whose reason names the setting, and no failure for the breaker', async () => {
 		const plain = await startHttp2WebSocketUpstream(undefined, { settings: {} });
 		const own = await startProxy({
 			...settings(`h2c://${plain.authority}`),
@@ -392,7 +392,7 @@ describe('the SETTINGS of an h2 upstream', () => {
 			await allOver(own);
 		});
 
-		it(`that say no are a 502 (${protocol})`, async () => {
+		it(`that do not allow it cause a 502 (${protocol})`, async () => {
 			const path = newPath('no');
 			const opening = refusal(openWebSocket(protocol, own, { path }));
 			const connection = await frames.connection();
@@ -404,7 +404,7 @@ describe('the SETTINGS of an h2 upstream', () => {
 			await allOver(own);
 		});
 
-		it(`that do not come because the connection ends are a 502 (${protocol})`, async () => {
+		it(`that never arrive because the connection ends cause a 502 (${protocol})`, async () => {
 			const opening = refusal(openWebSocket(protocol, own, { path: newPath('cut') }));
 			let answer: NotOpened | undefined;
 			void opening.then((refused) => {

@@ -132,7 +132,7 @@ for (const protocol of PROTOCOLS) {
 			assert.equal(await client.text(), text);
 		});
 
-		it('asks the upstream with a key of its own, and tells who asks', async () => {
+		it('sends the upstream a key of its own, with the tenant', async () => {
 			await using _client = await openWebSocket(protocol, proxy, { path: '/ws/asked' });
 			const { headers, method } = upstream.accepted.at(-1)!.request;
 			assert.equal(method, 'GET');
@@ -203,7 +203,7 @@ for (const protocol of PROTOCOLS) {
 			assert.equal(client.ws.readyState, WebSocket.OPEN);
 		});
 
-		it('is held back behind a malformed frame, too, and stays', async () => {
+		it('is held back after a malformed frame, too, and stays', async () => {
 			let arrived = 0;
 			let cut = () => {};
 			script = (handshake) => {
@@ -232,7 +232,7 @@ for (const protocol of PROTOCOLS) {
 			await client[Symbol.asyncDispose]();
 		});
 
-		it('of which the client ends its side gets what the upstream still sends', async () => {
+		it('whose client has ended its side still receives from the upstream', async () => {
 			script = (handshake) => {
 				handshake.switch();
 				let got = '';
@@ -246,7 +246,7 @@ for (const protocol of PROTOCOLS) {
 			assert.equal((await client.rest()).toString('latin1').slice(2), 'got 10000');
 		});
 
-		it('of which the upstream ends its side still takes what the client sends', async () => {
+		it('whose upstream has ended its side still receives from the client', async () => {
 			let got = 0;
 			script = (handshake) => {
 				handshake.switch();
@@ -262,7 +262,7 @@ for (const protocol of PROTOCOLS) {
 			await until(() => ![...scripted.sockets].some(({ bytesRead }) => bytesRead > 400_000), 'its connection to end');
 		});
 
-		it('is no gRPC call, whatever its fields say, and has no deadline of one', async () => {
+		it('is not a gRPC call, whatever its fields say, and has no deadline of one', async () => {
 			const headers = { 'content-type': 'application/grpc', 'grpc-timeout': '64m' };
 			await using client = await openWebSocket(protocol, proxy, { path: '/ws', ws: { headers } });
 			assert.equal(upstream.accepted.at(-1)!.request.headers['grpc-timeout'], '64000000n');
@@ -370,12 +370,12 @@ describe('a WebSocket handshake', () => {
 		});
 	}
 
-	it('over HTTP/2 is no tunnel because of a 200 that is none', async () => {
+	it('over HTTP/2 does not become a tunnel through an unexpected 200', async () => {
 		script = ({ socket }) => socket.end('HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok');
 		assert.equal((await refusal(openWebSocket('h2', proxy, { path: '/scripted' }))).status, 502);
 	});
 
-	it('that does not become a tunnel opens no breaker: everybody can ask for what an upstream has not', async () => {
+	it('that fails opens no breaker: any client could request a missing WebSocket', async () => {
 		const path = '/brittle';
 		for (const protocol of PROTOCOLS) {
 			for (const fields of ['Sec-WebSocket-Protocol: x\r\n', 'Sec-WebSocket-Extensions: x\r\n']) {
@@ -391,7 +391,7 @@ describe('a WebSocket handshake', () => {
 		assert.equal(client.ws.protocol, '');
 	});
 
-	it('is known to be possible over HTTP/2 by the SETTINGS, where some route takes them', async () => {
+	it('is known to be possible over HTTP/2 by the SETTINGS, if some route takes them', async () => {
 		const session = await connectHttp2(proxy);
 		assert.equal(session.remoteSettings.enableConnectProtocol, true);
 		session.destroy();

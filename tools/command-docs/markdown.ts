@@ -91,7 +91,7 @@ function ofCommand(command: Command): string[] {
 		`${about[0]!.toUpperCase()}${about.slice(1)}.`,
 		...details.flatMap((paragraph) => ['', paragraph]),
 		'',
-		'<!-- checked by test/unit/tools/command-docs.test.ts: every example is a command line that is understood -->',
+		'<!-- checked by test/unit/tools/command-docs.test.ts: every example parses -->',
 		'```sh',
 		example,
 		'```',

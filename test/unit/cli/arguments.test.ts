@@ -191,7 +191,7 @@ describe('the other commands', () => {
 		assert.deepEqual(parse(['demo', '--dir', 'd', '--once']), { command: 'demo', once: true, dir: 'd' });
 	});
 
-	it('show the help, also beside a mistake', () => {
+	it('show the help, even with a mistake', () => {
 		for (const argv of [['--help'], ['-h'], ['--bind', 'x', '--help'], ['--bnid', '-h'], ['-hV']]) {
 			assert.deepEqual(parse(argv, { PROXY_WORKERS: 'many' }), { kind: 'help', of: undefined }, argv.join(' '));
 		}
@@ -251,7 +251,7 @@ describe('wrong usage', () => {
 			[['key', 'frobnicate'], {}, 'unknown command "key frobnicate"; did you mean proxy key sign?'],
 			[['kye', 'sign'], {}, 'unknown command "kye"; did you mean proxy key sign?'],
 			[['kye', 'sign', '--fast'], {}, 'unknown command "kye"; did you mean proxy key sign?'],
-			[['key'], {}, 'proxy key: needs one more word; there is proxy key sign'],
+			[['key'], {}, 'proxy key: needs a second word; there is proxy key sign'],
 			[['key', 'sign', '--by=b'], {}, 'NAME: is missing; write proxy key sign NAME'],
 			[['key', 'sign', '', '--by=b'], {}, 'NAME: must not be empty (got ""); name one'],
 			[['key', 'sign', 'a'], {}, '--by: is needed; write --by=WHOM'],
@@ -274,7 +274,7 @@ describe('wrong usage', () => {
 			[
 				[],
 				{ PROXY_WORKERS: '0' },
-				'PROXY_WORKERS: must be a whole number from 1 to 1024 (got "0"); write auto for one thread a core',
+				'PROXY_WORKERS: must be a whole number from 1 to 1024 (got "0"); write auto for one thread per core',
 			],
 			[['--log-format', 'xml'], {}, '--log-format: must be json or pretty (got "xml"); write one of the two'],
 			[[], { PROXY_BIND: ':8443' }, 'PROXY_BIND: must be HOST:PORT (got ":8443"): it has no host; write 0.0.0.0:8443'],
@@ -302,7 +302,7 @@ describe('wrong usage', () => {
 		for (const [argv, env, message] of cases) assert.equal(errorOf(argv, env).message, message);
 	});
 
-	it('is an address that is no address of a TCP listener', () => {
+	it('includes an address that is not one of a TCP listener', () => {
 		const cases: [text: string, reason: string, remedy: string][] = [
 			['https://0.0.0.0:8443', 'it is a URL, not an address', '0.0.0.0:8443'],
 			['https://[::]:8443/', 'it is a URL, not an address', '[::]:8443'],
@@ -345,13 +345,13 @@ describe('wrong usage', () => {
 		parse(['--bind', '127.0.0.1:0', '--metrics-bind', '127.0.0.1:0']);
 	});
 
-	it('is refused for whatever is no number of workers', () => {
+	it('is reported for anything that is not a number of workers', () => {
 		for (const text of ['0', '1025', '-1', '1.5', '1e2', ' 2', '0x2', 'two', '٣']) {
 			assert.match(errorOf([`--workers=${text}`]).message, /^--workers: must be a whole number/, text);
 		}
 	});
 
-	it('is reported whole', () => {
+	it('is reported with all problems', () => {
 		const error = errorOf(['--bind=x', '--wokers=2'], { PROXY_LOG_FORMAT: 'xml' });
 		assert.deepEqual(
 			error.problems.map((problem) => problem.split(/[:;]/)[0]),
@@ -361,7 +361,7 @@ describe('wrong usage', () => {
 		assert.equal(error.exitCode, 2);
 	});
 
-	it('is the only thing that arguments can cause, and never breaks a line', () => {
+	it('is the only error of arguments, and never breaks a line', () => {
 		const argument = fc.oneof(
 			fc.constantFrom('demo', '--bind', '--workers', '--', '-h', '--once', '--config='),
 			fc.string({ unit: 'binary' }),

@@ -46,7 +46,7 @@ async function check(
 const ofNode = ({ message }: { readonly message: string }) => /^Node \d/.test(message);
 
 describe('the check', () => {
-	test('finds nothing to say about what is right, and ends with 0', async () => {
+	test('reports nothing for a valid file, and exits with 0', async () => {
 		const { code, output } = await check(write('right.toml'));
 		assert.equal(code, 0);
 		assert.match(output.replace(/^warning: Node .*\n/, ''), /^config\.toml: ok \(0 errors, [01] warnings?\)\n$/);
@@ -97,10 +97,10 @@ describe('the check', () => {
 			Array.from(output.matchAll(new RegExp(`^warning: \\S+ (\\S+): ${words}`, 'gm')), ([, key]) => key);
 		assert.equal(code, 0);
 		assert.deepEqual(
-			keys('means nothing in this build'),
+			keys('has no effect in this build'),
 			STREAMING ? [] : Object.keys(stream).map((key) => `routes[0].${key}`),
 		);
-		assert.deepEqual(keys('is false, and a gRPC call'), ['routes[2].trailers']);
+		assert.deepEqual(keys('is false, but a gRPC call'), ['routes[2].trailers']);
 	});
 
 	test('says nothing against keys of WebSockets and upstreams over HTTP/2 that are right', async () => {
@@ -132,7 +132,7 @@ describe('the check', () => {
 		assert.match(output, /^warning: .*tls\.cert_path .*the leaf has no subject alternative name/m);
 	});
 
-	test('names what the process lacks, which is no matter of the file', async () => {
+	test('reports what the process lacks, apart from the file', async () => {
 		const { code, output } = await check(write('many-workers.toml'), {
 			json: true,
 			workers: 100_000_000,
@@ -149,7 +149,7 @@ describe('the check', () => {
 			(await check(write('workers.toml'), { workers, forceWorkers })).output.split('\n')[0];
 		assert.equal(
 			await of(9),
-			'error: --workers: 9 are too many for 2 cores; at most 8 (4 a core), write auto for one a core, or add --force-workers',
+			'error: --workers: 9 are too many for 2 cores; at most 8 (4 a core), write auto for one per core, or add --force-workers',
 		);
 		for (const one of [await of(8), await of(9, true)]) assert.doesNotMatch(one!, /too many/);
 	});
@@ -161,7 +161,7 @@ describe('the check', () => {
 		assert.equal(code, 1);
 		assert.deepEqual(output.split('\n'), [
 			'error: config.toml:1: tenant_rps: must be a whole number of requests per second, at least 0 (got -1); set it to 0 or more, or leave it out for 1000',
-			'error: config.toml:5: tls.key_path (pki/stranger.key): the key does not fit the first certificate of tls.cert_path (pki/server.crt); give the key that this certificate was issued for',
+			'error: config.toml:5: tls.key_path (pki/stranger.key): the key does not match the first certificate of tls.cert_path (pki/server.crt); give the key that this certificate was issued for',
 			'error: config.toml:6: tls.client_ca_path (/nowhere/ca.crt): cannot be read: there is no such file',
 			'config.toml: cannot be used (3 errors, 0 warnings)',
 			'',
@@ -183,7 +183,7 @@ describe('the check', () => {
 				line: 5,
 				key: 'tls.client_ca_path',
 				message:
-					'pki/server.crt: holds no CA certificate (basicConstraints CA:TRUE); give the CA that issues the clients',
+					'pki/server.crt: contains no CA certificate (basicConstraints CA:TRUE); give the CA that issues the clients',
 			},
 		]);
 		assert.deepEqual(
@@ -223,7 +223,7 @@ describe('the check', () => {
 				.map(({ message, ...rest }) => ({ ...rest, message: message.slice(0, 30) })),
 			[
 				{ ...nowhere, key: 'RUST_LOG', message: 'nothing logs to "proxy::helth"' },
-				{ ...nowhere, key: 'PROXY_BNID', message: 'is read by nobody; did you mea' },
+				{ ...nowhere, key: 'PROXY_BNID', message: 'is not a variable of the proxy' },
 				{ ...nowhere, key: null, message: 'limits.max_connections is 1000' },
 			],
 		);
@@ -260,7 +260,7 @@ describe('the command', () => {
 		assert.equal(await start.ended(), 99, 'the trap works');
 	});
 
-	test('ends with 1 where there are errors, and with 2 where it is called wrongly', async () => {
+	test('ends with 1 if there are errors, and with 2 if it is called wrongly', async () => {
 		await using wrong = new Program([process.execPath, MAIN, 'check', '--config', '/nowhere/config.toml', '--json']);
 		assert.equal(await wrong.ended(), 1);
 		assert.equal(JSON.parse(wrong.stdout).ok, false, 'one line of JSON');

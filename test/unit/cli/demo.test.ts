@@ -73,7 +73,7 @@ describe('the folder of the demo', () => {
 		assert.equal(config.routes[0]?.cooldownMs, 1000);
 	});
 
-	it('holds upstreams of several addresses, where it has any', async () => {
+	it('holds upstreams of several addresses, if it has any', async () => {
 		const addresses = ['127.0.0.1:1', '127.0.0.1:2'];
 		workspace.writeConfig([{ prefix: '/svc-c', upstream: 'svc-c' }], [{ name: 'svc-c', addresses }]);
 		const { routes } = await loadConfig(workspace.paths.config);
@@ -121,7 +121,7 @@ describe('the folder of the demo', () => {
 		writeFileSync(join(foreign, 'server.key'), 'mine');
 		await assert.rejects(
 			createWorkspace(foreign, now),
-			/^CommandError: --dir: .*foreign has files that no demo has made/,
+			/^CommandError: --dir: .*foreign has files that are not from a demo/,
 		);
 		assert.equal(readFileSync(join(foreign, 'server.key'), 'utf8'), 'mine');
 	});
@@ -227,7 +227,7 @@ describe('the screen of the demo', () => {
 		);
 	});
 
-	it('has colours only on a terminal, and none where they are declined', () => {
+	it('has colours only on a terminal, and none if they are declined', () => {
 		assert.match(shown(true, undefined), /\x1b\[/);
 		assert.match(shown(true, ''), /\x1b\[/);
 		for (const plain of [shown(true, '1'), shown(false, undefined)]) {

@@ -8,14 +8,14 @@ const unknownVariables = (env: Record<string, string>) => environment.unknownVar
 const namesOf = (...names: string[]) =>
 	unknownVariables(Object.fromEntries(names.map((name) => [name, 'secret']))).map(({ name }) => name);
 
-describe('variables that look as if they were meant for the proxy', () => {
+describe('unknown PROXY_ variables', () => {
 	it('are named with the one that was meant, and without their value', () => {
 		assert.deepEqual(unknownVariables({ PROXY_BNID: 'secret', PROXY_XYZZYPLUGH: 'secret', PATH: '/bin' }), [
-			{ name: 'PROXY_BNID', message: 'is read by nobody; did you mean PROXY_BIND?' },
+			{ name: 'PROXY_BNID', message: 'is not a variable of the proxy; did you mean PROXY_BIND?' },
 			{
 				name: 'PROXY_XYZZYPLUGH',
 				message:
-					'is read by nobody; there are PROXY_CONFIG, PROXY_BIND, PROXY_METRICS_BIND, PROXY_PID_FILE, PROXY_WORKERS, PROXY_LOG_FORMAT',
+					'is not a variable of the proxy; there are PROXY_CONFIG, PROXY_BIND, PROXY_METRICS_BIND, PROXY_PID_FILE, PROXY_WORKERS, PROXY_LOG_FORMAT',
 			},
 		]);
 	});

@@ -69,12 +69,12 @@ describe('the help text', () => {
 		}
 	});
 
-	it('is not drawn out over a very wide terminal nor crushed by a narrow one', () => {
+	it('has a minimum and a maximum width', () => {
 		assert.equal(helpText(COMMANDS, undefined, 500), helpText(COMMANDS, undefined, 100));
 		assert.equal(helpText(COMMANDS, undefined, 1), helpText(COMMANDS, undefined, 60));
 	});
 
-	it('of a command that there is not is wrong usage, with the nearest one', () => {
+	it('of an unknown command is wrong usage, with the nearest name', () => {
 		assert.throws(
 			() => findCommands(['chekc'], COMMANDS),
 			(error) =>

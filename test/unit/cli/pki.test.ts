@@ -90,7 +90,7 @@ describe('development certificates', () => {
 		assert.equal(new X509Certificate(issued.certPem).toLegacyObject().subject.CN, 'a, CN=admin+O=x');
 	});
 
-	it('lets a client in with a certificate of the authority', async () => {
+	it('admits a client with a certificate of the authority', async () => {
 		assert.equal(await handshake(await issue(root, { ...client, ...valid })), 'authorized');
 	});
 

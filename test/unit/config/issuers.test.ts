@@ -21,7 +21,7 @@ function problemsIn(text: string): string[] {
 const GOOD = '[[issuers]]\nissuer = "https://a.test"\njwks_path = "a.json"\n';
 
 describe('[[issuers]]', () => {
-	it('take the place of [jwt]; everything but the name and the keys has a default', () => {
+	it('replace [jwt]; only the name and the keys have no default', () => {
 		const { jwt, issuers, issuerFiles, reloadsIdentity, stateDir } = parse(GOOD);
 		assert.deepEqual([jwt, reloadsIdentity, stateDir], [undefined, true, undefined]);
 		assert.deepEqual(issuers, [
@@ -45,7 +45,7 @@ describe('[[issuers]]', () => {
 		assert.deepEqual(issuerFiles, [file]);
 	});
 
-	it('say all that can be said', () => {
+	it('accept every key', () => {
 		const { issuers, issuerFiles } = parse(`
 			[[issuers]]
 			issuer = "https://a.test"
@@ -116,9 +116,9 @@ describe('[[issuers]]', () => {
 			[`${GOOD}jwks_ca_path = "c"`, /^8: issuers\[0\]\.jwks_ca_path: is only for jwks_url/],
 			[
 				`${GOOD}algorithms = ["RS256", "HS256"]`,
-				/^8: issuers\[0\]\.algorithms\[1\]: must be one of .*"HS256".*anybody can sign/,
+				/^8: issuers\[0\]\.algorithms\[1\]: must be one of .*"HS256".*anyone could sign/,
 			],
-			[`${GOOD}algorithms = ["none"]`, /anybody can sign/],
+			[`${GOOD}algorithms = ["none"]`, /anyone could sign/],
 			[`${GOOD}algorithms = []`, /must name an algorithm/],
 			[`${GOOD}algorithms = "RS256"`, /must be a list of algorithms/],
 			[`${GOOD}leeway_secs = -1`, /from 0 to 600/],
@@ -130,7 +130,7 @@ describe('[[issuers]]', () => {
 			[`${GOOD}required_claims = [1]`, /a list of names, or a table/],
 			[`${GOOD}required_claims = 1`, /a list of names, or a table/],
 			[`${GOOD}jwks_uri = "x"`, /unknown key; did you mean jwks_url\?/],
-			['[[issuers]]\nissuer = "a"\njwks_url = "http://issuer.test/"', /http:\/\/ is for 127\.0\.0\.1/],
+			['[[issuers]]\nissuer = "a"\njwks_url = "http://issuer.test/"', /http:\/\/ is only for 127\.0\.0\.1/],
 			[
 				'[[issuers]]\nissuer = "a"\ndiscovery = true',
 				/^7: issuers\[0\]\.discovery: needs an issuer that is an https:\/\//,
@@ -154,12 +154,12 @@ describe('[[issuers]]', () => {
 		}
 	});
 
-	it('need prefixes of which none begins another, so that no two tenants have one name', () => {
+	it('need prefixes that do not begin one another, so that no two tenants share a name', () => {
 		const two = (a: string, b: string) =>
 			problemsIn(`${GOOD}${a}\n[[issuers]]\nissuer = "b"\njwks_path = "b"\n${b}`).join('\n');
 		assert.equal(two('tenant_prefix = "a:"', 'tenant_prefix = "b:"'), '');
 		assert.match(two('', ''), /issuers\[0\]\.tenant_prefix: is missing[\s\S]*issuers\[1\]\.tenant_prefix: is missing/);
-		assert.match(two('', 'tenant_prefix = "b:"'), /issuers\[0\]\.tenant_prefix: is missing: two issuers' tenants/);
+		assert.match(two('', 'tenant_prefix = "b:"'), /issuers\[0\]\.tenant_prefix: is missing: tenants of two issuers/);
 		assert.match(
 			two('tenant_prefix = "a"', 'tenant_prefix = "a"'),
 			/issuers\[1\]\.tenant_prefix: "a" is the beginning/,
@@ -170,12 +170,12 @@ describe('[[issuers]]', () => {
 		);
 	});
 
-	it('are warned of where they leave the audience open', () => {
+	it('cause a warning without an audience', () => {
 		const [warning] = configWarnings(parse(GOOD));
 		assert.deepEqual([warning!.key, warning!.line], ['issuers[0].audience', 5]);
 	});
 
-	it('are warned of tenants that none of their tokens can name', () => {
+	it('cause a warning about tenants that none of their tokens can name', () => {
 		const route = (tenants: string) => `[[routes]]\nprefix = "/"\nupstream = "http://a"\ntenants = ${tenants}\n`;
 		const warnings = (prefix: string) =>
 			configWarnings(
@@ -183,7 +183,7 @@ describe('[[issuers]]', () => {
 					`${GOOD}audience = "a"\n${prefix}\n[[tenants]]\nname = "joe"\nrps = 1\n[[tenants]]\nname = "a/joe"\nrps = 1\n${route('["a/joe", "joe"]')}`,
 				),
 			).map(({ line, key, message }) => `${line} ${key}: ${message}`);
-		const nobody = `is the name of no issuer's tenant: these begin with "a/"; write it with the prefix`;
+		const nobody = `is not the name of any issuer's tenant: their names begin with "a/"; write it with the prefix`;
 		assert.deepEqual(warnings('tenant_prefix = "a/"'), [
 			`19 routes[0].tenants[1]: ${nobody}`,
 			`11 tenants[0].name: ${nobody}`,

@@ -18,7 +18,7 @@ const ISSUER = '[[issuers]]\nissuer = "https://a.test"\n';
 const ROUTE = '[[routes]]\nprefix = "/"\nupstream = "http://a"\n';
 
 describe('the JSON Schema of the configuration', () => {
-	it('explains every table and every key, and what holds where one is left out', () => {
+	it('explains every table and every key, and its default', () => {
 		const schema = describeConfig();
 		for (const [table, keys] of KEYS) {
 			const { properties, required = [], description } = tableOf(schema, table);
@@ -33,11 +33,11 @@ describe('the JSON Schema of the configuration', () => {
 		}
 	});
 
-	it('has no member that an editor does not know', () => {
+	it('has only members that editors know', () => {
 		assert.doesNotMatch(configSchemaText(), /"(?:unset|noun|read|or)":/);
 	});
 
-	it('refuses with the loader what it can find', () => {
+	it('refuses the same files as the loader', () => {
 		const wrong = [
 			'',
 			`unknown = 1\n${MINIMAL}`,
@@ -113,7 +113,7 @@ describe('the JSON Schema of the configuration', () => {
 		}
 	});
 
-	it('agrees with the loader on every file whose mistakes it can see', () => {
+	it('agrees with the loader on all mistakes that a schema can describe', () => {
 		let accepted = 0;
 		fc.assert(
 			fc.property(configuration, (root) => {
@@ -133,12 +133,12 @@ describe('the JSON Schema of the configuration', () => {
 const BEYOND = [
 	/less than refresh_secs/,
 	/is already (?:the prefix|the name|issuers)/,
-	/tenants could have one name/,
-	/fill up again; set it to/,
+	/tenants of two issuers could have the same name/,
+	/to refill; set it to/,
 	/must ascend/,
 	/which leads to the same upstream/,
 	/needs an issuer that is an https/,
-	/must be a range by its first address/,
+	/must begin with the first address of the range/,
 	/there is no \[\[upstreams\]\] with the name/,
 ];
 

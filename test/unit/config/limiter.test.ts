@@ -12,7 +12,7 @@ const SENTINELS = 'store = ["redis://a:26379", "redis://b:26379/0"]';
 const { parse, problemOf } = tableOf('limiter');
 
 describe('[limiter]', () => {
-	it('is nothing where it is left out', () => {
+	it('is undefined if it is absent', () => {
 		assert.equal(parseConfig(MINIMAL, 'config.toml').limiter, undefined);
 	});
 
@@ -28,17 +28,17 @@ describe('[limiter]', () => {
 		});
 	});
 
-	it('takes several addresses of Sentinels, and of nodes of a Cluster', () => {
+	it('accepts several addresses of Sentinels or Cluster nodes', () => {
 		assert.equal(parse(`${SENTINELS}\nsentinel_name = "main"`).limiter?.store.length, 2);
 		assert.equal(parse(`${SENTINELS}\ncluster = true`).limiter?.cluster, true);
 	});
 
-	it('takes TLS material only with rediss://', () => {
+	it('accepts TLS material only with rediss://', () => {
 		const lines = `${TLS_STORE}\nca_path = "ca"\ncert_path = "c"\nkey_path = "k"\nserver_name = "store.internal"`;
 		assert.equal(parse(lines).limiter?.serverName, 'store.internal');
 	});
 
-	it('warns of a password in clear text, but for this machine', () => {
+	it('warns of a password in clear text, except to this machine', () => {
 		const warned = (lines: string) => configWarnings(parse(lines)).map(({ key }) => key);
 		assert.ok(warned(`${STORE}\npassword_path = "p"`).includes('limiter.password_path'));
 		for (const store of [TLS_STORE, 'store = "redis://127.0.0.1"', 'store = "redis://[::1]:6379"']) {
@@ -52,10 +52,10 @@ describe('[limiter]', () => {
 		['store = []', /limiter\.store.*must be the address of a Redis or Valkey, or a list/s],
 		['store = "store:6379"', /limiter\.store.*write it as "redis:\/\/host:6379\/0"/s],
 		['store = "http://store"', /write it as "redis:/],
-		['store = "redis://:hunter2@store:6379"', /\/\/\*\*\*@store.*name that in password_path/s],
-		['store = ["redis://a", "redis://u:hunter2@b"]', /store\[1\].*name that in password_path/s],
-		['store = "redis://store?password=hunter2"', /no parameters are read from it/],
-		['store = "redis://store:0"', /ports go from 1 to 65535/],
+		['store = "redis://:hunter2@store:6379"', /\/\/\*\*\*@store.*name the file in password_path/s],
+		['store = ["redis://a", "redis://u:hunter2@b"]', /store\[1\].*name the file in password_path/s],
+		['store = "redis://store?password=hunter2"', /it may not have parameters/],
+		['store = "redis://store:0"', /its port must be from 1 to 65535/],
 		['store = "redis://store/cache"', /write it as "redis:/],
 		[SENTINELS, /has several addresses: give sentinel_name .*cluster = true/s],
 		['store = ["redis://a", "rediss://b"]\ncluster = true', /with TLS and without/],
@@ -73,8 +73,8 @@ describe('[limiter]', () => {
 		[`${STORE}\ntimeout_secs = 11`, /timeout_secs.*at most 10/s],
 		[`${STORE}\ntimeout_secs = 0`, /timeout_secs.*above 0/s],
 		[`${STORE}\nrevocations = "yes"`, /revocations.*true or false/s],
-		['store = "edge:hunter2@store:6379"', /store.*got "\*\*\*@store:6379".*passwords do not belong/s],
-		['store = "redis:/edge:hunter2@store:6379"', /store.*got "\*\*\*@store:6379".*passwords do not belong/s],
+		['store = "edge:hunter2@store:6379"', /store.*got "\*\*\*@store:6379".*a password does not belong/s],
+		['store = "redis:/edge:hunter2@store:6379"', /store.*got "\*\*\*@store:6379".*a password does not belong/s],
 		[`${STORE}\npassword = "hunter2"`, /password.*unknown key; .*password_path/s],
 	] as const) {
 		it(`says what is wrong with ${lines.slice(0, 70)}`, () => {

@@ -26,7 +26,7 @@ describe('[listener]', () => {
 		['proxy_protocol_from = [10]', /:10: listener\.proxy_protocol_from\[0\]: must be an IP address.*the number 10/],
 		['proxy_protocol_from = ["::1", "lb"]', /listener\.proxy_protocol_from\[1\]: must be an IP address.*"lb"/],
 		['proxy_protocol_from = ["10.1.2.3/8"]', /listener\.proxy_protocol_from\[0\]: .*write "10\.0\.0\.0\/8"/],
-		[`proxy_protocol_from = [${'"::1",'.repeat(257)}]`, /has more than 256 entries; put them together/],
+		[`proxy_protocol_from = [${'"::1",'.repeat(257)}]`, /has more than 256 entries; combine them/],
 		['proxy_protocol_timeout_secs = 0', /listener\.proxy_protocol_timeout_secs: must be a number of seconds above 0/],
 		['proxy_protocol = true', /unknown key; \[listener\] may have proxy_protocol_from, proxy_protocol_timeout_secs/],
 	] as const) {

@@ -41,7 +41,7 @@ function upstreamOfToday(authority: string, host: string, port: number) {
 	};
 }
 
-describe('a configuration that is right', () => {
+describe('a valid configuration', () => {
 	it('needs only the TLS files and the token key', () => {
 		const { atStart, ...config } = parse(MINIMAL);
 		assert.equal(atStart.tenant_rps, '1000');
@@ -111,7 +111,7 @@ describe('a configuration that is right', () => {
 		});
 	});
 
-	it('takes one CRL file or several, and what goes with them', () => {
+	it('accepts one CRL file or several, and the related keys', () => {
 		const keys = 'crl_required = true\nend_at_expiry = false\nend_at_ca_removal = true';
 		const withTls = (lines: string) => parse(MINIMAL.replace('[tls]', `[tls]\n${lines}`)).tls;
 		const tls = withTls(`crl_path = "one.crl"\n${keys}`);
@@ -126,10 +126,10 @@ describe('a configuration that is right', () => {
 		assert.equal(top.limits.maxConnectionAgeMs, 1500);
 	});
 
-	it('refuses CRL settings that cannot be meant', () => {
+	it('refuses contradictory CRL settings', () => {
 		const withTls = (line: string) => errorOf(MINIMAL.replace('[tls]', `[tls]\n${line}`)).message.split('\n');
 		assert.deepEqual(withTls('crl_required = true'), [
-			'config.toml:3: tls.crl_required: is true, but there is no tls.crl_path, so no client could connect; set tls.crl_path, or take this out',
+			'config.toml:3: tls.crl_required: is true, but there is no tls.crl_path, so no client could connect; set tls.crl_path, or remove this',
 		]);
 		assert.match(
 			withTls('crl_path = []').join(),
@@ -142,14 +142,14 @@ describe('a configuration that is right', () => {
 		);
 	});
 
-	it('says what is logged of requests', () => {
+	it('has the settings of the access log', () => {
 		for (const access of ['off', 'errors', 'all']) {
 			const { log } = parse(`${MINIMAL}[log]\naccess = "${access}"\nrequest_id = true`);
 			assert.deepEqual(log, { access, requestId: true });
 		}
 	});
 
-	it('carries every key over', () => {
+	it('carries over every key', () => {
 		const { healthIntervalMs, tenantRps, jwt, routes } = parse(`
 			health_interval_secs = 7
 			default_cooldown_secs = 9
@@ -192,7 +192,7 @@ describe('a configuration that is right', () => {
 		]);
 	});
 
-	it('takes the limits that a route sets itself, with or without units', () => {
+	it("accepts a route's own limits, with or without units", () => {
 		const limitsOf = (keys: string) =>
 			parse(`${MINIMAL}[[routes]]\nprefix = "/"\nupstream = "http://a"\n${keys}`).routes[0]!.requestLimits;
 		assert.deepEqual(limitsOf('max_body_bytes = "1MiB"\nbody_timeout_secs = "5m"\nupstream_timeout_secs = 0.5'), {
@@ -232,7 +232,7 @@ describe('a configuration that is right', () => {
 		}
 	});
 
-	it('may ask for TLS 1.3, or say what holds anyway', () => {
+	it('accepts min_version "1.3" and the default "1.2"', () => {
 		for (const version of ['1.2', '1.3']) {
 			const text = MINIMAL.replace('[jwt]', `min_version = "${version}"\n[jwt]`);
 			assert.equal(parse(text).tls.minVersion, version);
@@ -244,7 +244,7 @@ describe('a configuration that is right', () => {
 		}
 	});
 
-	it('gives each route what it says itself, and otherwise what the file says for all', () => {
+	it('gives each route its own values, and otherwise those at the top of the file', () => {
 		const { routes } = parse(`
 			health_path = "/ready?deep=1"
 			health_timeout_secs = 0.5
@@ -309,7 +309,7 @@ describe('a configuration that is right', () => {
 		assert.deepEqual(off.routes[0]!.upstream.health, HEALTH_OF_TODAY);
 	});
 
-	it('says of each route who may use it, and what its upstream is told of certificates', () => {
+	it('has the callers of each route, and the certificate headers for its upstream', () => {
 		const { routes } = parse(`${MINIMAL}
 			[breaker]
 			tenants = 3
@@ -356,7 +356,7 @@ describe('a configuration that is right', () => {
 		);
 	});
 
-	it('says of each route what becomes of its requests, or the top of the file for all', () => {
+	it('has the forwarding rules of each route, or those at the top of the file', () => {
 		const { routes } = parse(`x_forwarded_host = true
 			x_forwarded_port = 443${MINIMAL}
 			[[routes]]
@@ -402,7 +402,7 @@ describe('a configuration that is right', () => {
 		);
 	});
 
-	it('lets routes to one upstream say the same of it in different words', () => {
+	it('accepts equal settings of routes to one upstream in different spellings', () => {
 		const { routes } = parse(`health_path = "/up"${MINIMAL}
 			[[routes]]
 			prefix = "/a"
@@ -443,11 +443,11 @@ describe('a configuration that is right', () => {
 		}
 	});
 
-	it('watches its files where it says so', () => {
+	it('sets reload_on_change', () => {
 		assert.equal(parse(`reload_on_change = true${MINIMAL}`).reloadOnChange, true);
 	});
 
-	it('gives a tenant half of the memory for bodies, and as much as one of its requests may need', () => {
+	it('gives a tenant half of the memory for bodies, and at least enough for one request', () => {
 		const share = (text: string) => parse(`${MINIMAL}[limits]\n${text}`).limits.maxBufferedBytesPerTenant;
 		assert.equal(share('max_buffered_bytes = 1_000_000_001'), 500_000_001);
 		assert.equal(share('max_buffered_bytes = 1_000\nmax_request_body_bytes = 200'), 600);
@@ -460,7 +460,7 @@ describe('a configuration that is right', () => {
 		assert.equal(parse(`health_interval_secs = 1e-9${MINIMAL}`).healthIntervalMs, 1);
 	});
 
-	it('is frozen through and through', () => {
+	it('is deeply frozen', () => {
 		const config = parse(`${MINIMAL}[[routes]]\nprefix = "/"\nupstream = "http://a"`);
 		const parts = [
 			config,
@@ -487,8 +487,8 @@ describe('a configuration that is right', () => {
 	});
 });
 
-describe('a configuration that is wrong', () => {
-	it('says what [log] may say', () => {
+describe('an invalid configuration', () => {
+	it('lists the valid values of [log]', () => {
 		assert.equal(
 			messageOf(`${MINIMAL}[log]\naccess = "some"\nrequest_id = 1`),
 			[
@@ -498,7 +498,7 @@ describe('a configuration that is wrong', () => {
 		);
 	});
 
-	it('says what [status] may say', () => {
+	it('lists the valid values of [status]', () => {
 		const shares = 'problem_401_share = 0\nproblem_5xx_share = 1\nproblem_least = 1\n';
 		assert.deepEqual(parse(`${MINIMAL}[status]\ntenants = true\nhosts = ["edge-1.example.com"]\n${shares}`).status, {
 			tenants: true,
@@ -515,7 +515,7 @@ describe('a configuration that is wrong', () => {
 		);
 	});
 
-	it('is reported whole, in the order of the file, with line, key and remedy', () => {
+	it('is reported with all problems, in the order of the file, with line, key and remedy', () => {
 		assert.deepEqual(
 			messageOf(`health_interval_secs = 0
 tenant_rsp = 5
@@ -536,8 +536,8 @@ cert_path = ""`).split('\n'),
 			[
 				'config.toml:1: health_interval_secs: must be a number of seconds above 0 (got 0); leave it out for 5',
 				'config.toml:2: tenant_rsp: unknown key; did you mean tenant_rps?',
-				'config.toml:3: default_cooldown_secs: must be a whole number of seconds, at least 1 (got the string "5"); set it to 1 or more, or leave it out for 30; a duration is a number of seconds, or a text such as "500ms", "30s", "5m", "1h" or "7d"',
-				'config.toml:6: routes[0].upstream: must be http://host[:port], https://host[:port] or h2c://host[:port] and nothing more (got "ftp://a:1"): upstreams are spoken to in HTTP/1.1 or HTTP/2, plain or over TLS; write "http://a:1" [route "/api"]',
+				'config.toml:3: default_cooldown_secs: must be a whole number of seconds, at least 1 (got the string "5"); set it to 1 or more, or leave it out for 30; a duration is a number of seconds, or a string such as "500ms", "30s", "5m", "1h" or "7d"',
+				'config.toml:6: routes[0].upstream: must be http://host[:port], https://host[:port] or h2c://host[:port] and nothing more (got "ftp://a:1"): upstreams speak HTTP/1.1 or HTTP/2, plain or over TLS; write "http://a:1" [route "/api"]',
 				'config.toml:8: routes[1].prefix: "/api" is already the prefix of routes[0] on line 5; remove one of the two',
 				'config.toml:10: routes[1].cooldown_secs: must be a whole number of seconds, at least 1 (got 0); set it to 1 or more, or leave it out for default_cooldown_secs [route "/api"]',
 				'config.toml:11: routes[2].prefix: is missing; set it to the paths to route, for example "/api"',
@@ -550,7 +550,7 @@ cert_path = ""`).split('\n'),
 		);
 	});
 
-	it('has its problems as data, too', () => {
+	it('has its problems as data', () => {
 		const [problem, ...others] = problemsOf(`${MINIMAL}isuer = "x"`);
 		assert.deepEqual(problem, { line: 8, key: 'jwt.isuer', message: 'unknown key; did you mean issuer?' });
 		assert.deepEqual(others, []);
@@ -572,7 +572,7 @@ cert_path = ""`).split('\n'),
 		);
 	});
 
-	it('lists what a table may have when no known key resembles the unknown one', () => {
+	it('lists the keys of a table if none resembles the unknown one', () => {
 		const [problem] = problemsOf(`${MINIMAL}"strange key" = 1`);
 		assert.equal(problem?.key, 'jwt."strange key"');
 		assert.equal(
@@ -581,7 +581,7 @@ cert_path = ""`).split('\n'),
 		);
 	});
 
-	it('takes keys that mean something to JavaScript for unknown like any other', () => {
+	it('treats names of JavaScript object members as unknown keys', () => {
 		for (const key of ['__proto__', 'constructor', 'toString', 'hasOwnProperty']) {
 			assert.deepEqual(keysOf(`${key} = 1${MINIMAL}`), [key]);
 			assert.deepEqual(keysOf(`${MINIMAL}[${key}]\npolluted = true`), [key]);
@@ -599,13 +599,13 @@ cert_path = ""`).split('\n'),
 		assert.match(messageOf(`${MINIMAL}[[route]]\nprefix = "/"`), /:8: route: unknown key; did you mean routes\?/);
 	});
 
-	it('names jwks_url, or says that nothing is fetched, where a path was wanted and a URL is there', () => {
+	it('refuses a URL instead of a path, and names jwks_url if that is possible', () => {
 		const url = 'https://issuer.example/.well-known/jwks.json';
 		assert.match(
 			messageOf(MINIMAL.replace('jwt.pem', url)),
-			/:7: jwt\.jwks_path: must be the path of a file, not a URL \(got "https:.*\); for keys over the network write \[\[issuers\]\] with jwks_url in place of \[jwt\]$/,
+			/:7: jwt\.jwks_path: must be the path of a file, not a URL \(got "https:.*\); use \[\[issuers\]\] with jwks_url instead of \[jwt\] for keys over the network$/,
 		);
-		assert.match(messageOf(`${MINIMAL}[[issuers]]\njwks_path = "${url}"`), /write jwks_url in its place/);
+		assert.match(messageOf(`${MINIMAL}[[issuers]]\njwks_path = "${url}"`), /use jwks_url instead/);
 		assert.match(
 			messageOf(MINIMAL.replace('ca.pem', 'file:///ca.pem')),
 			/:5: tls\.client_ca_path: must be the path of a file, not a URL .* nothing is fetched over the network: save .* name the file$/,
@@ -625,14 +625,17 @@ cert_path = ""`).split('\n'),
 		);
 	});
 
-	it('names the type that was wanted and the one that was found', () => {
+	it('names the expected and the actual type', () => {
 		const cases: [line: string, message: RegExp][] = [
 			['tenant_rps = "5"', /must be a whole number of requests per second, at least 0 \(got the string "5"\)/],
 			['tenant_rps = true', /\(got the boolean true\)/],
 			['tenant_rps = 2026-01-01', /\(got a date or time\)/],
 			['tenant_rps = [5]', /\(got an array\)/],
 			['tenant_rps = nan', /\(got the number NaN\)/],
-			['state_dir = "https://a"', /must be the path of a folder \(got "https:\/\/a"\); set it to a folder for what/],
+			[
+				'state_dir = "https://a"',
+				/must be the path of a folder \(got "https:\/\/a"\); set it to a folder for state that outlives/,
+			],
 			['reload_on_change = "yes"', /must be true or false \(got the string "yes"\); leave it out for false/],
 			['limits = { shutdown_delay_secs = "5" }', /must be a number of seconds, 0 or more \(got the string "5"\)/],
 			['tls = 5', /tls: must be a table \(got the number 5\)/],
@@ -661,18 +664,22 @@ cert_path = ""`).split('\n'),
 		}
 	});
 
-	it('does not take an empty claim or path for one that is left out', () => {
+	it('refuses an empty claim or path instead of treating it as absent', () => {
 		assert.deepEqual(keysOf(`${MINIMAL}issuer = ""\naudience = ""`), ['jwt.issuer', 'jwt.audience']);
 		assert.deepEqual(keysOf(MINIMAL.replace('ca.pem', 'ca\\u0000.pem')), ['tls.client_ca_path']);
 	});
 
-	it('says what is wrong with who may use a route, and what to write', () => {
+	it('reports mistakes in the callers of a route, with the remedy', () => {
 		const cases: [line: string, key: string, message: RegExp][] = [
 			['allow = []', 'allow', /is an empty list; leave it out for every certificate that "deny" does not name/],
 			['allow = "dns:a"', 'allow', /must be a list of names of client certificates \(got the string "dns:a"\)/],
-			['allow = ["dns:a", 1]', 'allow[1]', /must be "spiffe:.+ \(got the number 1\); write each name as a text/],
+			['allow = ["dns:a", 1]', 'allow[1]', /must be "spiffe:.+ \(got the number 1\); write each name as a string/],
 			['allow = ["dns:a", "a"]', 'allow[1]', /must be "spiffe:.+ \(got "a"\); name the kind, for example "dns:a"/],
-			['deny = ["spiffe://a/pay-*"]', 'deny[0]', /must be a name .+ \(got "spiffe:.+"\); never for a part of one/],
+			[
+				'deny = ["spiffe://a/pay-*"]',
+				'deny[0]',
+				/must be a name .+ \(got "spiffe:.+"\); "\*" does not match a part of a segment/,
+			],
 			['deny = []', 'deny', /is an empty list; leave it out for none/],
 			['tenants = []', 'tenants', /is an empty list; leave it out for all of them/],
 			['tenants = 0', 'tenants', /must be a whole number of tenants, at least 1 \(got 0\)/],
@@ -713,7 +720,7 @@ cert_path = ""`).split('\n'),
 		]);
 	});
 
-	it('finds routes to one upstream that differ in what holds for the upstream, with both lines', () => {
+	it('refuses routes to one upstream with different settings of it, with both lines', () => {
 		const text = `health_path = "/up"${MINIMAL}[[routes]]
 prefix = "/a"
 upstream = "http://x:80"
@@ -737,15 +744,15 @@ health = false
 		]);
 	});
 
-	it('takes its words and any valid Host as the host of a route', () => {
+	it('accepts keywords and any valid Host as the host of a route', () => {
 		const route = (more: string) => `${MINIMAL}[[routes]]\nprefix = "/"\nupstream = "http://a"\n${more}`;
 		for (const host of ['billing.internal', 'a', 'A_b.example.:65535', '10.0.0.1', '[::1]', '[2001:db8::1]:8080']) {
 			assert.deepEqual(parse(route(`host = "${host}"`)).routes[0]!.forwarding?.host, { name: host });
 		}
 		for (const [host, why, remedy] of [
-			['Client', 'its words are written in lower case', 'client'],
-			['UPSTREAM', 'its words are written in lower case', 'upstream'],
-			['https://billing.internal/x', 'it is a host, without scheme and path', 'billing.internal'],
+			['Client', 'these words must be lower case', 'client'],
+			['UPSTREAM', 'these words must be lower case', 'upstream'],
+			['https://billing.internal/x', 'it must be a host without scheme and path', 'billing.internal'],
 			['billing.internal:', '"" is not a port from 0 to 65535', 'billing.internal'],
 			['billing.internal:0', 'nothing can listen on port 0', 'billing.internal'],
 			['a b', '"a b" is not a host name', 'billing.internal'],
@@ -782,7 +789,7 @@ health = false
 		assert.deepEqual(keysOf(route), ['routes[0].failures', 'routes[0].tenants']);
 	});
 
-	it('takes any valid request target as the path of a health check', () => {
+	it('accepts any valid request target as the path of a health check', () => {
 		for (const path of ['', 'health', 'http://a/health', '/a b', '/a#b', '/ä', '/a\\n']) {
 			assert.deepEqual(keysOf(`health_path = "${path}"${MINIMAL}`), ['health_path'], path);
 		}
@@ -816,7 +823,7 @@ health = false
 		}
 	});
 
-	it('refuses a date in place of any table', () => {
+	it('refuses a date instead of any table', () => {
 		for (const table of KEYS.keys()) {
 			if (table === '' || table.includes('.')) continue;
 			const [problem] = errorOf(`${table} = 1979-05-27`).problems.filter(({ line }) => line === 1);
@@ -824,7 +831,7 @@ health = false
 		}
 	});
 
-	it('yields one line for each problem, whatever the text', () => {
+	it('produces one line for each problem, whatever the text', () => {
 		const key = fc.oneof(fc.constantFrom(...[...KEYS.values()].flat(), '__proto__'), fc.string({ unit: 'grapheme' }));
 		const scalar = fc.oneof(fc.string({ unit: 'grapheme' }), fc.integer(), fc.double(), fc.boolean());
 		const inline = fc.constantFrom('{}', '{ average = 100 }', '[{ rps = 1 }]', '[[1], [2]]', '1979-05-27', 'nan');
@@ -866,7 +873,7 @@ describe('loading', () => {
 		assert.equal((await loadConfig(path)).path, path);
 	});
 
-	it('does not mind the byte order mark and the line ends of Windows', async () => {
+	it('accepts a byte order mark and the line ends of Windows', async () => {
 		const path = write(`\ufefftenant_rps = 5${MINIMAL}`.replaceAll('\n', '\r\n'));
 		assert.equal((await loadConfig(path)).tenantRps, 5);
 	});
@@ -885,7 +892,7 @@ describe('loading', () => {
 		await assert.rejects(loadConfig(write(`#${' '.repeat(1024 * 1024)}`)), /cannot be read: it is larger than 1 MiB;/);
 	});
 
-	it('says where text is not UTF-8', async () => {
+	it('reports the position of text that is not UTF-8', async () => {
 		const cases: [text: string, line: number, message: string][] = [
 			['# caf\xe9\n', 1, 'is not UTF-8 text: byte 6 of the file is 0xe9; save it as UTF-8'],
 			['a = 1\n\xc3\xa9\n\n\xff', 4, 'is not UTF-8 text: byte 11 of the file is 0xff; save it as UTF-8'],

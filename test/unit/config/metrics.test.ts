@@ -5,7 +5,7 @@ import { tableOf } from './table.ts';
 const { parse, problemOf } = tableOf('metrics');
 
 describe('[metrics]', () => {
-	it('takes buckets in seconds as they are', () => {
+	it('accepts buckets in seconds', () => {
 		const { metrics } = parse('buckets = [0.5, 1, 2.5]\ngate_buckets = [0.0001]');
 		assert.deepEqual(metrics, { buckets: [0.5, 1, 2.5], gateBuckets: [0.0001] });
 	});

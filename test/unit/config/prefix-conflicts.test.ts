@@ -18,7 +18,7 @@ function messages(...routes: [prefix: string, keys?: string][]): string[] {
 }
 
 describe('the prefixes of routes', () => {
-	it('are refused where two are one path by another reading, with both lines and the remedy', () => {
+	it('are refused if two are the same path by another reading, with both lines and the remedy', () => {
 		assert.deepEqual(messages(['/admin'], ['/%61dmin']), [
 			'config.toml:13: routes[1].prefix: "/%61dmin" and "/admin", the prefix of routes[0] on line 9, are the same path ' +
 				'"/admin" to some upstreams, so every request for it would be refused; remove one of the two, or write both ' +
@@ -35,14 +35,14 @@ describe('the prefixes of routes', () => {
 		}
 	});
 
-	it('are refused where two are one in another letter case and one of them ignores it', () => {
+	it('are refused if two differ only in letter case and one of them ignores it', () => {
 		const ignores = 'case_insensitive = true';
 		assert.match(messages(['/Admin'], ['/admin', ignores]).join(), /"\/Admin" and "\/admin".*are the same path/);
 		assert.match(messages(['/Admin', ignores], ['/admin', ignores]).join(), /are the same path/);
 		assert.deepEqual(messages(['/Admin'], ['/admin']), []);
 	});
 
-	it('may differ by a slash at the end, or by an escape that is decoded in no other', () => {
+	it('may differ by a final slash, or by an escape that no other prefix decodes', () => {
 		assert.deepEqual(messages(['/a'], ['/a/'], ['/%7Euser'], ['/s%20p'], ['/a;v=1/b']), []);
 	});
 });

@@ -7,7 +7,7 @@ import { cleanTarget } from '../../../packages/proxy/src/gates/path.ts';
 import { RouteTable } from '../../../packages/proxy/src/gates/routes.ts';
 
 describe('a route prefix', () => {
-	it('may be any path that can arrive', () => {
+	it('may be any path that a request can have', () => {
 		for (const prefix of [
 			'/',
 			'/a',
@@ -49,18 +49,14 @@ describe('a route prefix', () => {
 		for (const [prefix, message] of cases) assert.match(prefixProblem(prefix) ?? 'accepted', message);
 	});
 
-	it('is refused with an escape of which nobody knows what upstreams make', () => {
+	it('is refused with an escape that upstreams read differently', () => {
 		for (const prefix of ['/a%0a', '/a%20', '/a%3fb', '/%23', '/a%5Cb', '/100%25', '/caf%e9', '/%c0%af']) {
-			assert.match(
-				prefixProblem(prefix) ?? 'accepted',
-				/no two upstreams read alike .*write a path without it/,
-				prefix,
-			);
+			assert.match(prefixProblem(prefix) ?? 'accepted', /upstreams read differently .*write a path without it/, prefix);
 		}
 		for (const prefix of ['/a%20b', '/%7Euser', '/caf%c3%a9', '/a%2fb']) assert.equal(prefixProblem(prefix), undefined);
 	});
 
-	it('is refused only if indeed no clean path matches it', () => {
+	it('is refused only if no clean path matches it', () => {
 		const piece = fc.constantFrom('/', '.', '..', 'a', '%2e', '%2f', ';', '%', '25', '\\', '?', ' ', 'é');
 		const path = fc.array(piece, { maxLength: 8 }).map((pieces) => `/${pieces.join('')}`);
 		fc.assert(

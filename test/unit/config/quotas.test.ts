@@ -68,7 +68,7 @@ describe('quotas in the configuration', () => {
 		assert.equal(parse(`${MINIMAL}rate_claim = "rps"\nmax_rps = 9`).jwt?.rateClaim?.maxRps, 9);
 	});
 
-	it('are refused where they cannot be meant, with the key and the remedy', () => {
+	it('are refused with key and remedy if they make no sense', () => {
 		for (const [text, ...wanted] of [
 			[
 				'[[tenants]]\nrps = 5',
@@ -80,19 +80,19 @@ describe('quotas in the configuration', () => {
 			],
 			[
 				'[[tenants]]\nname = "a "',
-				'tenants[0].name: is no name that a tenant can have: write visible ASCII characters, as in x-proxy-tenant',
+				'tenants[0].name: cannot be the name of a tenant: write visible ASCII characters, as in x-proxy-tenant',
 			],
 			[
 				'[[tenants]]\nname = "a"\nburst = 5',
-				'tenants[0].burst: says how many may come at once, and there is no rps that fills them up again; set rps too, or leave it out',
+				'tenants[0].burst: is the size of a bucket, and without rps nothing refills it; set rps too, or leave it out',
 			],
 			[
 				'[[tenants]]\nname = "a"\nrps = 0\nburst = 5',
-				'tenants[0].burst: says how many may come at once, and there is no rps that fills them up again; set rps too, or leave it out',
+				'tenants[0].burst: is the size of a bucket, and without rps nothing refills it; set rps too, or leave it out',
 			],
 			[
 				'[[tenants]]\nname = "a"\nrps = 1\nburst = 2000000',
-				'tenants[0].burst: takes more than 1048576 s to fill up again; set it to 1048576 or less, or raise rps',
+				'tenants[0].burst: takes more than 1048576 s to refill; set it to 1048576 or less, or raise rps',
 			],
 			[
 				'[[tenants]]\nname = "a"\nconcurrency = 0',
@@ -108,11 +108,11 @@ describe('quotas in the configuration', () => {
 			],
 			[
 				`${ROUTE}burst = 5`,
-				'routes[0].burst: says how many may come at once, and there is no rps that fills them up again; set rps too, or leave it out',
+				'routes[0].burst: is the size of a bucket, and without rps nothing refills it; set rps too, or leave it out',
 			],
 			[
 				'max_rps = 5',
-				'jwt.max_rps: is the most that rate_claim may say, and there is none; set rate_claim too, or leave it out',
+				'jwt.max_rps: is the upper bound of rate_claim, which is not set; set rate_claim, too, or leave this out',
 			],
 			[
 				'rate_claim = ""',
@@ -123,23 +123,23 @@ describe('quotas in the configuration', () => {
 		}
 		const issuers = `[[issuers]]\nissuer = "https://i.test"\njwks_path = "k"\nmax_rps = 5`;
 		assert.deepEqual(problems(MINIMAL.replace(/\[jwt\][^[]*/, `${issuers}\n`)), [
-			'issuers[0].max_rps: is the most that rate_claim may say, and there is none; set rate_claim too, or leave it out',
+			'issuers[0].max_rps: is the upper bound of rate_claim, which is not set; set rate_claim, too, or leave this out',
 		]);
 	});
 
-	it('are doubted where they limit nothing', () => {
+	it('cause a warning if they limit nothing', () => {
 		const doubts = (text: string) =>
 			configWarnings(parse(text))
 				.map(({ key, message }) => `${key}: ${message}`)
 				.filter((doubt) => /^tenants|rate_claim/.test(doubt));
 		assert.deepEqual(doubts(`tenant_rps = 0\n${MINIMAL}rate_claim = "rps"\n[[tenants]]\nname = "a"`), [
-			'jwt.rate_claim: limits only the tokens that have the claim, since tenant_rps is 0; set tenant_rps, too',
-			'tenants[0].name: says nothing of its tenant: give it rps or concurrency, or leave it out',
+			'jwt.rate_claim: limits only tokens that have the claim, because tenant_rps is 0; set tenant_rps, too',
+			'tenants[0].name: sets no limit for its tenant: add rps or concurrency, or remove the table',
 		]);
 		assert.deepEqual(doubts(`${MINIMAL}rate_claim = "rps"\n[[tenants]]\nname = "a"\nconcurrency = 1`), []);
 		const issuer = '[[issuers]]\nissuer = "i"\njwks_path = "k"\nrate_claim = "rps"\n';
 		assert.deepEqual(doubts(`tenant_rps = 0\n${MINIMAL.replace(/\[jwt\][^[]*/, issuer)}`), [
-			'issuers[0].rate_claim: limits only the tokens that have the claim, since tenant_rps is 0; set tenant_rps, too',
+			'issuers[0].rate_claim: limits only tokens that have the claim, because tenant_rps is 0; set tenant_rps, too',
 		]);
 	});
 });

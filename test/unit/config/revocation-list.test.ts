@@ -31,7 +31,7 @@ describe('the list of what is revoked', () => {
 		assert.deepEqual(readRevocationList('# nobody\n').list, { certificates: [], serials: [], tokens: [], tenants: [] });
 	});
 
-	it('says on which lines it is wrong, all at once', () => {
+	it('reports all wrong lines at once', () => {
 		const problems = problemsOf(
 			[
 				'certificates = [',
@@ -59,7 +59,7 @@ describe('the list of what is revoked', () => {
 		assert.match(problems.join('\n'), /line 8: tenant: unknown key; did you mean tenants\?/);
 	});
 
-	it('that is no TOML is refused with its line', () => {
+	it('that is not TOML is refused with its line', () => {
 		assert.match(problemsOf('tokens = [\n"a"\n').join(), /^line \d+: is not valid TOML/);
 		assert.match(problemsOf('jti-1\njti-2').join(), /^line 2: is not valid TOML/);
 	});

@@ -9,7 +9,7 @@ import { MINIMAL } from './minimal.ts';
 const TLS = MINIMAL.split('[jwt]')[0]!;
 
 describe('settings that need a restart', () => {
-	it('are all keys of which the schema says that they are read at the start, and no other', () => {
+	it('are exactly the keys that the schema marks as read at the start', () => {
 		const said = Array.from(KEYS.keys()).flatMap((table) => {
 			const facts = tableOf(describeConfig(), table);
 			return Object.entries(facts.properties ?? {})
@@ -25,17 +25,17 @@ describe('settings that need a restart', () => {
 		assert.ok(!said.includes('routes') && !said.includes('tls.cert_path') && !said.includes('jwt.reload'));
 	});
 
-	it('are named with the line on which they have changed, whatever kind of value they have', () => {
+	it('are reported with the line of the change, for every type of value', () => {
 		for (const [before, after, words] of [
 			['', 'tenant_rps = 5', 'tenant_rps (c.toml:1)'],
-			['tenant_rps = 5', '', 'tenant_rps (taken out of c.toml)'],
+			['tenant_rps = 5', '', 'tenant_rps (removed from c.toml)'],
 			['', '[status]\nhosts = ["a"]', 'status.hosts (c.toml:2)'],
 			['[status]\nhosts = ["a"]', '[status]\nhosts = ["a", "b"]', 'status.hosts (c.toml:2)'],
-			['[log]\naccess = "all"', '', 'log.access (taken out of c.toml)'],
+			['[log]\naccess = "all"', '', 'log.access (removed from c.toml)'],
 			['', '[limits]\nmax_header_bytes = 300', 'limits.max_header_bytes (c.toml:2)'],
 			['', '[metrics]\nbuckets = [1, 2]', 'metrics.buckets (c.toml:2)'],
 			['', '[trace]\nendpoint = "http://c/"', 'trace.endpoint (c.toml:2)'],
-			['[trace]\nendpoint = "http://c/"', '', 'trace.endpoint (taken out of c.toml)'],
+			['[trace]\nendpoint = "http://c/"', '', 'trace.endpoint (removed from c.toml)'],
 			['', '[limiter]\nstore = "redis://s"', 'limiter.store (c.toml:2)'],
 			['[limiter]\nstore = "redis://s"', '[limiter]\nstore = ["redis://t"]', 'limiter.store (c.toml:2)'],
 		] as const) {
@@ -43,7 +43,7 @@ describe('settings that need a restart', () => {
 		}
 	});
 
-	it('are none where a reload takes the change over, or where nothing has changed', () => {
+	it('are not reported if a reload applies the change, or if nothing changed', () => {
 		const other = MINIMAL.replaceAll('server', 'other').replace('ca.pem', 'd.pem');
 		const routes = '[[routes]]\nprefix = "/"\nupstream = "http://a"\n[[tenants]]\nname = "a"\nrps = 5\n';
 		assert.deepEqual(vain(MINIMAL, `health = false\n${other}${routes}`), []);
@@ -51,7 +51,7 @@ describe('settings that need a restart', () => {
 		assert.deepEqual(vain('tenant_rps = 5\n[log]\n', `# moved\n\ntenant_rps = 5\n[log]\n`), []);
 	});
 
-	it('are those of [jwt] unless it is reloaded or [[issuers]] take its place', () => {
+	it('include those of [jwt] unless it is reloaded or replaced by [[issuers]]', () => {
 		const audience = 'audience = "a"\n';
 		const line = MINIMAL.split('\n').length;
 		assert.deepEqual(vain(MINIMAL, MINIMAL + audience), [`jwt.audience (c.toml:${line})`]);

@@ -27,9 +27,9 @@ function messages(...routes: [prefix: string, keys?: string, upstream?: string][
 }
 
 describe('a route that cuts its prefix', () => {
-	it('does not open to others what another route to the same upstream keeps', () => {
+	it('does not open paths that another route to the same upstream protects', () => {
 		assert.deepEqual(messages(['/api', STRIP], ['/admin', 'tenants = ["ops"]\nscopes = ["admin"]', 'http://A:1']), [
-			'config.toml:11: routes[0].strip_prefix: opens "/admin" of the upstream, by "/api/admin", to callers whom routes[1] ' +
+			'config.toml:11: routes[0].strip_prefix: opens "/admin" of the upstream, through "/api/admin", to callers whom routes[1] ' +
 				'on line 12 refuses by tenants, scopes; give both the same rules, or write a route "/api/admin" with those of ' +
 				'routes[1], or give one of them another upstream',
 		]);
@@ -39,7 +39,7 @@ describe('a route that cuts its prefix', () => {
 		]);
 	});
 
-	it('is kept from a path in every letter case only by a route that ignores it as well', () => {
+	it('is kept from all letter cases of a path only by a route that ignores case, too', () => {
 		const kept = 'scopes = ["admin"]';
 		const ignores = 'case_insensitive = true';
 		assert.equal(
@@ -68,7 +68,7 @@ describe('a route that cuts its prefix', () => {
 		assert.equal(found('http://a:1', 'other'), 0);
 	});
 
-	it('may share an upstream with a route that refuses nobody more, and that it does not lead to', () => {
+	it('may share an upstream with a route that is not stricter, or that it cannot reach', () => {
 		const kept = 'tenants = ["ops", "dev"]';
 		assert.deepEqual(messages(['/api', STRIP], ['/admin']), []);
 		assert.deepEqual(messages(['/api', STRIP], ['/admin', kept, 'http://a:2']), []);
@@ -83,14 +83,14 @@ describe('a route that cuts its prefix', () => {
 		assert.deepEqual(messages(['/api', STRIP], ['/admin', 'tenants = 2']), []);
 	});
 
-	it('is judged also where its other keys are wrong', () => {
+	it('is checked even if its other keys are wrong', () => {
 		assert.equal(messages(['/api', `${STRIP}\nscopes = 5`], ['/admin', 'scopes = ["a"]']).length, 2);
 		assert.equal(messages(['/api', 'strip_prefix = 1'], ['/admin', 'scopes = ["a"]']).length, 1);
 	});
 });
 
 describe('rules of two routes', () => {
-	it('are said to be as strict only where nobody passes the one and not the other', () => {
+	it('are equally strict only if nobody passes just one of them', () => {
 		const some = (...values: string[]) => fc.option(fc.subarray(values, { minLength: 1 }), { nil: undefined });
 		const names = ['dns:a', 'dns:b', 'cn:c'];
 		const rules = fc.record({

@@ -35,7 +35,7 @@ second"""
 		});
 	});
 
-	it('knows the line of every key, header and list element', () => {
+	it('reports the line of every key, header and list element', () => {
 		const document = parse('a = 1\n[t]\nx.y = [\n  1,\n  2,\n]\n[[r]]\n[[r]]\nk = { v = """\n\n""" }\nlast = 1');
 		const lines: [path: TomlPath, line: number | undefined][] = [
 			[['a'], 1],
@@ -55,13 +55,13 @@ second"""
 		for (const [path, line] of lines) assert.equal(document.lines[formatKey(path)], line, formatKey(path));
 	});
 
-	it('keeps keys that name parts of JavaScript objects as keys', () => {
+	it('treats names of JavaScript object members as plain keys', () => {
 		const { root } = parse('[__proto__]\npolluted = 1\n[a.constructor]\nprototype = 2');
 		assert.deepEqual(Object.keys(root), ['__proto__', 'a']);
 		assert.equal('polluted' in {}, false);
 	});
 
-	it('holds what JSON holds, when that is written as inline tables', () => {
+	it('represents JSON written as inline tables', () => {
 		const json = fc.letrec((tie) => ({
 			value: fc.oneof({ maxDepth: 3 }, fc.boolean(), fc.integer(), fc.string(), tie('list'), tie('table')),
 			list: fc.array(tie('value'), { maxLength: 3 }),
@@ -144,7 +144,7 @@ describe('text that is nested deeper than any configuration', () => {
 				assert.throws(() => parse(`# first\n${text(depth)}\n`), {
 					name: 'ConfigError',
 					message:
-						'config.toml:2: is nested deeper than 8 levels, which no key of the configuration is; see docs/reference/configuration.md for what it may say',
+						'config.toml:2: is nested deeper than 8 levels, deeper than any key of the configuration; see docs/reference/configuration.md for the keys',
 				});
 			}
 			if (!what.endsWith('closes')) parse(`# first\n${text(8)}\n`);

@@ -8,7 +8,7 @@ const ENDPOINT = 'endpoint = "http://collector:4318/v1/traces"';
 const { parse, problemOf } = tableOf('trace');
 
 describe('[trace]', () => {
-	it('is nothing where it is left out', () => {
+	it('is undefined if it is absent', () => {
 		assert.equal(parseConfig(MINIMAL, 'config.toml').trace, undefined);
 	});
 
@@ -22,14 +22,14 @@ describe('[trace]', () => {
 		});
 	});
 
-	it('takes header fields over https://, and over http:// to this machine', () => {
+	it('accepts header fields over https://, and over http:// to this machine', () => {
 		for (const address of ['https://c.example/v1/traces', 'http://127.0.0.1:4318/v1/traces', 'http://[::1]:4318/']) {
 			assert.equal(parse(`endpoint = "${address}"\nheaders_path = "h"`).trace?.headersPath, 'h', address);
 		}
 	});
 
 	for (const [lines, message] of [
-		['', /trace\.endpoint.* is missing; set it to where the collector/s],
+		['', /trace\.endpoint.* is missing; set it to the address where the collector/s],
 		['endpoint = "collector:4318"', /trace\.endpoint.*write it in full/s],
 		['endpoint = "grpc://collector:4317"', /trace\.endpoint.*write it in full/s],
 		['endpoint = "http://u:hunter2@collector/"', /\/\/\*\*\*@collector.*user info is not sent/s],

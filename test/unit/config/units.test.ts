@@ -6,7 +6,7 @@ import { parseConfig } from './parse.ts';
 const limits = (text: string) => parseConfig(`${MINIMAL}[limits]\n${text}`, 'c').limits;
 
 describe('a duration or size with a unit', () => {
-	it('is the number that it says, in every unit', () => {
+	it('is converted from every unit', () => {
 		for (const [text, ms] of [
 			['500ms', 500],
 			['30s', 30_000],
@@ -27,7 +27,7 @@ describe('a duration or size with a unit', () => {
 		}
 	});
 
-	it('is read in lists of tables, too', () => {
+	it('works in lists of tables, too', () => {
 		const { routes } = parseConfig(
 			`${MINIMAL}[[routes]]\nprefix = "/a"\nupstream = "http://a.test:1"\ncooldown_secs = "1m"`,
 			'c',
@@ -35,13 +35,13 @@ describe('a duration or size with a unit', () => {
 		equal(routes[0]?.cooldownMs, 60_000);
 	});
 
-	it('is refused with the units that there are where it is misspelt, out of range, or no whole number where one is needed', () => {
+	it('is refused, with the list of units, if it is misspelt, out of range, or not the required whole number', () => {
 		for (const text of ['30', '30sec', '30 s', '-1s', '1m30s', '1e3s', 's', '', 'constructor', '99999d', '0s']) {
 			throws(() => limits(`upstream_timeout_secs = "${text}"`), /upstream_timeout_secs/, text);
 		}
 		throws(
 			() => limits('upstream_timeout_secs = "30sec"'),
-			/:9: limits\.upstream_timeout_secs: must be .*"30sec".*a text such as "500ms", "30s", "5m", "1h" or "7d"/,
+			/:9: limits\.upstream_timeout_secs: must be .*"30sec".*a string such as "500ms", "30s", "5m", "1h" or "7d"/,
 		);
 		for (const text of ['10', '10mb', '10M', '0.5B', '10 MB']) {
 			throws(() => limits(`max_request_body_bytes = "${text}"`), /max_request_body_bytes/, text);

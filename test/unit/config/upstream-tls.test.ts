@@ -22,7 +22,7 @@ const DEFAULTS = {
 };
 
 describe('TLS to the addresses of an upstream', () => {
-	test('is not spoken unless there is a table for it, which may be empty', () => {
+	test('is off without its table, which may be empty', () => {
 		assert.equal(tlsOf(''), undefined);
 		assert.deepEqual(tlsOf('[upstreams.tls]\n'), DEFAULTS);
 	});
@@ -56,7 +56,7 @@ describe('TLS to the addresses of an upstream', () => {
 		);
 	});
 
-	test('that verifies nothing is warned of', () => {
+	test('that verifies nothing causes a warning', () => {
 		const config = parseConfig(
 			`${MINIMAL}${GROUP}[upstreams.tls]\ninsecure_skip_verify = true\n${ROUTE}`,
 			'config.toml',
@@ -76,7 +76,7 @@ describe('TLS to the addresses of an upstream', () => {
 		[
 			'CAs that nobody would ask',
 			'ca_path = "ca.pem"\ninsecure_skip_verify = true',
-			/:13: upstreams\[0\]\.tls\.insecure_skip_verify: is true, so nothing would be asked of ca_path; remove one/,
+			/:13: upstreams\[0\]\.tls\.insecure_skip_verify: is true, so ca_path would have no effect; remove one/,
 		],
 		[
 			'a name with a port',
@@ -97,7 +97,7 @@ describe('TLS to the addresses of an upstream', () => {
 });
 
 describe('an https:// upstream of a route', () => {
-	test('is verified by the CAs that Node trusts, and by its host', () => {
+	test("is verified against Node's CAs and its host name", () => {
 		const { upstream: group } = parseConfig(
 			`${MINIMAL}[[routes]]\nprefix = "/"\nupstream = "https://a"\n`,
 			'config.toml',
@@ -106,7 +106,7 @@ describe('an https:// upstream of a route', () => {
 		assert.deepEqual(group.addresses, [{ authority: 'a:443', host: 'a', port: 443 }]);
 	});
 
-	test('is not plain for another route', () => {
+	test('cannot be plain for another route', () => {
 		const routes =
 			'[[routes]]\nprefix = "/a"\nupstream = "https://a:80"\n[[routes]]\nprefix = "/b"\nupstream = "http://a"\n';
 		assert.throws(

@@ -4,7 +4,7 @@ import fc from 'fast-check';
 import { parseUpstream } from '../../../packages/proxy/src/config/upstream.ts';
 
 describe('an upstream address', () => {
-	it('is http or https, a host and maybe a port', () => {
+	it('is http or https, a host and an optional port', () => {
 		const cases: [text: string, authority: string, host: string, port: number][] = [
 			['http://localhost:3000', 'localhost:3000', 'localhost', 3000],
 			['http://localhost', 'localhost:80', 'localhost', 80],
@@ -28,7 +28,7 @@ describe('an upstream address', () => {
 		}
 	});
 
-	it('has one authority, however its IPv6 address is spelled', () => {
+	it('has one authority for all spellings of an IPv6 address', () => {
 		for (const spelling of ['[2001:db8::1]', '[2001:DB8:0:0:0:0:0:1]', '[2001:0db8::0001]']) {
 			const address = { authority: '[2001:db8::1]:80', host: '2001:db8::1', port: 80 };
 			assert.deepEqual(parseUpstream(`http://${spelling}:80`), { address, tls: false, protocol: 'http/1.1' });
@@ -113,7 +113,7 @@ describe('an upstream address', () => {
 		}
 	});
 
-	it('agrees with the URL standard on all that it accepts', () => {
+	it('agrees with the URL standard on everything that it accepts', () => {
 		const host = fc.oneof(
 			fc.domain(),
 			fc.ipV4(),

@@ -35,7 +35,7 @@ describe('an upstream with a name', () => {
 		assert.deepEqual(upstreams, [routes[0]!.upstream]);
 	});
 
-	test('says itself how it is probed, or the top of the file says it', () => {
+	test('has probe settings of its own, or those at the top of the file', () => {
 		const { routes } = parse(
 			`${TWO}health_path = "/own"\nupstream_idle_timeout_secs = 9\n${ROUTE}`,
 			'unhealthy_after = 3\n',
@@ -45,7 +45,7 @@ describe('an upstream with a name', () => {
 		assert.equal(idleTimeoutMs, 9_000);
 	});
 
-	test('may have the addresses that DNS says', () => {
+	test('may get its addresses from DNS', () => {
 		const { routes } = parse(`${DNS}dns_server = "[::1]:53"\ndns_refresh_secs = 0.5\n${ROUTE}`);
 		const source = {
 			authority: 'billing.internal:8080',
@@ -57,23 +57,20 @@ describe('an upstream with a name', () => {
 		assert.deepEqual(routes[0]!.upstream.addresses, []);
 	});
 
-	test('is spoken to in the protocol that it chooses only over TLS, where it can choose', () => {
+	test('may choose the protocol (auto) only over TLS', () => {
 		const auto = `${TWO}protocol = "auto"\n`;
 		assert.equal(parse(`${auto}[upstreams.tls]\n${ROUTE}`).routes[0]!.upstream.protocol, 'auto');
 		const [problem, ...others] = problemsOf(`${auto}${ROUTE}`);
-		assert.match(
-			problem!,
-			/:11: upstreams\[0\]\.protocol: is "auto", .*\(ALPN\).* add \[upstreams\.tls\], or write "h2"/,
-		);
+		assert.match(problem!, /:11: upstreams\[0\]\.protocol: is "auto", .*ALPN.* add \[upstreams\.tls\], or write "h2"/);
 		assert.deepEqual(others, []);
 	});
 
-	test('is in Host without the dot that makes its name a whole one for resolvers', () => {
+	test('is in Host without the final dot of its name', () => {
 		const { dns } = parse(`${DNS.replace('billing.internal:', 'billing.internal.:')}${ROUTE}`).routes[0]!.upstream;
 		assert.deepEqual([dns!.host, dns!.hostField], ['billing.internal.', 'billing.internal:8080']);
 	});
 
-	test('has limits where one is set, and then a queue', () => {
+	test('has limits if one is set, and then a queue', () => {
 		const limitsOf = (keys: string) => parse(`${TWO}${keys}\n${ROUTE}`).routes[0]!.upstream.limits;
 		assert.equal(limitsOf(''), undefined);
 		assert.deepEqual(limitsOf('max_requests = 9'), {
@@ -90,7 +87,7 @@ describe('an upstream with a name', () => {
 		});
 	});
 
-	test('is balanced by least requests, with one retry, and its addresses weigh the same, unless it says otherwise', () => {
+	test('defaults to least requests, one retry and equal weights', () => {
 		const group = (tables: string) => parse(`${tables}${ROUTE}`).routes[0]!.upstream;
 		assert.deepEqual(group(TWO).balancing, { balance: 'least-requests', slowStartMs: 0, retries: 1 });
 		const own = group(`${TWO}balance = "hash"\nslow_start_secs = 1.5\nretries = 0\n`);
@@ -105,9 +102,9 @@ describe('an upstream with a name', () => {
 		]);
 	});
 
-	test('is warned of when no route leads there', () => {
+	test('causes a warning if no route uses it', () => {
 		const [warning] = configWarnings(parse(TWO)).filter(({ key }) => key?.startsWith('upstreams'));
-		assert.match(`${warning?.key}: ${warning?.message}`, /^upstreams\[0\].name: no route leads there/);
+		assert.match(`${warning?.key}: ${warning?.message}`, /^upstreams\[0\].name: no route uses it/);
 	});
 
 	for (const [what, tables, problem] of [
@@ -166,7 +163,7 @@ describe('an upstream with a name', () => {
 		[
 			'an address that is there twice',
 			TWO.replace('[fd00::1]:80', '10.0.0.1:8080'),
-			/addresses\[1\]: "10.0.0.1:8080" is there twice/,
+			/addresses\[1\]: "10.0.0.1:8080" is duplicated/,
 		],
 		[
 			'an address of another kind',
@@ -186,12 +183,12 @@ describe('an upstream with a name', () => {
 		[
 			'an address with a key that it has not',
 			TWO.replace('"[fd00::1]:80"', '{ address = "b:1", wieght = 2 }'),
-			/:\d+: upstreams\[0\].addresses\[1\].wieght: unknown key; an address may have address and weight/,
+			/:\d+: upstreams\[0\].addresses\[1\].wieght: unknown key; the keys of an address are address and weight/,
 		],
 		[
 			'an address with a weight that is there twice',
 			TWO.replace('"[fd00::1]:80"', '{ address = "10.0.0.1:8080", weight = 2 }'),
-			/addresses\[1\]: "10.0.0.1:8080" is there twice/,
+			/addresses\[1\]: "10.0.0.1:8080" is duplicated/,
 		],
 		[
 			'a balance that there is not',
@@ -211,7 +208,7 @@ describe('an upstream with a name', () => {
 		[
 			'what holds for all of its routes beside one of them',
 			`${TWO}${ROUTE}health = false`,
-			/routes\[0\].health: holds for all that lead to \[\[upstreams\]\] "billing"; move it there/,
+			/routes\[0\].health: applies to all routes to \[\[upstreams\]\] "billing"; move it there/,
 		],
 		['dns beside addresses', `${TWO}dns = "a.b:80"\n${ROUTE}`, /dns: conflicts with addresses; keep one of the two/],
 		[
@@ -219,15 +216,11 @@ describe('an upstream with a name', () => {
 			`[[upstreams]]\nname = "billing"\n${ROUTE}`,
 			/addresses: is missing; set it to a list of addresses, or set dns/,
 		],
-		[
-			'what is for dns without it',
-			`${TWO}dns_server = "127.0.0.1:53"\n${ROUTE}`,
-			/dns_server: is for dns, and there is none/,
-		],
+		['what is for dns without it', `${TWO}dns_server = "127.0.0.1:53"\n${ROUTE}`, /dns_server: needs dns; set dns/],
 		[
 			'an address as a name',
 			DNS.replace('billing.internal', '10.0.0.1'),
-			/dns: must be host:port .*: it is an address/,
+			/dns: must be host:port .*: it is an IP address/,
 		],
 		[
 			'a name without a port',
@@ -239,11 +232,7 @@ describe('an upstream with a name', () => {
 			`${DNS}dns_server = "localhost:53"\n`,
 			/dns_server: must be the address and the port of a DNS/,
 		],
-		[
-			'a queue for nothing',
-			`${TWO}queue = 5\n${ROUTE}`,
-			/queue: is for what is over max_requests or max_connections, and there is neither/,
-		],
+		['a queue for nothing', `${TWO}queue = 5\n${ROUTE}`, /queue: needs max_requests or max_connections; set one/],
 		[
 			'a limit of nothing',
 			`${TWO}max_requests = 0\n${ROUTE}`,

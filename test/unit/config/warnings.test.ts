@@ -10,35 +10,35 @@ const warningsOf = (text: string) =>
 	configWarnings(parseConfig(text, 'config.toml')).map((warning) => describeProblem('config.toml', warning));
 
 describe('the warnings about a configuration', () => {
-	it('are none where nothing is doubtful', () => {
+	it('are empty if nothing is doubtful', () => {
 		assert.deepEqual(warningsOf(QUIET), []);
 	});
 
-	it('name the claim that is not checked', () => {
+	it('name the unchecked claim', () => {
 		assert.match(
 			warningsOf(QUIET.replace(/issuer.*/, '')).join(),
 			/^config\.toml:6: jwt\.issuer: is not set: tokens of any issuer/,
 		);
 		assert.match(
 			warningsOf(QUIET.replace(/audience.*/, '')).join(),
-			/^config\.toml:6: jwt\.audience: is not set: .* rejected/,
+			/^config\.toml:6: jwt\.audience: is not set: .* refused/,
 		);
 	});
 
-	it('tell of a proxy without routes', () => {
+	it('report a file without routes', () => {
 		assert.match(
 			warningsOf(QUIET.replace(/\[\[routes\]\][\s\S]*/, '')).join(),
-			/^config\.toml: routes: there are none: every request will be answered 404/,
+			/^config\.toml: routes: there are none, so every request gets 404/,
 		);
 	});
 
-	it('tell of bodies that are allowed and yet never fit', () => {
+	it('report bodies that are allowed but never fit', () => {
 		const limits = (held: number) => `${QUIET}[limits]\nmax_request_body_bytes = 100\nmax_buffered_bytes = ${held}`;
 		assert.deepEqual(warningsOf(limits(100)), []);
 		assert.match(warningsOf(limits(99)).join(), /^config\.toml:15: limits\.max_buffered_bytes: is less/);
 	});
 
-	it('tell of keys that one failed fetch would cost', () => {
+	it('report keys that one failed fetch would lose', () => {
 		const issuers = (times: string) =>
 			QUIET.replace(/\[jwt\][\s\S]*?(?=\[\[routes)/, '').concat(
 				`[[issuers]]\nissuer = "https://i.test"\naudience = "a"\njwks_url = "https://i.test/keys"\n${times}`,
@@ -46,48 +46,48 @@ describe('the warnings about a configuration', () => {
 		assert.deepEqual(warningsOf(issuers('')), []);
 		assert.match(
 			warningsOf(issuers('refresh_secs = 2\nmax_stale_secs = 5')).join(),
-			/: issuers\[0\]\.max_stale_secs: is 5 with refresh_secs of 2: .*give at least 12/,
+			/: issuers\[0\]\.max_stale_secs: is 5 with refresh_secs of 2: .*set it to at least 12/,
 		);
 	});
 
-	it('tell of a share that the largest body never fits into', () => {
+	it('report a share that is too small for the largest body', () => {
 		const share = (bytes: number) =>
 			`${QUIET}[limits]\nmax_request_body_bytes = 100\nmax_buffered_bytes = 200\nmax_buffered_bytes_per_tenant = ${bytes}`;
 		assert.deepEqual(warningsOf(share(100)), []);
 		assert.match(warningsOf(share(99)).join(), /limits\.max_buffered_bytes_per_tenant: is less/);
 	});
 
-	it('tell of a prefix with a slash at its end where the path without it leads to weaker rules', () => {
+	it('report a prefix with a final slash if the path without it leads to weaker rules', () => {
 		const withRoute = (prefix: string, keys: string) =>
 			warningsOf(`${QUIET}[[routes]]\nprefix = "${prefix}"\nupstream = "http://a"\n${keys}`);
 		assert.deepEqual(withRoute('/admin/', 'scopes = ["admin"]'), [
-			'config.toml:14: routes[1].prefix: "/admin/" is not for "/admin", which leads to routes[0] and its weaker rules, ' +
-				'though many upstreams take the two for one path; write "/admin"',
+			'config.toml:14: routes[1].prefix: "/admin/" does not match "/admin", which leads to routes[0] with weaker rules, ' +
+				'but many upstreams read the two as the same path; write "/admin"',
 		]);
 		assert.deepEqual(withRoute('/admin', 'scopes = ["admin"]'), []);
-		assert.match(withRoute('/admin/', 'rps = 5').join(), /matches what is below it and not/);
+		assert.match(withRoute('/admin/', 'rps = 5').join(), /matches only paths below it, not/);
 	});
 
-	it('tell of a prefix of which nothing can be cut, and of a host that looks like one of the words', () => {
+	it('report strip_prefix with "/", and a host that resembles a keyword', () => {
 		assert.deepEqual(warningsOf(`${QUIET}strip_prefix = true\nhost = "clients"`), [
-			'config.toml:13: routes[0].strip_prefix: cuts nothing from the paths of the prefix "/"; leave it out',
-			'config.toml:14: routes[0].host: is sent as the name that it is; did you mean "client"?',
+			'config.toml:13: routes[0].strip_prefix: has no effect with the prefix "/"; leave it out',
+			'config.toml:14: routes[0].host: is sent literally, as a host name; did you mean "client"?',
 		]);
 		const fine = 'strip_prefix = true\nhost = "billing.internal"';
 		assert.deepEqual(warningsOf(`${QUIET.replace('prefix = "/"', 'prefix = "/a"')}${fine}`), []);
 		assert.deepEqual(warningsOf(`${QUIET}host = "client"\nx_forwarded_host = true`), []);
 	});
 
-	it('tell of a prefix with a slash at its end, which does not match the path without it', () => {
+	it('report a prefix with a final slash, which does not match the path without it', () => {
 		assert.deepEqual(warningsOf(QUIET.replace('"/"', '"/a/"')), [
-			'config.toml:11: routes[0].prefix: "/a/" matches what is below it and not "/a" itself; write "/a" for both',
+			'config.toml:11: routes[0].prefix: "/a/" matches only paths below it, not "/a" itself; write "/a" for both',
 		]);
 	});
 
-	it('tell of keys that another key makes idle', () => {
+	it('report keys that another key disables', () => {
 		assert.match(
 			warningsOf(`${QUIET}health = false\nhealth_path = "/up"`).join(),
-			/^config\.toml:14: routes\[0\]\.health_path: is never asked for/,
+			/^config\.toml:14: routes\[0\]\.health_path: is never requested/,
 		);
 		assert.match(
 			warningsOf(`${QUIET}[listener]\nproxy_protocol_timeout_secs = 3`).join(),
@@ -95,7 +95,7 @@ describe('the warnings about a configuration', () => {
 		);
 	});
 
-	it('tell of an upstream timeout of more than an hour, and of a collector without a path', () => {
+	it('report an upstream timeout of more than an hour, and a collector without a path', () => {
 		assert.deepEqual(warningsOf(`${QUIET}[limits]\nupstream_timeout_secs = "1h"`), []);
 		assert.match(
 			warningsOf(`${QUIET}[limits]\nupstream_timeout_secs = 3601`).join(),
@@ -105,7 +105,7 @@ describe('the warnings about a configuration', () => {
 		assert.match(warningsOf(`${QUIET}[trace]\nendpoint = "http://c:4318"`).join(), /:14: trace\.endpoint: has no path/);
 	});
 
-	it('tell of limits of a route that are too long, or that no body fits into', () => {
+	it('report limits of a route that are too long, or too small for any body', () => {
 		const route = (keys: string) => warningsOf(`${QUIET}${keys}`);
 		assert.deepEqual(route('upstream_timeout_secs = "1h"\nmax_body_bytes = "512MiB"'), []);
 		assert.match(
@@ -122,7 +122,7 @@ describe('the warnings about a configuration', () => {
 		);
 	});
 
-	it('tell of prefixes that were meant as patterns, and of the prefix to write', () => {
+	it('report prefixes that look like patterns, with the prefix to write', () => {
 		const cases: [prefix: string, literal: string][] = [
 			['/api/*', '/api'],
 			['/api/v*/x', '/api'],
@@ -138,7 +138,7 @@ describe('the warnings about a configuration', () => {
 		for (const [prefix, literal] of cases) {
 			assert.deepEqual(warningsOf(QUIET.replace('"/"', JSON.stringify(prefix))), [
 				`config.toml:11: routes[0].prefix: ${JSON.stringify(prefix)} looks like a glob, a template or a regular ` +
-					`expression, but is matched literally; write ${JSON.stringify(literal)} for that path and all that are below it`,
+					`expression, but is matched literally; write ${JSON.stringify(literal)} for that path and all paths below it`,
 			]);
 		}
 		for (const prefix of [

@@ -25,7 +25,7 @@ function testDrain(delayMs = 0) {
 }
 
 describe('the drain', () => {
-	test('ends with 0 when the workers have ended their last request', async () => {
+	test('exits with 0 after the last request of the workers', async () => {
 		const { drain, workers, exits, log } = testDrain();
 		drain.signal('SIGTERM');
 		await settle();
@@ -56,12 +56,12 @@ describe('the drain', () => {
 });
 
 describe('the shutdown delay', () => {
-	test('goes before the drain, which then has all of its time', async () => {
+	test('precedes the drain, which then has its full time', async () => {
 		const { drain, time, exits, log, drained } = testDrain(5_000);
 		drain.signal('SIGTERM');
 		await time.advance(4_999);
-		assert.deepEqual(log.lines, ['info proxy: not ready any more; serving on until the drain']);
-		assert.deepEqual(log.fields('not ready any more; serving on until the drain'), {
+		assert.deepEqual(log.lines, ['info proxy: not ready any more; still serving until the drain']);
+		assert.deepEqual(log.fields('not ready any more; still serving until the drain'), {
 			signal: 'SIGTERM',
 			delay_ms: 5_000,
 		});
@@ -85,7 +85,7 @@ describe('the shutdown delay', () => {
 		assert.equal(drained(), 0);
 	});
 
-	test('of 0 is none: the drain begins with the signal', () => {
+	test('of 0 is off: the drain begins with the signal', () => {
 		const { drain, time, drained } = testDrain(0);
 		drain.signal('SIGTERM');
 		assert.equal(drained(), 1);

@@ -24,7 +24,7 @@ class SmallDisk {
 
 const LINE = `${'x'.repeat(9)}\n`;
 
-test('a write that the system takes in parts is whole', () => {
+test('a partial write is completed', () => {
 	const disk = new SmallDisk(100);
 	disk.most = 3;
 	const output = createLogOutput(disk.stream, 'json', {});

@@ -20,7 +20,7 @@ function portOf(server: Server): number {
 }
 
 describe('trying an address', () => {
-	test('one that is free can still be had afterwards', async () => {
+	test('a free one is still free afterwards', async () => {
 		const server = await listen({ port: 0 });
 		const port = portOf(server);
 		await close(server);
@@ -28,7 +28,7 @@ describe('trying an address', () => {
 		await close(await listen({ port }));
 	});
 
-	test('one that another process is ready to share is taken', { skip: process.platform !== 'linux' }, async () => {
+	test('one that another process would share counts as taken', { skip: process.platform !== 'linux' }, async () => {
 		const server = await listen({ port: 0, reusePort: true });
 		const port = portOf(server);
 		await assert.rejects(assertFree({ host: '127.0.0.1', port }, '--bind'), {
@@ -56,7 +56,7 @@ describe('addresses in messages', () => {
 		assert.equal(formatAddress({ host: '0.0.0.0', port: 8443 }), '0.0.0.0:8443');
 	});
 
-	test("an error without a text of ours has the system's", () => {
+	test('an unknown error has the text of the system', () => {
 		const problem = listenProblem({ host: 'h', port: 1 }, '--bind', { code: 'EWHATEVER', message: 'strange things' });
 		assert.equal(problem, 'cannot listen on h:1 (--bind): strange things');
 	});

@@ -48,7 +48,7 @@ for (const [what, isTTY, env, coloured] of [
 	});
 }
 
-test('a reader that has gone does not hurt', () => {
+test('a closed reader is harmless', () => {
 	const stream = new FakeStream(false);
 	createLogOutput(stream, 'json', {}).writeRecord;
 	stream.emit('error', new Error('EPIPE'));
@@ -72,7 +72,7 @@ test('a reader that does not keep up loses lines, and gets their number', () => 
 		lines.map(({ level, message, lines }) => [level, message, lines]),
 		[
 			['info', 'before', undefined],
-			['warn', 'log lines are missing here: its reader did not keep up, or it could not be written', 2],
+			['warn', 'log lines are missing here: the reader did not keep up, or a write failed', 2],
 			['info', 'after', undefined],
 			['info', 'later', undefined],
 		],
@@ -89,7 +89,7 @@ test('lines of an access log are written as they are, and their sender learns wh
 	assert.equal(written, 1);
 });
 
-test('lines that were dropped before they came here are counted in front of the next ones, like its own', () => {
+test('lines that were dropped earlier are reported before the next ones, like its own', () => {
 	const stream = new FakeStream(false);
 	const { writeRecord, writeLines } = createLogOutput(stream, 'json', {});
 	stream.writableLength = 5 * 1024 * 1024;
@@ -104,11 +104,7 @@ test('lines that were dropped before they came here are counted in front of the 
 		.map((line) => JSON.parse(line));
 	assert.deepEqual(
 		lines.map(({ a, message, lines }) => a ?? [message, lines]),
-		[
-			['log lines are missing here: its reader did not keep up, or it could not be written', 4],
-			1,
-			['after', undefined],
-		],
+		[['log lines are missing here: the reader did not keep up, or a write failed', 4], 1, ['after', undefined]],
 	);
 });
 

@@ -13,7 +13,9 @@ for (const version of ['24.0.0', '26.9.9', '26.10.0', '26.12.1', '26.13.0']) {
 		const [warning, ...others] = nodeWarnings(version);
 		assert.match(
 			warning!,
-			new RegExp(`^Node ${version} has known faults .* use 26\\.13\\.1 or later: the container image has it`),
+			new RegExp(
+				`^Node ${version} has known TLS vulnerabilities .* use 26\\.13\\.1 or later: the container image has it`,
+			),
 		);
 		assert.deepEqual(others, []);
 	});
@@ -28,7 +30,7 @@ test('more connections than there are descriptors for are worth a warning, fewer
 	assert.deepEqual(connectionWarnings(9_000, 9_000), []);
 	assert.deepEqual(connectionWarnings(undefined, 9_000), []);
 	assert.deepEqual(connectionWarnings(undefined, 1024), []);
-	assert.match(connectionWarnings(undefined, 1023).join(), /room for 1023 clients only; raise it/);
+	assert.match(connectionWarnings(undefined, 1023).join(), /room for only 1023 clients; raise it/);
 	// Somebody has thought about it.
 	assert.deepEqual(connectionWarnings(500, 600), []);
 });

@@ -87,7 +87,7 @@ describe('the start', () => {
 		);
 	});
 
-	test('fails with one line where the port is taken, also by a listener that would share it', async () => {
+	test('fails with one line if the port is taken, even by a listener that would share it', async () => {
 		const taken = createTcpServer().listen({ host: '127.0.0.1', port: 0, reusePort: process.platform === 'linux' });
 		await once(taken, 'listening');
 		const { port } = taken.address() as AddressInfo;
@@ -123,7 +123,7 @@ describe('a reload', () => {
 		}
 	});
 
-	test('of files that cannot be read, or not at once, keeps the old material, and metrics answer meanwhile', async () => {
+	test('of files that cannot be read, or only slowly, keeps the old material, and the metrics answer', async () => {
 		await using proxy = new Supervised(writeConfig('special'), 1);
 		await proxy.line('ready');
 		const fifo = join(pki.dir, 'reload.fifo');
@@ -150,7 +150,7 @@ describe('a reload', () => {
 		assert.equal((await proxy.ask()).cert, pki.server.certPem);
 	});
 
-	test('tells of new doubts', async () => {
+	test('logs new warnings', async () => {
 		await using proxy = new Supervised(writeConfig('doubts'), 1);
 		await proxy.line('ready');
 		writeConfig('doubts', { routes: [{ prefix: '/a/*', upstream: upstreamUrl }] });
@@ -165,7 +165,7 @@ describe('a reload', () => {
 		);
 	});
 
-	test('that a worker refuses reaches none', async () => {
+	test('that one worker refuses is applied by none', async () => {
 		await using proxy = new Supervised(writeConfig('refused'), WORKERS);
 		await proxy.line('ready');
 		writeConfig('refused', { routes: [{ prefix: '/refuse', upstream: upstreamUrl }] });
@@ -218,7 +218,7 @@ describe('the drain', () => {
 		await once(socket, 'data');
 		proxy.signal('SIGTERM');
 		assert.equal(await proxy.ended(), 0);
-		await proxy.line('drain limit reached; dropping the connections that are left');
+		await proxy.line('drain limit reached; closing the remaining connections');
 	});
 
 	test('ends with 1 at the second signal', async () => {

@@ -85,7 +85,7 @@ const FORMS: readonly (readonly [RegExp, (...parts: string[]) => void])[] = [
 
 describe('docs/how-to/deploy.md', () => {
 	for (const command of commands) {
-		test(`fits what is there: ${command.slice(0, 70)}`, () => {
+		test(`matches the repository: ${command.slice(0, 70)}`, () => {
 			const form = FORMS.find(([pattern]) => pattern.test(command));
 			assert.ok(form, `no check is known for this command: ${command}`);
 			const [pattern, check] = form;
@@ -93,7 +93,7 @@ describe('docs/how-to/deploy.md', () => {
 		});
 	}
 
-	test('names no alert, file or number that is not there', () => {
+	test('names only existing alerts, files and numbers', () => {
 		const alerts = new Set(text('deploy/prometheus/rules.yaml').match(/MtlsEdge\w+/g));
 		for (const [alert] of page.matchAll(/MtlsEdge\w+/g)) assert.ok(alerts.has(alert), alert);
 		for (const [, path = ''] of page.matchAll(/`((?:deploy|\.github)\/[\w./-]+)`/g))

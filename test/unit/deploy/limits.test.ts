@@ -30,7 +30,7 @@ function drainMs({ limits }: ReturnType<typeof config>): number {
 	return limits.shutdownDelayMs + limits.shutdownDrainMs;
 }
 
-test('every configuration in deploy/ is one that the proxy takes', () => {
+test('the proxy accepts every configuration in deploy/', () => {
 	assert.deepEqual(CONFIGS, [
 		'deploy/compose/config.toml',
 		'deploy/kubernetes/base/config.toml',
@@ -90,7 +90,7 @@ describe('on Kubernetes', () => {
 		}
 	});
 
-	test('what is mounted is watched, and mounted as folders', () => {
+	test('mounted files are watched, and mounted as folders', () => {
 		for (const file of KUBERNETES) {
 			const { reloadOnChange, tls, jwt } = config(file);
 			assert.ok(reloadOnChange, file);
@@ -128,7 +128,7 @@ describe('on Kubernetes', () => {
 		});
 	});
 
-	test('it has two replicas or more, of which a drain of nodes takes one at a time', () => {
+	test('it has at least two replicas, and a drain of nodes evicts one at a time', () => {
 		const { replicas, selector } = inBase('Deployment', 'edge').spec;
 		const budget = inBase('PodDisruptionBudget', 'edge').spec;
 		assert.ok(replicas >= 2);
@@ -137,7 +137,7 @@ describe('on Kubernetes', () => {
 		assert.ok(template.spec.topologySpreadConstraints.length > 0);
 	});
 
-	test('the probes ask for paths that the proxy has, on the port that its metrics are bound to', () => {
+	test('the probes use paths of the proxy, on the port of its metrics listener', () => {
 		const port = container.ports.find(({ name }: { name: string }) => name === 'metrics').containerPort;
 		assert.ok(container.args.includes(`--metrics-bind=0.0.0.0:${port}`));
 		const asked = ['startupProbe', 'readinessProbe', 'livenessProbe'].map((probe) => container[probe].httpGet);
@@ -167,7 +167,7 @@ describe('the store of the limits on Kubernetes', () => {
 	const { template } = deployment.spec;
 	const [container] = template.spec.containers;
 
-	test('is the one that its comment has in the configuration, with the password that is mounted', () => {
+	test('is configured as its comment says, with the mounted password', () => {
 		const [, lines = ''] = /^(# {3}\[limiter\]\n(?:# {3}.*\n)+)/m.exec(text(`${folder}/kustomization.yaml`)) ?? [];
 		const base = text('deploy/kubernetes/base/config.toml');
 		const limiter = parseConfig(`${base}\n${lines.replaceAll(/^# {3}/gm, '')}`, 'config.toml').limiter!;
@@ -196,7 +196,7 @@ describe('the store of the limits on Kubernetes', () => {
 		assert.ok(most! <= 0.75 * limit!);
 	});
 
-	test('may do as little as the proxy', () => {
+	test('has as few rights as the proxy', () => {
 		const edge = inBase('Deployment', 'edge').spec.template.spec;
 		assert.deepEqual(template.spec.securityContext, edge.securityContext);
 		assert.deepEqual(container.securityContext, edge.containers[0].securityContext);

@@ -52,7 +52,7 @@ function unknownIn(expr: string): string[] {
 	});
 }
 
-test('a name or a label that the proxy does not write is found', () => {
+test('a name or a label that the proxy does not write is detected', () => {
 	assert.deepEqual(unknownIn('rate(proxy_request_total[5m]) / proxy_upstream_duration_seconds_bucket{le="1"}'), [
 		'proxy_request_total',
 	]);
@@ -66,7 +66,7 @@ describe('the alerts', () => {
 		for (const { alert, expr } of alerts) assert.deepEqual(unknownIn(expr), [], alert);
 	});
 
-	test('say how bad it is, what is wrong and where to look', () => {
+	test('have a severity, a summary and a first step', () => {
 		for (const { alert, labels, annotations } of alerts) {
 			assert.match(alert, /^MtlsEdge[A-Z]/);
 			assert.match(labels.severity ?? '', /^(?:warning|critical)$/, alert);
@@ -88,7 +88,7 @@ describe('the alerts', () => {
 			assert.equal(annotations.runbook_url, `docs/how-to/alerts.md#${alert.toLowerCase()}`);
 	});
 
-	test('are tried each where it fires and where it does not', () => {
+	test('each have a test that fires and one that is quiet', () => {
 		const { tests } = yaml('deploy/prometheus/rules.test.yaml');
 		assert.deepEqual(
 			tests.map(({ name }: { name: string }) => name),

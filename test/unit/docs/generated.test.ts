@@ -52,7 +52,7 @@ describe('docs/reference/logs.md', () => {
 		assert.deepEqual(Object.keys(line), Object.keys(ACCESS_MEMBERS));
 	});
 
-	it('has every reason that is fixed in the source', () => {
+	it('has every constant reason of the source', () => {
 		const sources = globSync('packages/*/src/{gates,identity,data,shared}/**/*.ts', { cwd: ROOT }).map((path) =>
 			readFileSync(join(ROOT, path), 'utf8'),
 		);

@@ -77,7 +77,7 @@ describe('the rule about blocks of code', () => {
 		return problemOf(block!);
 	};
 
-	it('takes a configuration that the proxy takes, whole or in part', () => {
+	it('accept a configuration that the proxy accepts, whole or in part', () => {
 		const whole = '[tls]\ncert_path = "a"\nkey_path = "b"\nclient_ca_path = "c"\n[jwt]\njwks_path = "j"\n';
 		assert.equal(problem(`\`\`\`toml\n${SCHEMA_LINE}\n${whole}\`\`\``), undefined);
 		assert.match(problem(`\`\`\`toml\n${whole}\`\`\``)!, /begin with #:schema/);

@@ -28,7 +28,7 @@ describe('docs/reference/refusals.md', () => {
 		assert.deepEqual(new Map(listed as [number, number][]), new Map(made.toSorted(([a], [b]) => a - b)));
 	});
 
-	it('says retry-after where a refusal has one, or a limit makes it', () => {
+	it('says retry-after if a refusal has one, or a limit makes it', () => {
 		const retried = Object.values(rejections)
 			.filter((value) => value instanceof rejections.Rejection)
 			.filter(({ headers }) => headers.includes('retry-after'));

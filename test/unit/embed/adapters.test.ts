@@ -63,7 +63,7 @@ describe('the Fastify plugin', () => {
 		}
 	});
 
-	it('leaves a route with config.gate false outside, where request.claims throws', async () => {
+	it('does not guard a route with config.gate = false, on which request.claims throws', async () => {
 		const app = Fastify();
 		await app.register(fastifyGuard, { gate });
 		app.get('/health', { config: { gate: false } }, () => 'ok');
@@ -164,7 +164,7 @@ describe('the fetch adapter', () => {
 });
 
 describe('claimsOf', () => {
-	it('throws for a request that has passed no gate', async () => {
+	it('throws for a request that did not pass a gate', async () => {
 		assert.throws(() => claimsOf(new IncomingMessage(new Socket())), NO_CLAIMS);
 		const app = new Hono();
 		let thrown: unknown;

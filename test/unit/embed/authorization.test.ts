@@ -3,7 +3,7 @@ import { describe, it } from 'node:test';
 import { authorizationIn, authorizationOf } from '../../../packages/gate/src/embed/authorization.ts';
 
 describe('authorizationIn', () => {
-	it('finds the header in any spelling, and nothing where there is none', () => {
+	it('finds the header in any spelling, or nothing', () => {
 		assert.equal(authorizationIn(['Host', 'a', 'AUTHORIZATION', 'b']), 'b');
 		assert.equal(authorizationIn(['Host', 'authorization', 'x-authorization', 'b']), undefined);
 		assert.equal(authorizationIn([]), undefined);
@@ -32,7 +32,7 @@ describe('authorizationOf', () => {
 		assert.equal(authorizationOf(request('a', 'b')), 'a, b');
 	});
 
-	it('does not take something else for a request without the header', () => {
+	it('refuses a value that is not a request', () => {
 		for (const other of [{}, { headers: { authorization: 'a' } }, { rawHeaders: 'a' }, { headers: undefined }]) {
 			assert.throws(() => authorizationOf(other as never), { code: 'ERR_GATE_REQUEST' });
 		}

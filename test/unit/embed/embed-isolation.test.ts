@@ -13,7 +13,7 @@ describe('the check that the parts of the embedded gate are isolated', () => {
 		assert.deepEqual(checkIsolation([node, hono(['src/memory/limiter.ts'])]), []);
 	});
 
-	it('tells a part that loads another one, or anything outside of the sources of the package', () => {
+	it('reports a part that loads another one, or anything outside the sources of the package', () => {
 		for (const module of [
 			'src/embed/node.ts',
 			'../proxy/src/config/config.ts',
@@ -23,7 +23,7 @@ describe('the check that the parts of the embedded gate are isolated', () => {
 		}
 	});
 
-	it('does not take a part for isolated that was not loaded at all', () => {
+	it('does not count an unloaded part as isolated', () => {
 		assert.deepEqual(checkIsolation([{ name: 'embed/tls', loaded: [] }]), [
 			'importing embed/tls does not load src/embed/tls.ts',
 		]);

@@ -68,7 +68,7 @@ async function* never(): AsyncGenerator<string> {
 }
 
 for (const protocol of PROTOCOLS) {
-	describe(`a handler's fault over ${protocol}`, () => {
+	describe(`an error of a handler over ${protocol}`, () => {
 		const cases: Record<string, RequestListener> = {
 			'an error that is thrown': () => {
 				throw boom();
@@ -109,7 +109,7 @@ for (const protocol of PROTOCOLS) {
 			assert.deepEqual([answer.status, answer.headers.connection], [500, protocol === 'h1' ? 'close' : undefined]);
 		});
 
-		it('in the middle of an answer breaks it off, so that it does not look whole', async () => {
+		it('in the middle of an answer breaks it off, so that it is visibly incomplete', async () => {
 			await using server = await watched(protocol, async (_req, res) => {
 				await new Promise<void>((written) => res.write('the first half', () => written()));
 				throw boom();
@@ -121,7 +121,7 @@ for (const protocol of PROTOCOLS) {
 			await server.assertAlive();
 		});
 
-		it('behind a whole answer leaves it whole', async () => {
+		it('after a complete answer leaves it complete', async () => {
 			await using server = await watched(protocol, async (_req, res) => {
 				res.end('whole');
 				throw boom();
@@ -130,7 +130,7 @@ for (const protocol of PROTOCOLS) {
 			assert.equal(server.faults.length, 1);
 		});
 
-		it('is also an error event without a listener', async () => {
+		it('includes an error event without a listener', async () => {
 			await using server = await watched(protocol, (req, res) => {
 				if (req.url === '/request') req.destroy(boom());
 				else res.emit('error', boom());
@@ -184,7 +184,7 @@ describe('the hook for faults', () => {
 		});
 	}
 
-	it('may be left out: faults become warnings, whatever was thrown, and not one for each request', async () => {
+	it('is optional: errors become warnings, at a limited rate', async () => {
 		const warnings: string[] = [];
 		const note = ({ message }: Error) => void warnings.push(message);
 		process.on('warning', note);
@@ -199,7 +199,7 @@ describe('the hook for faults', () => {
 		for (let i = 0; i < 20; i++) assert.equal((await server.ask('h1')).status, 500);
 		process.off('warning', note);
 		assert.match(warnings[0]!, /^the handler of a request has failed: Error: boom\n/);
-		assert.match(warnings.join('|'), /failed: text\|.*failed: undefined\|.*failed: null\|.*cannot be shown/s);
+		assert.match(warnings.join('|'), /failed: text\|.*failed: undefined\|.*failed: null\|.*cannot be printed/s);
 		assert.ok(warnings.length <= 5, warnings.join('|'));
 	});
 });
@@ -276,7 +276,7 @@ describe('an Express application that createMtlsServer cannot see', () => {
 		assert.equal((await server.ask('h2', '/plain')).text, 'plain');
 	});
 
-	it('is warned of once', async () => {
+	it('causes one warning', async () => {
 		await using server = await watched('h2', (req, res) => app(req, res));
 		for (let i = 0; i < 3; i++) assert.equal((await server.ask('h2', '/send')).text, 'sent');
 		assert.equal(server.faults.length, 1);

@@ -22,7 +22,7 @@ describe('callForeign', () => {
 		});
 	}
 
-	it('reports an error in place of what cannot be looked at', async () => {
+	it('reports an error instead of a value that cannot be inspected', async () => {
 		const deny = () => {
 			throw undefined;
 		};
@@ -33,7 +33,7 @@ describe('callForeign', () => {
 			},
 			() => Promise.reject(thrown),
 		]) {
-			assert.deepEqual(await outcomeOf(code), [['failed', new Error('something was thrown that cannot be looked at')]]);
+			assert.deepEqual(await outcomeOf(code), [['failed', new Error('a value was thrown that cannot be inspected')]]);
 		}
 	});
 
@@ -83,7 +83,7 @@ describe('callForeign', () => {
 });
 
 describe('answerNow', () => {
-	it('gives a value, and throws for a promise, whose rejection ends nothing', async () => {
+	it('returns a value, and throws for a promise, whose rejection is ignored', async () => {
 		assert.equal(
 			answerNow(() => 3),
 			3,

@@ -47,7 +47,7 @@ function bearer(claims: TokenClaims = {}): string {
 }
 
 describe('a gate', () => {
-	it('gives the whole payload, with sub and scope that are strings', () => {
+	it('returns the whole payload, with sub and scope as strings', () => {
 		const verdict = createGate(options()).check(bearer({ scope: 7, tid: { plan: 'gold' } }));
 		assert.ok(verdict.ok);
 		const { exp, ...rest } = verdict.claims;
@@ -65,7 +65,7 @@ describe('a gate', () => {
 		assert.equal(gate.check(token), verdict);
 	});
 
-	it('tells a missing token from an invalid one only by the code', () => {
+	it('distinguishes a missing token from an invalid one only by the code', () => {
 		const gate = createGate(options());
 		const refusal = (authorization: Parameters<typeof gate.check>[0]) => {
 			const verdict = gate.check(authorization);
@@ -77,7 +77,7 @@ describe('a gate', () => {
 		assert.deepEqual({ ...refusal(undefined), code: 0 }, { ...refusal(''), code: 0 });
 	});
 
-	it('takes a list of one header for that header, and a list of two for none that it can trust', () => {
+	it('accepts a list of one header, and refuses a list of two', () => {
 		const gate = createGate(options());
 		const value = bearer();
 		assert.ok(gate.check([value]).ok);
@@ -115,7 +115,7 @@ describe('a gate', () => {
 		}
 	});
 
-	it('refuses whatever is no value of a header, and never throws', () => {
+	it('refuses anything that is not a header value, and never throws', () => {
 		const value = bearer();
 		const throwing = new Proxy([value], {
 			get: () => {
@@ -152,7 +152,7 @@ describe('a gate', () => {
 		}
 	});
 
-	it('refuses any value that there is, but for the token itself', () => {
+	it('refuses every value except the token itself', () => {
 		const gate = createGate(options());
 		const anything = fc.anything({
 			withBigInt: true,
@@ -171,7 +171,7 @@ describe('a gate', () => {
 		);
 	});
 
-	it('refuses everything while its clock gives no finite number, or throws', () => {
+	it('refuses everything while its clock returns no finite number, or throws', () => {
 		const broken: unknown[] = [
 			Number.NaN,
 			Number.POSITIVE_INFINITY,
@@ -232,7 +232,7 @@ describe('a gate', () => {
 });
 
 describe('a refusal', () => {
-	it('carries the reason of the check that failed, and does not show it where the object is sent', () => {
+	it('has the reason of the failed check, which is not serialized', () => {
 		const clock = { now: () => 0, wallSeconds: () => Number.NaN };
 		const verdict = createGate(options({ clock })).check(bearer());
 		assert.ok(!verdict.ok);
@@ -296,27 +296,27 @@ describe('createGate', () => {
 			[undefined, /is undefined; give PEM text/],
 			[7, /is number; give PEM text/],
 			[null, /is object; give PEM text/],
-			[{}, /without "kty", and so no JWK/],
+			[{}, /without "kty", so it is not a JWK/],
 			[new URL('https://issuer.test/jwks'), /without "kty"/],
-			[{ keys: [jwk] }, /is a JWK Set; give the one key/],
-			[{ kty: 'EC', crv: 'P-256' }, /another kty than RSA/],
-			[{ kty: 'oct', k: 'AAAA' }, /another kty than RSA/],
+			[{ keys: [jwk] }, /is a JWK Set; give the single key/],
+			[{ kty: 'EC', crv: 'P-256' }, /kty is not RSA/],
+			[{ kty: 'oct', k: 'AAAA' }, /kty is not RSA/],
 			[key.privateKey.export({ format: 'jwk' }), /is a private JWK/],
 			[{ ...jwk, alg: 'RS512' }, /alg is not RS256/],
 			[{ ...jwk, use: 'enc' }, /use is not sig/],
-			[{ ...jwk, key_ops: ['encrypt'] }, /key_ops lack verify/],
+			[{ ...jwk, key_ops: ['encrypt'] }, /key_ops does not include verify/],
 			[{ ...jwk, n: '*' }, /is a JWK that cannot be read|bits/],
 			[{ ...jwk, e: 'Aw' }, /public exponent 3/],
-			[key.privateKey, /holds a private key/],
-			[createSecretKey(Buffer.alloc(32)), /holds a secret key/],
-			[pair.privateKey, /holds a private key/],
+			[key.privateKey, /contains a private key/],
+			[createSecretKey(Buffer.alloc(32)), /contains a secret key/],
+			[pair.privateKey, /contains a private key/],
 			[await import_('SHA-512'), /CryptoKey for RSASSA-PKCS1-v1_5 SHA-512/],
 			[await import_('SHA-256', 'RSA-PSS'), /CryptoKey for RSA-PSS SHA-256/],
 			[await import_('SHA-256', 'RSA-OAEP'), /CryptoKey for RSA-OAEP SHA-256/],
 			[aes, /CryptoKey for AES-GCM;/],
 			[await webcrypto.subtle.importKey('spki', der, rs256, false, ['verify']), /not extractable/],
 			[Buffer.from(''), /is empty/],
-			[Buffer.from('{"keys":[]}'), /holds a JWK Set \(JSON\)/],
+			[Buffer.from('{"keys":[]}'), /contains a JWK Set \(JSON\)/],
 			[der.subarray(0, 40), /not a readable DER public key/],
 			[key.privateKey.export({ type: 'pkcs8', format: 'der' }), /not a readable DER public key/],
 			[new Proxy({}, { get: () => assert.fail('read') }), /read/],
@@ -334,7 +334,7 @@ describe('createGate', () => {
 		}
 	});
 
-	it('never does without a check because a variable is not set: only null says so', () => {
+	it('never skips a check for an undefined option: only null does', () => {
 		for (const nothing of [undefined, '', 7]) {
 			refuses('ERR_GATE_ISSUER', { issuer: nothing });
 			refuses('ERR_GATE_AUDIENCE', { audience: nothing });
@@ -342,7 +342,7 @@ describe('createGate', () => {
 		assert.ok(createGate(options({ issuer: null, audience: null })).check(bearer({ aud: undefined })).ok);
 	});
 
-	it('refuses rates that are no whole number from 0 to 1,000,000', () => {
+	it('refuses rates that are not whole numbers from 0 to 1,000,000', () => {
 		for (const tenantRps of [-1, 0.5, 1_000_001, Number.NaN, '5', undefined])
 			refuses('ERR_GATE_TENANT_RPS', { tenantRps });
 	});
@@ -363,7 +363,7 @@ describe('createGate', () => {
 	});
 });
 
-describe('what a gate wants to know of the caller', () => {
+describe('what a gate needs to know about the caller', () => {
 	const thumbprint = async () => {
 		const { clients } = await testPki();
 		const x509 = new X509Certificate(clients.valid.certPem);
@@ -372,7 +372,7 @@ describe('what a gate wants to know of the caller', () => {
 	};
 	const reasonOf = (verdict: Verdict) => (verdict.ok ? 'admitted' : verdict.refusal.reason);
 
-	it('is the certificate, where the token is bound to one', async () => {
+	it('is the certificate, if the token is bound to one', async () => {
 		const { x509, other, bound } = await thumbprint();
 		const gate = createGate(options());
 		for (const certificate of [x509, x509.raw, () => x509]) assert.ok(gate.check(bound, { certificate }).ok);
@@ -380,10 +380,10 @@ describe('what a gate wants to know of the caller', () => {
 			assert.equal(reasonOf(gate.check(bound, { certificate })), 'bound to another certificate');
 		}
 		assert.equal(reasonOf(gate.check(bound)), 'bound to another certificate');
-		assert.match(reasonOf(gate.check(bound, { certificate: Buffer.from('none') }))!, /^could not be judged/);
+		assert.match(reasonOf(gate.check(bound, { certificate: Buffer.from('none') }))!, /^could not be checked/);
 	});
 
-	it('is not asked for, where the token is not bound', () => {
+	it('is not needed if the token is not bound', () => {
 		const gate = createGate(options());
 		const certificate = () => assert.fail('asked');
 		assert.ok(gate.check(bearer(), { certificate }).ok);

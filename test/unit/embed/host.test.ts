@@ -217,7 +217,7 @@ describe('Socket.IO', () => {
 		return promise;
 	};
 
-	it('goes past app.use(guard(gate)): clients without a token connect', () =>
+	it('bypasses app.use(guard(gate)): clients without a token connect', () =>
 		served(gate, false, async (port) => {
 			assert.equal(await polled(port), 200);
 			assert.equal(await upgraded(port), '42["hello",false]');

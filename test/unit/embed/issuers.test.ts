@@ -57,7 +57,7 @@ describe('a gate with several issuers', () => {
 	const good = { iss: zeta.issuer, key: p256.privateKey, alg: 'ES256', kid: 'a' } as const;
 	const org = { org: { id: 'seven' }, env: 'prod' };
 
-	it('believes each by its own keys and algorithms, and names its tenants apart', async () => {
+	it('verifies each with its own keys and algorithms, and keeps their tenants apart', async () => {
 		assert.equal(
 			outcome(gate.check(await bearer({ iss: acme.issuer, key: rsa.privateKey, alg: 'RS256' }))),
 			'acme:tenant',
@@ -69,7 +69,7 @@ describe('a gate with several issuers', () => {
 		assert.equal(outcome(gate.check(await bearer({ ...ed, claims: { ...org, org: { id: 'eight' } } }))), 'zeta:eight');
 	});
 
-	it('refuses what is another issuer’s, and what lacks a claim', async () => {
+	it('refuses tokens of other issuers, and those that lack a claim', async () => {
 		const cases: [reason: string, token: Token][] = [
 			['iss', { iss: 'https://nobody.test', key: rsa.privateKey, alg: 'RS256' }],
 			['alg', { iss: zeta.issuer, key: rsa.privateKey, alg: 'RS256' }],
@@ -85,14 +85,14 @@ describe('a gate with several issuers', () => {
 		const wrong: [message: RegExp, issuers: readonly object[]][] = [
 			[/^issuers must be a list of at least one/, []],
 			[/^issuers\[0\]\.issuer must be a non-empty string/, [{ ...acme, issuer: '' }]],
-			[/^issuers\[1\]\.issuer is there twice/, [acme, { ...zeta, issuer: acme.issuer }]],
-			[/^issuers\[1\]\.tenantPrefix must differ/, [acme, { ...zeta, tenantPrefix: 'acme:' }]],
-			[/^issuers\[1\]\.tenantPrefix must differ/, [acme, { ...zeta, tenantPrefix: 'acme:x' }]],
-			[/^issuers\[1\]\.tenantPrefix must differ/, [acme, { ...zeta, tenantPrefix: undefined }]],
-			[/^issuers\[0\]\.algorithms must be a list out of RS256/, [{ ...acme, algorithms: ['HS256'] }]],
-			[/^issuers\[0\] must have one of publicKey, jwks, jwksUrl, discovery, and has 2/, [{ ...acme, discovery: true }]],
+			[/^issuers\[1\]\.issuer is duplicated/, [acme, { ...zeta, issuer: acme.issuer }]],
+			[/^issuers\[1\]\.tenantPrefix must not equal/, [acme, { ...zeta, tenantPrefix: 'acme:' }]],
+			[/^issuers\[1\]\.tenantPrefix must not equal/, [acme, { ...zeta, tenantPrefix: 'acme:x' }]],
+			[/^issuers\[1\]\.tenantPrefix must not equal/, [acme, { ...zeta, tenantPrefix: undefined }]],
+			[/^issuers\[0\]\.algorithms must be a list of algorithms from RS256/, [{ ...acme, algorithms: ['HS256'] }]],
+			[/^issuers\[0\] must have one of publicKey, jwks, jwksUrl, discovery, but has 2/, [{ ...acme, discovery: true }]],
 			[/^issuers\[0\] must have one of .* has 0/, [{ ...acme, publicKey: undefined }]],
-			[/^issuers\[0\]\.publicKey holds a key of type/, [{ ...acme, publicKey: p256.publicKey }]],
+			[/^issuers\[0\]\.publicKey contains a key of type/, [{ ...acme, publicKey: p256.publicKey }]],
 			[/^issuers\[0\]\.jwks is an empty JWK Set/, [{ ...zeta, jwks: { keys: [] } }]],
 			[/jwksUrl must be an https:/, [{ ...acme, publicKey: undefined, jwksUrl: 'http://issuer.example/jwks' }]],
 			[/refreshMs must be above 0/, [{ ...acme, publicKey: undefined, discovery: true, refreshMs: 0 }]],
@@ -112,7 +112,7 @@ describe('a gate with several issuers', () => {
 });
 
 describe('a gate whose issuer publishes its keys', () => {
-	it('is ready with the first set, takes over the next one, and ends what an old key has vouched for', async () => {
+	it('is ready with the first set, applies the next one, and drops cached tokens of removed keys', async () => {
 		const next = generateKeyPairSync('rsa', { modulusLength: 2048 });
 		let keys = [{ ...(await exportJWK(rsa.publicKey)), kid: 'one' }];
 		const { promise: judged, resolve: answer } = Promise.withResolvers<void>();
@@ -140,7 +140,7 @@ describe('a gate whose issuer publishes its keys', () => {
 			await gate.ready;
 			assert.equal(outcome(gate.check(old)), 'tenant');
 			const changed = new Promise<void>((resolve) => {
-				onEvent = ({ message }) => /others than before/.test(message) && resolve();
+				onEvent = ({ message }) => /fetched, changed/.test(message) && resolve();
 			});
 			keys = [{ ...(await exportJWK(next.publicKey)), kid: 'two' }];
 			await changed;

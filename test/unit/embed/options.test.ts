@@ -83,7 +83,7 @@ describe('options of a guard', () => {
 		});
 	}
 
-	it('are the last argument: one behind them, such as the handler of another adapter, is refused', async () => {
+	it('are the last argument: one after them, such as the handler of another adapter, is refused', async () => {
 		const takes = { node: 2, hono: 2, fetch: 3, upgrade: 3 };
 		for (const [name, guard] of Object.entries({
 			node: nodeGuard,
@@ -94,7 +94,7 @@ describe('options of a guard', () => {
 			const all = takes[name as keyof typeof takes] === 2 ? [gate, {}] : [gate, handler, {}];
 			(guard as Untyped)(...all);
 			for (const more of [handler, undefined])
-				await refuses('ERR_GATE_OPTIONS', /argument behind the options/, () => (guard as Untyped)(...all, more));
+				await refuses('ERR_GATE_OPTIONS', /argument after the options/, () => (guard as Untyped)(...all, more));
 		}
 	});
 
@@ -111,7 +111,7 @@ describe('options of a guard', () => {
 		await register({ gate, prefix: '/api', logLevel: 'warn' });
 	});
 
-	it('of a Fastify route are refused where the route is made', async () => {
+	it('of a Fastify route are refused when the route is made', async () => {
 		const cases: [message: RegExp, config: object][] = [
 			[/^config of \/x\.scope is unknown; did you mean scopes\?$/, { scope: ['admin'] }],
 			[/^config of \/x\.Gate is unknown; did you mean gate\?$/, { Gate: false }],
@@ -175,10 +175,12 @@ describe('options of createGate', () => {
 			await refuses('ERR_GATE_TENANTS', /^tenants must be a list/, () => create({ tenants }));
 		}
 		for (const requiredClaims of ['email', 5, null, [5], [''], ...NOT_PLAIN]) {
-			await refuses('ERR_GATE_ISSUERS', /requiredClaims must be a list of names/, () => issuers({ requiredClaims }));
+			await refuses('ERR_GATE_ISSUERS', /requiredClaims must be a list of claim names/, () =>
+				issuers({ requiredClaims }),
+			);
 		}
 		for (const env of [null, [], [null], {}]) {
-			await refuses('ERR_GATE_ISSUERS', /requiredClaims\.env must be a text/, () =>
+			await refuses('ERR_GATE_ISSUERS', /requiredClaims\.env must be a string/, () =>
 				issuers({ requiredClaims: { env } }),
 			);
 		}
@@ -193,29 +195,31 @@ describe('options of createGate', () => {
 
 const NO_KEY = { jwtPublicKey: undefined, issuer: undefined, audience: undefined };
 
-describe('calls that cannot be meant', () => {
-	it('authorizationOf throws a GateError for what is no request', async () => {
+describe('invalid calls', () => {
+	it('authorizationOf throws a GateError for a value that is not a request', async () => {
 		for (const request of [null, undefined, 5, 'text', {}, { headers: null }, { rawHeaders: 'x' }]) {
-			await refuses('ERR_GATE_REQUEST', /^a request has rawHeaders/, () => (authorizationOf as Untyped)(request));
+			await refuses('ERR_GATE_REQUEST', /^the request must have rawHeaders/, () =>
+				(authorizationOf as Untyped)(request),
+			);
 		}
 	});
 
-	it('gate.check refuses a caller with a member that it does not know', () => {
+	it('gate.check refuses a caller with an unknown member', () => {
 		const verdict = gate.check('Bearer x', { scope: ['admin'] } as object);
-		assert.match(verdict.ok ? '' : (verdict.refusal.reason ?? ''), /another member than certificate and scopes/);
+		assert.match(verdict.ok ? '' : (verdict.refusal.reason ?? ''), /a member other than certificate and scopes/);
 	});
 
-	it('gate.check refuses a caller that is no plain object, such as a promise', () => {
+	it('gate.check refuses a caller that is not a plain object, such as a promise', () => {
 		for (const caller of [...NOT_PLAIN, true, 5, ['admin']]) {
 			const verdict = gate.check('Bearer x', caller as object);
-			assert.equal(verdict.ok ? '' : verdict.refusal.reason, 'the caller given to check is no plain object');
+			assert.equal(verdict.ok ? '' : verdict.refusal.reason, 'the caller given to check is not a plain object');
 		}
 	});
 
-	it('gate.check refuses scopes that are no list, such as an iterator', () => {
+	it('gate.check refuses scopes that are not a list, such as an iterator', () => {
 		for (const scopes of ['admin', new Set(['admin']), ['admin'].values(), new Uint8Array(), null]) {
 			const verdict = gate.check('Bearer x', { scopes } as object);
-			assert.equal(verdict.ok ? '' : verdict.refusal.reason, 'the scopes given to check are no list');
+			assert.equal(verdict.ok ? '' : verdict.refusal.reason, 'the scopes given to check are not a list');
 		}
 	});
 });

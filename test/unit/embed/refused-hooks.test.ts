@@ -137,7 +137,7 @@ for (const [name, ask] of Object.entries(FRAMEWORKS)) {
 			assert.doesNotMatch(outcome.body, /secret/);
 		});
 
-		it('that returns what is no answer does not let the request through', async () => {
+		it('that returns an invalid answer does not admit the request', async () => {
 			if (name === 'Fastify' || name === 'Hono' || name === 'fetch') {
 				for (const value of [undefined, null, 0, '', true]) {
 					const { status, body } = await Promise.race([

@@ -96,12 +96,12 @@ describe('what is revoked', () => {
 
 	it('refuses a program that never says whose connection it is, but not a connection without a certificate', () => {
 		const gate = gateWith({ revoked: { certificates: [ca.fingerprint256] } });
-		assert.equal(outcome(gate.check(bearer())), '401 no certificate given to look up among the revoked ones');
+		assert.equal(outcome(gate.check(bearer())), '401 no certificate was given to check for revocation');
 		assert.equal(outcome(gate.check(bearer(), { certificate: () => undefined })), 'ok');
 		assert.equal(outcome(gate.check(bearer(), { certificate: () => Buffer.from('none') as never })).slice(0, 3), '401');
 	});
 
-	it('has to be written so that it means something', () => {
+	it('is refused if it is malformed', () => {
 		const wrong: [unknown, RegExp][] = [
 			[{ certificate: [] }, /^revoked.certificate is unknown; did you mean certificates\?$/],
 			[{ certificates: ['ab'] }, /^revoked.certificates\[0\] must be the SHA-256 of a certificate/],
@@ -141,7 +141,7 @@ describe('rateLimitHeaders', () => {
 		assert.match(scopes.refusal.headers['www-authenticate']!, /insufficient_scope/);
 	});
 
-	it('is off unless it is asked for', () => {
+	it('is off by default', () => {
 		const verdict = gateWith({ tenants }).check(bearer());
 		assert.ok(verdict.ok);
 		assert.equal(verdict.headers, undefined);
@@ -176,7 +176,7 @@ describe('rateLimitHeaders', () => {
 		},
 	};
 	for (const [name, ask] of Object.entries(asked)) {
-		it(`is put on the answer by ${name}, also where its headers cannot be changed`, async () => {
+		it(`is put on the answer by ${name}, also if its headers cannot be changed`, async () => {
 			const { headers, status } = await ask(newGate(), token());
 			assert.ok(status === 200 || (status === 302 && headers.get('location') === 'https://localhost/other'));
 			assert.equal(headers.get('ratelimit-policy'), POLICY);
@@ -185,7 +185,7 @@ describe('rateLimitHeaders', () => {
 	}
 });
 
-describe('options that there are not', () => {
+describe('unknown options', () => {
 	const issuer = { issuer: 'https://a.test', audience: null, publicKey: '' };
 	const wrong: [string, object, RegExp][] = [
 		['ERR_GATE_OPTIONS', { rateLimitHeader: true }, /^rateLimitHeader is unknown; did you mean rateLimitHeaders\?$/],
@@ -199,7 +199,7 @@ describe('options that there are not', () => {
 			{ tenants: [{ name: 'a', concurrency: 0 }] },
 			/^tenants\[0\].concurrency must be a whole number/,
 		],
-		['ERR_GATE_TENANTS', { tenants: [{ name: 'a', burst: 2 }] }, /^tenants\[0\].burst needs rps beside it$/],
+		['ERR_GATE_TENANTS', { tenants: [{ name: 'a', burst: 2 }] }, /^tenants\[0\].burst needs rps, too$/],
 	];
 	for (const [code, options, message] of wrong) {
 		it(`${message}`, () => assert.throws(() => gateWith(options as never), { code, message }));
@@ -211,7 +211,7 @@ describe('options that there are not', () => {
 		[{ refreshMs: 3 }, /^issuers\[0\].refreshMs is only for jwksUrl and discovery; leave it out$/],
 		[{ maxStaleMs: 3 }, /^issuers\[0\].maxStaleMs is only for jwksUrl and discovery/],
 		[{ fetch }, /^issuers\[0\].fetch is only for jwksUrl and discovery/],
-		[{ maxRps: 3 }, /^issuers\[0\].maxRps is the most that rateClaim may say, and there is none; set rateClaim/],
+		[{ maxRps: 3 }, /^issuers\[0\].maxRps is the upper bound of rateClaim, which is not set; set rateClaim/],
 	];
 	for (const [options, message] of wrongIssuers) {
 		it(`${message}`, () => {
@@ -219,7 +219,7 @@ describe('options that there are not', () => {
 			assert.throws(() => createGate({ issuers, tenantRps: 0 } as never), { code: 'ERR_GATE_ISSUERS', message });
 		});
 	}
-	it('an issuer that is no object', () => {
+	it('an issuer that is not an object', () => {
 		assert.throws(() => createGate({ issuers: [null], tenantRps: 0 } as never), { code: 'ERR_GATE_ISSUERS' });
 	});
 });

@@ -101,7 +101,7 @@ function behavesAsAGate(start: (gate: Gate) => Promise<Service>): void {
 		equal(service.handled, 3);
 	});
 
-	it('takes a bound token with its certificate alone', async () => {
+	it('accepts a bound token only with its certificate', async () => {
 		await using service = await start(newGate());
 		const bound = (thumbprint: Buffer) =>
 			service.call(`Bearer ${pki.token('bound', { cnf: { 'x5t#S256': thumbprint.toString('base64url') } })}`);

@@ -78,7 +78,7 @@ describe('a slot', () => {
 		assert.equal(free(), 2);
 	});
 
-	it('is not there for tenants without a concurrency, who share their verdict', () => {
+	it('does not exist for tenants without a concurrency limit', () => {
 		const free = newGate({ tenants: [] });
 		const verdict = free.check(authorization);
 		assert.ok(verdict.ok && !('slot' in verdict));
@@ -187,7 +187,7 @@ describe('a slot of node:http', () => {
 		await allFree();
 	});
 
-	it('is given back where the client has left before the gate was asked', async () => {
+	it('is given back if the client has left before the gate was asked', async () => {
 		const guarded = nodeGuard(gate);
 		const asked = Promise.withResolvers<void>();
 		const server = createServer((req, res) => {
@@ -202,7 +202,7 @@ describe('a slot of node:http', () => {
 		assert.equal(free(), 2);
 	});
 
-	it('is given back where the answer had begun before the gate, whose headers come too late', async () => {
+	it('is given back if the answer had begun before the gate, whose headers come too late', async () => {
 		const guarded = nodeGuard(newGateWithHeaders());
 		const thrown = Promise.withResolvers<unknown>();
 		const server = createServer((req, res) => {

@@ -27,7 +27,7 @@ describe('draining', () => {
 			await drained;
 		});
 
-		it(`cuts what has not finished in time (${protocol})`, async () => {
+		it(`ends requests that have not finished in time (${protocol})`, async () => {
 			const started = Promise.withResolvers<void>();
 			const running = await listening({ http2: true, drainMs: 20 }, () => started.resolve());
 			const answer = request(protocol, running, { token: null });

@@ -8,13 +8,13 @@ import { testPki } from '../../fixtures/pki.ts';
 import { listening, ownFiles } from './mtls-server.ts';
 
 describe('a reload', () => {
-	it('by SIGUSR1 is only for servers that ask for it: the signal belongs to the program', async () => {
+	it('by SIGUSR1 is opt-in, because the signal belongs to the program', async () => {
 		const before = process.listeners('SIGUSR1');
 		await using _running = await listening();
 		assert.deepEqual(process.listeners('SIGUSR1'), before);
 		await assert.rejects(listening({ onReload: () => {} }), {
 			code: 'ERR_TLS_OPTIONS',
-			message: 'onReload is called after reloads by signal; set reloadOnSignal: true too',
+			message: 'onReload is called only after a reload by signal; set reloadOnSignal: true, too',
 		});
 	});
 
@@ -50,7 +50,7 @@ describe('a reload', () => {
 		assert.equal(running.server.reload(), 2);
 	});
 
-	it('by SIGUSR1 reaches every server of the process and says what came of it', async () => {
+	it('by SIGUSR1 reaches every server of the process and reports the outcome', async () => {
 		const pki = await testPki();
 		const [first, second, third] = [await ownFiles(), await ownFiles(), await ownFiles()];
 		const told = [Promise.withResolvers<Reload>(), Promise.withResolvers<Reload>()] as const;

@@ -108,7 +108,7 @@ describe('an mTLS server', () => {
 		assert.equal(connection.session.remoteSettings.maxConcurrentStreams, 64);
 	});
 
-	it('closes an HTTP/2 connection that has asked nothing for 10 s, and no other', async (t) => {
+	it('closes an HTTP/2 connection without a request for 10 s, and no other', async (t) => {
 		await using server = await listening({ http2: true });
 		t.mock.timers.enable({ apis: ['setTimeout'] });
 		const connect = async () => {
@@ -147,7 +147,7 @@ describe('an mTLS server', () => {
 		refused({ keyPath: dirname(fifo) }, /cannot be read: it is a directory$/);
 	});
 
-	it('takes its files as URLs, too', async () => {
+	it('accepts its files as URLs, too', async () => {
 		const paths = await ownFiles();
 		await using server = await listening({ certPath: pathToFileURL(paths.certPath) });
 		assert.equal(await isAccepted(server), true);
@@ -172,9 +172,9 @@ describe('createMtlsServer', () => {
 			'ERR_TLS_MATERIAL',
 			/^\/nowhere\/x\.crt: cannot be read: there is no such file$/,
 		);
-		await refuses({ keyPath: other.keyPath }, 'ERR_TLS_MATERIAL', /other\.key: the key does not fit/);
-		await refuses({ clientCaPath: garbage }, 'ERR_TLS_MATERIAL', /garbage\.pem: holds no PEM certificate/);
-		await refuses({ clientCaPath: pki.server.certPath }, 'ERR_TLS_MATERIAL', /server\.crt: holds no CA certificate/);
+		await refuses({ keyPath: other.keyPath }, 'ERR_TLS_MATERIAL', /other\.key: the key does not match/);
+		await refuses({ clientCaPath: garbage }, 'ERR_TLS_MATERIAL', /garbage\.pem: contains no PEM certificate/);
+		await refuses({ clientCaPath: pki.server.certPath }, 'ERR_TLS_MATERIAL', /server\.crt: contains no CA certificate/);
 	});
 
 	it('refuses to offer an Express application over HTTP/2, which it was not made for', async () => {
@@ -182,13 +182,13 @@ describe('createMtlsServer', () => {
 		await (await listening({}, express())).server.drain();
 	});
 
-	it('takes no other word for a version', async () => {
+	it('accepts no other value for a version', async () => {
 		for (const minVersion of ['TLSv1.1', 'tlsv1.3', '1.3', '']) {
 			await refuses({ minVersion: minVersion as 'TLSv1.3' }, 'ERR_TLS_MIN_VERSION', /'TLSv1.2' or 'TLSv1.3'/);
 		}
 	});
 
-	it('does not begin where its signal is aborted already', async () => {
+	it('does not start if its signal is already aborted', async () => {
 		const options = { ...(await files()), signal: AbortSignal.abort() };
 		assert.throws(() => createMtlsServer(options, answerOk), { name: 'AbortError' });
 	});

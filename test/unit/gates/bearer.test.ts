@@ -6,7 +6,7 @@ import { Rejection, TOKEN_INVALID, TOKEN_MISSING } from '../../../packages/gate/
 import { assertRefusal } from '../../fixtures/refusal.ts';
 
 describe('the bearer gate', () => {
-	it('calls a request without the header "missing", and nothing else', () => {
+	it('reports "missing" only for a request without the header', () => {
 		assert.equal(bearerToken(undefined), TOKEN_MISSING);
 		for (const present of [null, '', ' ', 'Bearer', 'Bearer ', 'Basic abc', 'x'.repeat(10)]) {
 			assertRefusal(bearerToken(present), TOKEN_INVALID, JSON.stringify(present));
@@ -17,11 +17,11 @@ describe('the bearer gate', () => {
 		assertRefusal(bearerToken(null), TOKEN_INVALID);
 	});
 
-	it('takes the scheme in any case', () => {
+	it('accepts the scheme in any letter case', () => {
 		for (const scheme of ['Bearer', 'bearer', 'BEARER', 'bEaReR']) assert.equal(bearerToken(`${scheme} abc`), 'abc');
 	});
 
-	it('takes no scheme but Bearer, whatever it looks like', () => {
+	it('accepts no scheme but Bearer', () => {
 		for (const scheme of ['Beare', 'Bearers', 'Bea\u0280er', 'Basic', 'DPoP', 'Bearer:', ' Bearer', '"Bearer"']) {
 			assertRefusal(bearerToken(`${scheme} abc`), TOKEN_INVALID, scheme);
 		}
@@ -35,7 +35,7 @@ describe('the bearer gate', () => {
 		}
 	});
 
-	it('looks at tokens of up to 8 KiB', () => {
+	it('accepts tokens of up to 8 KiB', () => {
 		assert.equal(MAX_TOKEN_LENGTH, 8192);
 		assert.equal(bearerToken(`Bearer ${'a'.repeat(8192)}`), 'a'.repeat(8192));
 		assertRefusal(bearerToken(`Bearer ${'a'.repeat(8193)}`), TOKEN_INVALID);
@@ -62,7 +62,7 @@ describe('the bearer gate', () => {
 		);
 	});
 
-	it('answers both refusals alike: 401, the challenge, and no hint which it was', () => {
+	it('answers both refusals alike: 401 and the challenge, without a hint', () => {
 		for (const refusal of [TOKEN_MISSING, TOKEN_INVALID]) {
 			assert.ok(refusal instanceof Rejection);
 			assert.equal(refusal.status, 401);

@@ -18,7 +18,7 @@ describe('the body limit', () => {
 		assert.equal(admitLength(UNDECLARED, 0), undefined);
 	});
 
-	it('takes a limit of zero at its word', () => {
+	it('treats a limit of zero as zero', () => {
 		assert.equal(admitLength(0, 0), undefined);
 		assert.equal(admitLength(1, 0), PAYLOAD_TOO_LARGE);
 	});
@@ -38,14 +38,14 @@ describe('Content-Length', () => {
 		}
 	});
 
-	it('is refused in every form that another reader could read otherwise', () => {
+	it('is refused in every form that another reader could read differently', () => {
 		const malformed = ['', ' ', '+1', '-1', '-0', '1, 1', '1,1', '0x1', '1e3', '1.0', '1 ', ' 1', '1\t', '1\n', '1_0'];
 		for (const text of [...malformed, '١', 'NaN', 'Infinity', '1;', '"1"', 'chunked']) {
 			assert.equal(parseContentLength(text), undefined, JSON.stringify(text));
 		}
 	});
 
-	it('is refused where a double would no longer count it exactly, or a 64-bit integer would wrap', () => {
+	it('is refused if a double would no longer count it exactly, or a 64-bit integer would wrap', () => {
 		for (const text of ['9007199254740992', '9007199254740993', '18446744073709551617', '9'.repeat(400)]) {
 			assert.equal(parseContentLength(text), undefined, text);
 		}

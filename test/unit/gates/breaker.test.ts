@@ -97,7 +97,7 @@ describe('the circuit breaker', () => {
 		}
 	});
 
-	it('stays closed over successes and over requests that ended by the client', () => {
+	it('stays closed after successes and requests that the client ended', () => {
 		const breaker = Breaker.closed();
 		breaker.report(breaker.request(1), 'success', 2);
 		breaker.report(breaker.request(3), 'abandoned', 4);
@@ -149,7 +149,7 @@ describe('the circuit breaker', () => {
 		assert.equal(breaker.request(2 * COOLDOWN), REFUSED);
 	});
 
-	it('does not listen to a probe that was given up', () => {
+	it('ignores a probe that was given up', () => {
 		for (const outcome of ['success', 'failure', 'abandoned'] as const) {
 			const breaker = Breaker.open();
 			const lost = breaker.request(COOLDOWN);
@@ -220,7 +220,7 @@ describe('the circuit breaker', () => {
 		}
 	});
 
-	it('does not listen to the probe of a half-open state that a health probe has ended', () => {
+	it('ignores the probe request of a half-open state that a health probe has ended', () => {
 		const breaker = Breaker.open();
 		const probe = breaker.request(COOLDOWN);
 		breaker.health(false, COOLDOWN + 1);
@@ -230,7 +230,7 @@ describe('the circuit breaker', () => {
 		assert.equal(breaker.request(COOLDOWN + 4), REFUSED);
 	});
 
-	it('takes the cooldown of the route that asks', () => {
+	it('uses the cooldown of the requesting route', () => {
 		const breaker = Breaker.open();
 		assert.equal(breaker.request(2000, 5000), REFUSED);
 		assert.ok(breaker.request(2000, 1000) > NORMAL);
@@ -239,7 +239,7 @@ describe('the circuit breaker', () => {
 		assert.ok(breaker.request(3500, 1000) > NORMAL);
 	});
 
-	it('numbers probes within 20 bits, never as a normal request, and never two in a row alike', () => {
+	it('numbers probes within 20 bits, never like a normal request, and never the same twice in a row', () => {
 		let state: BreakerState = { circuit: OPEN, since: 0, probe: 2 ** 20 - 3, streak: NO_STREAK };
 		const seen: number[] = [];
 		for (let now = COOLDOWN; seen.length < 6; now += COOLDOWN) {

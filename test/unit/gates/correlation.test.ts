@@ -19,7 +19,7 @@ function head(fields: readonly string[], apart: Identifiers = 'trace and request
 const correlated = (...fields: string[]) => correlate(head(fields), hex);
 
 describe('the identifiers of a request', () => {
-	it('are made where there are none, unsampled', () => {
+	it('are generated if absent, unsampled', () => {
 		assert.deepEqual(correlated(), {
 			traceId: hex(32),
 			requestId: hex(32),
@@ -28,7 +28,7 @@ describe('the identifiers of a request', () => {
 		});
 	});
 
-	it("are the client's where they are well-formed, in any case of the name", () => {
+	it("are the client's if they are well-formed, in any letter case of the name", () => {
 		assert.deepEqual(
 			correlated('Traceparent', PARENT, 'Tracestate', 'a=1', 'tracestate', 'b=2', 'X-Request-ID', 'my/id'),
 			{
@@ -40,7 +40,7 @@ describe('the identifiers of a request', () => {
 		);
 	});
 
-	it('takes a traceparent of a later version, with what it may append', () => {
+	it('accepts a traceparent of a later version, with appended fields', () => {
 		for (const value of [`01-${PARENT.slice(3)}`, `cc-${PARENT.slice(3)}-what-follows`]) {
 			assert.ok(correlated('traceparent', value).lines.startsWith(`traceparent: ${value}\r\n`), value);
 		}
@@ -77,7 +77,7 @@ describe('the identifiers of a request', () => {
 		assert.equal(correlated('x-request-id', '~'.repeat(128)).requestId, '~'.repeat(128));
 	});
 
-	it('replaces what came twice', () => {
+	it('replaces duplicate fields', () => {
 		const { traceId, requestId } = correlated(
 			...['traceparent', PARENT, 'x-request-id', 'a'],
 			...['traceparent', PARENT, 'x-request-id', 'a'],
@@ -109,7 +109,7 @@ describe('the identifiers of a request', () => {
 		assert.equal(h2.requestId, 'a');
 	});
 
-	it('do not pass where the client has declared them hop-by-hop', () => {
+	it('do not pass if the client declares them hop-by-hop', () => {
 		const { traceId, requestId, lines } = correlated(
 			...['Connection', 'traceparent, tracestate, x-request-id', 'traceparent', PARENT],
 			...['tracestate', 'a=1', 'x-request-id', 'a'],

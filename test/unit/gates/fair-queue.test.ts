@@ -25,7 +25,7 @@ function next(queue: FairQueue<string, string>): string | undefined {
 	return served;
 }
 
-describe('who waits for an upstream', () => {
+describe('a request that waits for an upstream', () => {
 	test('is served in turns by tenant, and of each tenant in the order of arrival', () => {
 		const queue = new FairQueue<string, string>();
 		for (const one of ['a1', 'a2', 'a3', 'b1', 'c1', 'b2']) queue.add(one[0]!, one);
@@ -46,7 +46,7 @@ describe('who waits for an upstream', () => {
 		assert.deepEqual(drain(queue), ['b1', 'a2']);
 	});
 
-	test('delays no other request when it is passed over, and keeps its place in its tenant', () => {
+	test('does not delay others when it is skipped, and keeps its place within its tenant', () => {
 		const queue = new FairQueue<string, string>();
 		for (const one of ['a1', 'a2', 'a3', 'b1', 'b2', 'c1']) queue.add(one[0]!, one);
 		assert.deepEqual(drain(queue, ['a1', 'c1']), ['a2', 'b1', 'a3', 'b2']);
@@ -64,7 +64,7 @@ describe('who waits for an upstream', () => {
 		assert.deepEqual([queue.size, drain(queue)], [2, ['a2', 'b2']]);
 	});
 
-	test('makes room for a tenant that has less waiting: the last of the one that has most', () => {
+	test('makes room for a tenant with fewer waiting requests: the last of the tenant with most gives way', () => {
 		const queue = new FairQueue<string, string>();
 		assert.deepEqual([queue.most, queue.lastOfMost(0)], [0, undefined]);
 		for (const one of ['b1', 'a1', 'a2', 'b2', 'a3']) queue.add(one[0]!, one);

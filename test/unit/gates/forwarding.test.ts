@@ -16,8 +16,8 @@ const forwarding = (seed: Partial<ForwardingSeed>, prefix = '/api') => new Forwa
 const arrival = { ip: '192.0.2.7', port: 8443 };
 const target = '/api/x' as CleanTarget;
 
-describe('what a route makes of a request', () => {
-	it("is Host of the upstream, of the client, or a name; the upstream's where the client named none", () => {
+describe('the request that a route forwards', () => {
+	it("is Host of the upstream, of the client, or a name; the upstream's if the client named none", () => {
 		assert.equal(forwarding({}).host('api.example'), undefined);
 		assert.equal(forwarding({ host: 'client' }).host('API.example:8443'), 'API.example:8443');
 		assert.equal(forwarding({ host: 'client' }).host(undefined), undefined);
@@ -48,7 +48,7 @@ describe('what a route makes of a request', () => {
 		assert.equal(forwarding({ stripsPrefix: true }).target(target, 'a'), '/x');
 	});
 
-	it('is nothing where the host in an absolute target is none and would be passed on', () => {
+	it('is nothing if the host in an absolute target is none and would be passed on', () => {
 		for (const seed of [{ host: 'client' }, { forwardedHost: true }, { forwarded: true }] as const) {
 			assertRefusal(forwarding(seed).target(target, null), BAD_REQUEST, '', 'malformed host');
 		}

@@ -21,7 +21,7 @@ describe('the answer of grpc.health.v1', () => {
 		assert.equal(problem('00000000020804'), 'status 4');
 	});
 
-	it('is none where it has another form: compressed, of another length, with another field or two', () => {
+	it('is none if it has another form: compressed, of another length, with another field or two', () => {
 		for (const hex of [
 			'',
 			'00000000',

@@ -40,7 +40,7 @@ describe('grpc-timeout', () => {
 		}
 	});
 
-	it('is written in the finest unit that has room for it', () => {
+	it('is written in the finest unit that fits', () => {
 		const written: [ms: number, value: string][] = [
 			[-5, '1n'],
 			[0, '1n'],

@@ -11,7 +11,7 @@ import {
 import * as table from '../../../packages/gate/src/gates/rejection.ts';
 
 describe('a content type', () => {
-	it('is that of a gRPC call with any subtype, any parameters and in any case', () => {
+	it('is that of a gRPC call with any subtype, parameters and letter case', () => {
 		for (const type of [
 			'application/grpc',
 			'Application/GRPC',
@@ -26,7 +26,7 @@ describe('a content type', () => {
 		}
 	});
 
-	it('is plain HTTP otherwise, which gRPC-Web is', () => {
+	it('is plain HTTP otherwise, for example gRPC-Web', () => {
 		for (const type of [
 			'',
 			'application/grpc-web',
@@ -55,12 +55,12 @@ describe('a refusal of a gRPC call', () => {
 	};
 	const refusals = Object.values(table).filter((value) => value instanceof table.Rejection);
 
-	it('has a status of gRPC for each refusal that there is', () => {
+	it('has a gRPC status for each refusal', () => {
 		for (const refusal of refusals) assert.equal(grpcStatusOf(refusal), CODES[refusal.status], refusal.code);
 		assert.deepEqual(new Set(refusals.map(({ status }) => status)), new Set(Object.keys(CODES).map(Number)));
 	});
 
-	it('is UNKNOWN for a status that none of them has', () => {
+	it('is UNKNOWN for any other status', () => {
 		assert.equal(grpcStatusOf(new table.Rejection('teapot', 418, 'teapot')), 2);
 	});
 
@@ -80,13 +80,13 @@ describe('the status of a call', () => {
 		assert.equal(grpcStatusIn(['grpc-message', 'x', 'grpc-status', '14', 'x-a', 'b']), 14);
 	});
 
-	it('is none where there is no such field', () => {
+	it('is absent without the field', () => {
 		for (const fields of [[], ['x-grpc-status', '0'], ['x-a', 'grpc-status', 'x-b', '3']]) {
 			assert.equal(grpcStatusIn(fields), undefined, fields.join());
 		}
 	});
 
-	it('is UNKNOWN where it is no status of gRPC', () => {
+	it('is UNKNOWN if it is not a gRPC status', () => {
 		for (const value of ['', '17', '-1', '00', '1.0', ' 1', 'OK'])
 			assert.equal(grpcStatusIn(['grpc-status', value]), 2);
 	});

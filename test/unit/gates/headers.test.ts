@@ -49,7 +49,7 @@ function http2Refuses(fields: readonly Field[], pseudo = PSEUDO, endStream = tru
 }
 
 describe('what a head says of the request as the client sent it', () => {
-	it('is the authority: Host, or :authority, or neither over HTTP/1.0', () => {
+	it('includes the authority: Host, or :authority, or neither over HTTP/1.0', () => {
 		assert.equal(http1([['Host', 'Edge.test:8443']]).authority, 'Edge.test:8443');
 		assert.equal(http1([['Host', 'edge.test']], 0).authority, 'edge.test');
 		assert.equal((readHttp1Head([], 0) as RequestHead).authority, undefined);
@@ -58,7 +58,7 @@ describe('what a head says of the request as the client sent it', () => {
 		assert.equal(http2([['host', 'EDGE.test']], pseudo(':authority', 'edge.test')).authority, 'edge.test');
 	});
 
-	it('is whether it is a gRPC call, by the one content type that the upstream gets', () => {
+	it('includes whether it is a gRPC call, by the content type that the upstream gets', () => {
 		const grpc = ['content-type', 'application/grpc'] as const;
 		const told = (...fields: Field[]) => [http1(fields), http2(fields)].map(({ isGrpc }) => isGrpc);
 		assert.deepEqual(told(grpc), [true, true]);
@@ -80,7 +80,7 @@ describe('what a head says of the request as the client sent it', () => {
 		assert.equal(head.lines, 'Content_Type: application/grpc\r\nContent-Type: text/plain\r\n');
 	});
 
-	it('is whether it says itself where it came to: such lines are forwarded, in every spelling', () => {
+	it('includes whether it names its own destination: such lines are forwarded, in every spelling', () => {
 		for (const name of ['x-forwarded-host', 'X_Forwarded_Port', 'x-forwarded.prefix']) {
 			for (const head of [http1([[name, '1']]), http2([[name.toLowerCase(), '1']])]) {
 				assert.equal(head.claimsOrigin, true, name);
@@ -182,7 +182,7 @@ for (const { protocol, read, forwarded } of PROTOCOLS) {
 			assert.deepEqual(forwarded(fields), fields);
 		});
 
-		it('loses what only the proxy may say, in every case and with _ for any -', () => {
+		it('loses fields that only the proxy may set, in every case and with _ for any -', () => {
 			for (const name of OURS) {
 				for (const spelling of foldings(name).flatMap(spellings))
 					assert.deepEqual(forwarded([[spelling, 'evil']]), [], spelling);
@@ -239,7 +239,7 @@ for (const { protocol, read, forwarded } of PROTOCOLS) {
 			}
 		});
 
-		it('adds up what several Connection fields name', () => {
+		it('combines the names of several Connection fields', () => {
 			const fields: Field[] = [
 				['connection', 'x-a'],
 				['x-a', '1'],
@@ -251,7 +251,7 @@ for (const { protocol, read, forwarded } of PROTOCOLS) {
 			assert.deepEqual(forwarded(fields), [['x-c', '3']]);
 		});
 
-		it('loses Connection itself, and nothing else where it names nothing that is there', () => {
+		it('loses Connection itself, and nothing else if it names nothing that is there', () => {
 			for (const value of ['', ',', 'close', 'keep-alive', 'Keep-Alive', 'x-absent', 'close, keep-alive']) {
 				assert.deepEqual(
 					forwarded([
@@ -289,7 +289,7 @@ for (const { protocol, read, forwarded } of PROTOCOLS) {
 			assert.equal(read([['authorization', '']]).authorization, '');
 		});
 
-		it('tells two Authorization fields apart from one and from none', () => {
+		it('distinguishes two Authorization fields from one and from none', () => {
 			assert.equal(read([]).authorization, undefined);
 			for (const second of ['authorization', 'Authorization', 'AUTHORIZATION']) {
 				for (const value of ['Bearer x', 'Bearer y', '']) {
@@ -537,7 +537,7 @@ describe('the framing of a request in HTTP/1', () => {
 		assert.equal(http1([['Content-Length', '5']], 0).bodyLength, 5);
 	});
 
-	it('is refused in every combination that two readers could read in two ways', () => {
+	it('is refused in every combination that two readers could read differently', () => {
 		const framing: Field[] = [
 			...[...LENGTHS, ...BAD_LENGTHS].map((value): Field => ['Content-Length', value]),
 			...['chunked', 'Chunked', ...BAD_CODINGS].map((value): Field => ['Transfer-Encoding', value]),
@@ -589,7 +589,7 @@ describe('a request head that only HTTP/2 has', () => {
 		);
 	});
 
-	it('has a method that is one, and that passes', () => {
+	it('has a valid method that passes', () => {
 		for (const method of ['GET', 'HEAD', 'POST', 'DELETE', 'PATCH', 'OPTIONS', 'PROPFIND', 'M-SEARCH', 'TRACE']) {
 			assert.equal(http2([], pseudo(':method', method)).method, method);
 		}
@@ -631,7 +631,7 @@ describe('a request head that only HTTP/2 has', () => {
 		}
 	});
 
-	it('has no blank before or behind a value, which HTTP/1.1 would not see', () => {
+	it('has no blank before or after a value, which HTTP/1.1 would not see', () => {
 		for (const value of [' a', 'a ', '\ta', 'a\t', ' ', '\t']) http2Refuses([['x-a', value]]);
 		assert.equal(http2([['x-a', 'a \t b']]).lines, 'x-a: a \t b\r\n');
 		assert.equal(http2([['x-a', '']]).lines, 'x-a: \r\n');
@@ -684,7 +684,7 @@ describe('the fields of a response', () => {
 		);
 	});
 
-	it('lose what is hop-by-hop, in any case', () => {
+	it('lose hop-by-hop fields, in any letter case', () => {
 		const hopByHop = ['connection', 'keep-alive', 'proxy-connection', 'proxy-authenticate', 'te', 'trailer', 'upgrade'];
 		for (const name of hopByHop.flatMap(spellings)) {
 			assert.deepEqual(responseFields(['x-a', '1', name, 'close', 'x-b', '2']), ['x-a', '1', 'x-b', '2'], name);
@@ -724,7 +724,7 @@ describe('the fields of a response', () => {
 		assert.deepEqual(responseFields(['connection', '__proto__', ...fields]), fields.slice(2));
 	});
 
-	it('are none where there are none', () => {
+	it('are none if there are none', () => {
 		assert.deepEqual(responseFields([]), []);
 		assert.deepEqual(responseFields(['connection', 'close']), []);
 	});
@@ -770,7 +770,7 @@ describe('the framing of a response', () => {
 		}
 	});
 
-	it('is malformed in every form that another reader could read otherwise', () => {
+	it('is malformed in every form that another reader could read differently', () => {
 		const bad = [
 			...['', '+1', '-1', '1, 1', '0x1', '1 1', '18446744073709551616'].map((value) => ['content-length', value]),
 			...['', 'identity', 'gzip', 'gzip, chunked', 'chunked, chunked', 'chunked;q=1', 'xchunked', ' chunked'].map(

@@ -10,7 +10,7 @@ describe('JSON objects with unique member names', () => {
 		}
 	});
 
-	it('are refused when a name comes twice, at any depth and in any spelling', () => {
+	it('are refused with a duplicate name, at any depth and in any spelling', () => {
 		for (const text of [
 			'{"sub":"a","sub":"b"}',
 			'{"sub":"a","sub":"a"}',
@@ -100,7 +100,7 @@ describe('JSON objects with unique member names', () => {
 		}
 	});
 
-	it('agree with a generator that knows what it wrote, and whether a name twice', () => {
+	it('agree with a generator that knows about duplicate names', () => {
 		fc.assert(
 			fc.property(object, space, ({ value, text, unique }, around) => {
 				const whole = around + text + around;
@@ -216,7 +216,7 @@ describe('a peek at one member', () => {
 		);
 	});
 
-	it('never throws, and comes to an end, whatever it is given', () => {
+	it('never throws, and terminates for every input', () => {
 		const pieces = fc.constantFrom('{', '}', '[', ']', '"', '\\', ',', ':', 'iss', '"iss"', '\\u00', '\xff', ' ');
 		fc.assert(
 			fc.property(fc.array(pieces), (parts) => {

@@ -39,7 +39,7 @@ const withClaims = (claims: TokenClaims) => mintToken(key, { ...good, ...claims 
 const withPayload = (payload: string) => signToken(key, '{"alg":"RS256"}', payload);
 
 describe('the JWT gate', () => {
-	it('takes a token that jose signed and tells what it says', async () => {
+	it('accepts a token signed by jose, and returns its claims', async () => {
 		const token = await new SignJWT({ ...good, scope: 'read write', team: ['x'] })
 			.setProtectedHeader({ alg: 'RS256', typ: 'JWT', kid: '2026-01' })
 			.sign(key.privateKey);
@@ -48,16 +48,16 @@ describe('the JWT gate', () => {
 		assert.deepEqual(claims.payload, { ...good, scope: 'read write', team: ['x'] });
 	});
 
-	it('gives the empty string for a scope that is absent or no string', () => {
+	it('returns the empty string for a scope that is absent or not a string', () => {
 		for (const scope of [undefined, null, 1, ['read'], { a: 1 }])
 			assert.equal(accepts(withClaims({ scope })).scope, '');
 	});
 
-	it('refuses what another key signed', () => {
+	it('refuses a token signed by another key', () => {
 		refuses(mintToken(strangersKey, good));
 	});
 
-	it('reads the names of the claims, and not what a stranger has made of them', () => {
+	it('reads claims by their exact names only', () => {
 		const claims = { edition: 1, 'http://x.test/role': 'user', ...good };
 		const spelled = JSON.stringify(claims).replaceAll('/', '\\/');
 		// A header is read before the signature is checked.
@@ -67,7 +67,7 @@ describe('the JWT gate', () => {
 		assert.deepEqual(accepts(withPayload(spelled)).payload, claims);
 	});
 
-	it('has no use for cty or kid', () => {
+	it('ignores cty and kid', () => {
 		for (const header of [{ cty: 'x' }, { kid: 'k1' }]) {
 			accepts(mintToken(key, good, header));
 		}
@@ -101,7 +101,7 @@ describe('the algorithm of a token', () => {
 		}
 	});
 
-	it('is not another one, even where the key could have made the signature', async () => {
+	it('is not another one, even if the key could have made the signature', async () => {
 		const ec = generateKeyPairSync('ec', { namedCurve: 'P-256' }).privateKey;
 		const ed = generateKeyPairSync('ed25519').privateKey;
 		const signers: [string, KeyObject][] = [
@@ -166,7 +166,7 @@ describe('the protected header', () => {
 		}
 	});
 
-	it('does not get to bring or point to the key', async () => {
+	it('cannot provide or reference the key', async () => {
 		const jwk = createPublicKey(strangersKey.publicKeyPem).export({ format: 'jwk' });
 		for (const header of [
 			{ jwk },
@@ -277,7 +277,7 @@ describe('the compact form', () => {
 		}
 	});
 
-	it('has no character that only looks like one of the alphabet once its high byte is cut off', () => {
+	it('has no character that is in the alphabet only without its high byte', () => {
 		for (let at = 0; at < goodToken.length; at += 7) {
 			const twin = String.fromCharCode(goodToken.charCodeAt(at) + 0x100);
 			refuses(goodToken.slice(0, at) + twin + goodToken.slice(at + 1));
@@ -321,7 +321,7 @@ describe('exp and nbf', () => {
 		for (const exp of ['1.8e9', '1800000000.5', '9e300']) accepts(withPayload(`{"sub":"a","exp":${exp}}`), lax);
 	});
 
-	it('take nbf as optional, but as a finite number where there is one', () => {
+	it('accept a missing nbf, but require a finite number', () => {
 		accepts(withClaims({ nbf: undefined }));
 		accepts(withClaims({ nbf: NOW - 10 }));
 		for (const nbf of [null, `${NOW - 60}`, '', true, false, [NOW - 60], {}]) refuses(withClaims({ nbf }));
@@ -337,7 +337,7 @@ describe('exp and nbf', () => {
 		refuses(withClaims({ nbf: NOW + 61 }));
 	});
 
-	it('end the leeway where jose ends it, to the second', async () => {
+	it('end the leeway at the same second as jose', async () => {
 		for (const delta of [59, 60, 61]) {
 			for (const token of [withClaims({ exp: NOW - delta }), withClaims({ nbf: NOW + delta })]) {
 				assert.equal(
@@ -522,7 +522,7 @@ describe('what we accept, jose accepts', () => {
 		assert.ok(accepted > 0);
 	});
 
-	it('holds for every single bit of a token flipped', () => {
+	it('holds for every single flipped bit of a token', () => {
 		const bytes = Buffer.from(goodToken, 'latin1');
 		for (let at = 0; at < bytes.length; at++) {
 			for (let bit = 0; bit < 8; bit++) {

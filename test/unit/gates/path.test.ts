@@ -51,7 +51,7 @@ describe('the path gate', () => {
 		for (const path of ['/a;..', '/a;/b', '/;', '/a;x=..;y', '/a%3b..', '/;..']) passes(path);
 	});
 
-	it('refuses dot segments that only some readers see: overlong, by bytes that decoders drop, before a decoded end of the path', () => {
+	it('refuses dot segments that only some readers see: overlong, with bytes that decoders drop, before a decoded end of the path', () => {
 		for (const path of [
 			'/%c0%ae%c0%ae/',
 			'/x/%c0%ae%c0%ae%c0%afy',
@@ -72,7 +72,7 @@ describe('the path gate', () => {
 			refuses(path);
 	});
 
-	it('refuses a path with more readings than it follows, and follows those of honest ones', () => {
+	it('refuses a path with too many readings, and follows those of honest paths', () => {
 		for (const path of [`/%${'25'.repeat(70)}41`, '/%2fx;%3b%5c%3f%ff%0a//%25%34%31', `/${'%5c;/'.repeat(3000)}`]) {
 			assertRefusal(cleanTarget(path), BAD_PATH, path, 'too many readings');
 		}
@@ -117,7 +117,7 @@ describe('the path gate', () => {
 			passes(path);
 	});
 
-	it('refuses a doubly encoded dot or separator also where its hex digits are what is encoded', () => {
+	it('refuses a doubly encoded dot or separator also if its hex digits are what is encoded', () => {
 		for (const path of [
 			'/%25%32%65',
 			'/%25%32%45',
@@ -139,7 +139,7 @@ describe('the path gate', () => {
 		for (const path of ['/%', '/%2', '/a%', '/%zz', '/%2g', '/%g2', '/%%32e', '/%2%65', '/% 2e', '/%-1']) refuses(path);
 	});
 
-	it('refuses a backslash and a second slash at the beginning, which some readers take for a host', () => {
+	it('refuses a backslash and a second slash at the start, which some readers take for a host', () => {
 		for (const path of ['//x', '//', '//evil.test/a', '///', '/\\evil.test', '/a\\b', '\\a', '\\\\a', '/\\'])
 			refuses(path);
 		for (const path of ['/a//b', '/a//', '/a///b', '/%2fx']) passes(path);
@@ -151,7 +151,7 @@ describe('the path gate', () => {
 		}
 	});
 
-	it('refuses what has no place on a request line: controls, space, #, anything beyond ASCII', () => {
+	it('refuses characters that are invalid on a request line: controls, space, #, anything beyond ASCII', () => {
 		for (let code = 0; code <= 0x17f; code++) {
 			const char = String.fromCharCode(code);
 			const visible = code > 0x20 && code < 0x7f;
@@ -187,7 +187,7 @@ describe('the path gate', () => {
 		refuses('/../?x');
 	});
 
-	it('hands on the target byte for byte, and the path without the query', () => {
+	it('returns the target byte for byte, and the path without the query', () => {
 		for (const [target, path] of [
 			['/', '/'],
 			['/a%2Fb;c?d=%2f', '/a%2Fb;c'],
@@ -232,7 +232,7 @@ describe('the path gate', () => {
 		assert.ok(passed > 500 && refused > 500, `${passed} passed, ${refused} refused`);
 	});
 
-	it('leaves nothing for the URL standard to resolve', () => {
+	it('passes no path that the URL standard would change', () => {
 		fc.assert(
 			fc.property(target, (text) => {
 				if (cleanTarget(text) !== text) return;

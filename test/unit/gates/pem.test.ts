@@ -13,7 +13,7 @@ const labelsOf = (text: string) => {
 };
 
 describe('a PEM text', () => {
-	it('is its blocks, in their order, each with its line', () => {
+	it('is split into its blocks, in order, each with its line', () => {
 		assert.deepEqual(readPem(`# mine\n${CERT}\n${block('EC PRIVATE KEY', 'AAAA\nBBBB')}`), [
 			{ label: 'CERTIFICATE', text: CERT, line: 2 },
 			{ label: 'EC PRIVATE KEY', text: block('EC PRIVATE KEY', 'AAAA\nBBBB'), line: 6 },
@@ -38,34 +38,34 @@ describe('a PEM text', () => {
 	for (const [what, text, labels] of whole) it(`may have ${what}`, () => assert.deepEqual(labelsOf(text), labels));
 
 	const broken: [what: string, text: string, problem: RegExp][] = [
-		['a block without its end', CERT.slice(0, 40), /^the block that begins on line 1 is cut off; write the file anew$/],
+		['a block without its end', CERT.slice(0, 40), /^the block that begins on line 1 is truncated; replace the file$/],
 		[
 			'an END line cut short',
 			`${CERT}${CERT.slice(0, -4)}`,
-			/^the block that begins on line 4 is cut off or damaged on/,
+			/^the block that begins on line 4 is truncated or damaged on/,
 		],
-		['a BEGIN line cut short', `${CERT}-----BEGIN CERTI`, /^line 4 is a cut or damaged line of a PEM block;/],
-		['the first dashes of a BEGIN line', `${CERT}---`, /^line 4 is a cut/],
-		['an END line without its block', `${TEXT}-----END CERTIFICATE-----\n`, /^line 5 is a cut/],
+		['a BEGIN line cut short', `${CERT}-----BEGIN CERTI`, /^line 4 is a truncated or damaged line of a PEM block;/],
+		['the first dashes of a BEGIN line', `${CERT}---`, /^line 4 is a truncated/],
+		['an END line without its block', `${TEXT}-----END CERTIFICATE-----\n`, /^line 5 is a truncated/],
 		[
 			'a block inside another',
 			`${CERT.slice(0, 30)}\n${CERT}`,
-			/^the block that begins on line 1 is cut off or damaged on/,
+			/^the block that begins on line 1 is truncated or damaged on/,
 		],
 		['another label at the end', CERT.replace('END C', 'END X'), /^the block that begins on line 1 .* on line 3;/],
-		['blanks before the dashes', CERT.replace('-----B', ' -----B'), /^line 1 is a cut/],
-		['text before the dashes', `x${CERT}`, /^line 1 is a cut/],
-		['six dashes', CERT.replace('-----B', '------B'), /^line 1 is a cut/],
-		['a block on one line', CERT.replaceAll('\n', ''), /^line 1 is a cut/],
+		['blanks before the dashes', CERT.replace('-----B', ' -----B'), /^line 1 is a truncated/],
+		['text before the dashes', `x${CERT}`, /^line 1 is a truncated/],
+		['six dashes', CERT.replace('-----B', '------B'), /^line 1 is a truncated/],
+		['a block on one line', CERT.replaceAll('\n', ''), /^line 1 is a truncated/],
 		['two files put together without a line break', CERT.trimEnd() + CERT, /^the block that begins on line 1 /],
-		['line ends that OpenSSL does not know', CERT.replaceAll('\n', '\r'), /^line 1 is a cut/],
-		['a NUL behind the dashes', CERT.replace('-----\n', '-----\0\n'), /^line 1 is a cut/],
+		['line ends that OpenSSL does not know', CERT.replaceAll('\n', '\r'), /^line 1 is a truncated/],
+		['a NUL behind the dashes', CERT.replace('-----\n', '-----\0\n'), /^line 1 is a truncated/],
 	];
 	for (const [what, text, problem] of broken) {
 		it(`must not have ${what}`, () => assert.match(String(readPem(text)), problem));
 	}
 
-	it('cut anywhere inside a block, from its first dash to its last one, is never a text with fewer blocks', () => {
+	it('truncated anywhere inside a block is refused, and never read as fewer blocks', () => {
 		const text = `${TEXT}${CERT}${CERT}${TEXT}${block('PUBLIC KEY', 'AAAA\nBBBB')}`;
 		const blocks = [...text.matchAll(/-----BEGIN[\s\S]*?-----END [A-Z ]+-----/g)];
 		for (let cut = 0; cut <= text.length; cut++) {

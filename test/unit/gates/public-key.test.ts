@@ -61,7 +61,7 @@ describe('the verification key', () => {
 		];
 		for (const pair of pairs) {
 			const text = pair.publicKey.export({ type: 'spki', format: 'pem' }) as string;
-			assert.throws(() => readPublicKey(text), /holds a key of type (?:ec|ed25519|rsa-pss); RS256 needs an RSA key/);
+			assert.throws(() => readPublicKey(text), /contains a key of type (?:ec|ed25519|rsa-pss); RS256 needs an RSA key/);
 		}
 	});
 
@@ -75,7 +75,7 @@ describe('the verification key', () => {
 			[key.privateKey.export({ ...encrypted, type: 'pkcs1' }), 'an encrypted private key'],
 			[ec.export({ type: 'sec1', format: 'pem' }), 'a private key'],
 		] as const) {
-			const message = `holds ${what}; give the public key alone (openssl pkey -in KEY -pubout)`;
+			const message = `contains ${what}; give only the public key (openssl pkey -in KEY -pubout)`;
 			assert.throws(() => readPublicKey(text as string), { message });
 			assert.throws(() => readPublicKey(`${key.publicKeyPem}${text}`), { message });
 		}
@@ -87,16 +87,16 @@ describe('the verification key', () => {
 		const der = createPublicKey(key.publicKeyPem).export({ type: 'spki', format: 'der' });
 		for (const [text, message] of [
 			['', /^is empty/],
-			['garbage', /^is not one PEM public key/],
-			['https://issuer.test/jwks.json', /^is not one PEM public key/],
-			['{"keys":[]}', /^holds a JWK Set \(JSON\).*as PEM \(node -p .*keys\[0\]/],
-			['{\n  "kty": "RSA"\n}', /^holds JSON, perhaps a JWK.*as PEM \(node -p /],
-			['ssh-rsa AAAA somebody', /^holds an OpenSSH key.*ssh-keygen -e -m PKCS8/],
-			[der.toString('utf8'), /^holds bytes that may be DER.*openssl pkey -pubin -inform DER/],
-			[certificate, /^holds a certificate.*openssl x509 -in FILE -noout -pubkey/],
-			[request, /^holds a certificate request.*openssl req -in FILE -noout -pubkey/],
-			[key.publicKeyPem.replaceAll('PUBLIC KEY', 'DH PARAMETERS'), /^holds a PEM block of type DH PARAMETERS/],
-			[key.publicKeyPem + strangersKey.publicKeyPem, /^holds 2 PEM blocks; give the one PEM public key/],
+			['garbage', /^is not a PEM public key/],
+			['https://issuer.test/jwks.json', /^is not a PEM public key/],
+			['{"keys":[]}', /^contains a JWK Set \(JSON\).*as PEM \(node -p .*keys\[0\]/],
+			['{\n  "kty": "RSA"\n}', /^contains JSON, perhaps a JWK.*as PEM \(node -p /],
+			['ssh-rsa AAAA somebody', /^contains an OpenSSH key.*ssh-keygen -e -m PKCS8/],
+			[der.toString('utf8'), /^contains bytes that may be DER.*openssl pkey -pubin -inform DER/],
+			[certificate, /^contains a certificate.*openssl x509 -in FILE -noout -pubkey/],
+			[request, /^contains a certificate request.*openssl req -in FILE -noout -pubkey/],
+			[key.publicKeyPem.replaceAll('PUBLIC KEY', 'DH PARAMETERS'), /^contains a PEM block of type DH PARAMETERS/],
+			[key.publicKeyPem + strangersKey.publicKeyPem, /^contains 2 PEM blocks; give a single PEM public key/],
 		] as const) {
 			assert.throws(() => readPublicKey(text), { message });
 		}
@@ -106,7 +106,7 @@ describe('the verification key', () => {
 		assert.throws(() => readPublicKey('-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----\n'), /readable/);
 	});
 
-	it('is had from a JWK Set by the command that the message gives', async () => {
+	it('can be extracted from a JWK Set with the command in the message', async () => {
 		const jwk = createPublicKey(key.publicKeyPem).export({ format: 'jwk' });
 		const text = JSON.stringify({ keys: [jwk] });
 		const file = (await testPki()).writeFile('jwks.json', text);
@@ -132,11 +132,11 @@ describe('the verification key', () => {
 		}
 	});
 
-	it('given as an object is held to the same', () => {
+	it('given as an object has the same requirements', () => {
 		const publicKey = createPublicKey(key.publicKeyPem);
 		assert.equal(checkPublicKey(publicKey), publicKey);
-		assert.throws(() => checkPublicKey(key.privateKey), /holds a private key/);
-		assert.throws(() => checkPublicKey(createSecretKey(Buffer.alloc(32))), /holds a secret key/);
+		assert.throws(() => checkPublicKey(key.privateKey), /contains a private key/);
+		assert.throws(() => checkPublicKey(createSecretKey(Buffer.alloc(32))), /contains a secret key/);
 		assert.throws(() => checkPublicKey(createPublicKey(withExponent('03'))), /public exponent 3/);
 	});
 });

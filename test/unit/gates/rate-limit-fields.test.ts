@@ -45,7 +45,7 @@ describe('RateLimit-Policy and RateLimit', () => {
 		}
 	});
 
-	it('say of a refusal that nothing is left, until the moment at which to come again', () => {
+	it('report a refusal as nothing left, until the time for a retry', () => {
 		const bucket = taken(new Rate(10, 100), 100);
 		const rate = new Rate(10, 5);
 		assert.equal(bucket.admit(rate, 0), false);
@@ -66,7 +66,7 @@ describe('RateLimit-Policy and RateLimit', () => {
 		});
 	});
 
-	it('are not there where nothing has been asked', () => {
+	it('are absent if no limit was checked', () => {
 		assert.deepEqual(new RateLimitFields().fields, []);
 	});
 

@@ -97,7 +97,7 @@ describe('why a token is refused', () => {
 		}
 	});
 
-	it('stays between us: all of these give the client the same answer', () => {
+	it('stays internal: the client gets the same answer for all reasons', () => {
 		for (const [, token] of reasons) {
 			const refusal = verifyToken(token, policy, NOW) as Rejection;
 			const { status, body, headers, closes } = TOKEN_INVALID;
@@ -120,7 +120,7 @@ describe('the type of a token (RFC 8725 section 3.11)', () => {
 		'APPLICATION/JWT',
 		undefined,
 	]) {
-		it(`${typ} is one of ours`, () => assert.ok(!(verifyToken(withHeader({ typ }), policy, NOW) instanceof Rejection)));
+		it(`accepts typ ${typ}`, () => assert.ok(!(verifyToken(withHeader({ typ }), policy, NOW) instanceof Rejection)));
 	}
 	const others = [
 		'logout+jwt',
@@ -135,7 +135,7 @@ describe('the type of a token (RFC 8725 section 3.11)', () => {
 		'at+jwt\n',
 	];
 	for (const typ of [...others, null, 1, ['JWT']]) {
-		it(`${JSON.stringify(typ)} is made for something else`, () => {
+		it(`refuses typ ${JSON.stringify(typ)}`, () => {
 			assertRefusal(verifyToken(withHeader({ typ }), policy, NOW), TOKEN_INVALID, '', 'typ');
 		});
 	}
@@ -152,7 +152,7 @@ describe('the length of a token header', () => {
 		assert.equal(token.indexOf('.'), 1024);
 		assert.ok(!(verifyToken(token, policy, NOW) instanceof Rejection));
 	});
-	it('is judged before anything is parsed', () => {
+	it('is checked before anything is parsed', () => {
 		for (const header of [headerOf(1028), 'x'.repeat(4000), '['.repeat(5000)]) {
 			const token = signToken(key, header, JSON.stringify(good));
 			assertRefusal(verifyToken(token, policy, NOW), TOKEN_INVALID, '', 'header too long');

@@ -56,7 +56,7 @@ describe('the table of refusals', () => {
 		}
 	});
 
-	it('closes the connection where the end of the request is in doubt', () => {
+	it('closes the connection if the end of the request is in doubt', () => {
 		const closing = rejections.filter(([, { closes }]) => closes).map(([name]) => name);
 		for (const name of [
 			'BAD_REQUEST',
@@ -70,7 +70,7 @@ describe('the table of refusals', () => {
 		}
 	});
 
-	it('cannot be changed by who holds one', () => {
+	it('is immutable', () => {
 		for (const [, rejection] of rejections) assert.ok(Object.isFrozen(rejection));
 	});
 });

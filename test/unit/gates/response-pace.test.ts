@@ -4,36 +4,36 @@ import fc from 'fast-check';
 import { ResponsePace } from '../../../packages/proxy/src/gates/response-pace.ts';
 
 describe('the pace at which a client takes its answer', () => {
-	it('is judged once it has been waited for long enough', () => {
+	it('is checked only after enough waiting time', () => {
 		const pace = new ResponsePace(1000, 10_000);
 		assert.equal(pace.took(1, 9_999), true);
 		assert.equal(pace.took(0, 1), false);
 	});
 
-	it('passes at exactly the least rate, and not a byte below it', () => {
+	it('passes at exactly the minimum rate, and not one byte below it', () => {
 		assert.equal(new ResponsePace(1000, 10_000).took(10_000, 10_000), true);
 		assert.equal(new ResponsePace(1000, 10_000).took(9_999, 10_000), false);
 	});
 
-	it('is an average: what comes after a pause makes up for it', () => {
+	it('is an average: later bytes make up for a pause', () => {
 		const pace = new ResponsePace(1000, 10_000);
 		assert.equal(pace.took(100, 9_000), true);
 		assert.equal(pace.took(9_900, 1_000), true);
 	});
 
-	it('is judged anew in each window: what was taken at once is no credit', () => {
+	it('is checked in each window: a fast start gives no credit', () => {
 		const pace = new ResponsePace(1000, 10_000);
 		assert.equal(pace.took(100_000_000, 10_000), true);
 		assert.equal(pace.took(5_000, 6_000), true);
 		assert.equal(pace.took(4_000, 4_000), false);
 	});
 
-	it('is never too low where nothing was waited for, or no rate is asked', () => {
+	it('is never too low without waiting time, or without a configured rate', () => {
 		assert.equal(new ResponsePace(1000, 1).took(0, 0), true);
 		assert.equal(new ResponsePace(0, 1).took(0, 1_000_000), true);
 	});
 
-	it('lets no client through that takes less than the rate, and cuts off none that takes more, whatever the pieces', () => {
+	it('passes exactly the clients at or above the rate, whatever the pieces', () => {
 		const pieces = fc.array(
 			fc.record({ bytes: fc.integer({ min: 0, max: 100_000 }), ms: fc.integer({ min: 0, max: 20_000 }) }),
 			{

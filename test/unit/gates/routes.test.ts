@@ -31,7 +31,7 @@ describe('the route table', () => {
 		for (const path of ['/', '/a', '/a%2fb']) assert.equal(table().match(path), NO_ROUTE);
 	});
 
-	it('refuses two routes with one prefix, and names it', () => {
+	it('refuses two routes with the same prefix, and names it', () => {
 		assert.throws(() => table('/a', '/b', '/a'), /\/a/);
 	});
 

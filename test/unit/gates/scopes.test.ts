@@ -10,7 +10,7 @@ describe('the scopes that a token grants', () => {
 		assert.deepEqual(granted({ scope: ['a', 'b:read'] }), ['a', 'b:read']);
 	});
 
-	it('are those of scp where there is no scope', () => {
+	it('are those of scp if there is no scope', () => {
 		assert.deepEqual(granted({ scp: ['a', 'b'] }), ['a', 'b']);
 		assert.deepEqual(granted({ scp: 'a b' }), ['a', 'b']);
 		assert.deepEqual(granted({ scope: 'a', scp: 'b' }), ['a']);
@@ -24,7 +24,7 @@ describe('the scopes that a token grants', () => {
 		assert.deepEqual(granted({}), []);
 	});
 
-	it('are never a part of a list entry, or of another separator', () => {
+	it('are never split out of a list entry, or at another separator', () => {
 		assert.equal(readScopes({ scope: ['a b'] }).has('a'), false);
 		assert.equal(readScopes({ scope: 'a\tb,c' }).has('a'), false);
 	});

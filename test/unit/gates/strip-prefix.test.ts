@@ -15,7 +15,7 @@ const strip = (target: string, prefix: string) => {
 };
 
 describe('a target without the prefix of its route', () => {
-	it('is what follows the prefix, with its query, and begins with a slash', () => {
+	it('is the rest after the prefix, with its query, and begins with a slash', () => {
 		for (const [target, prefix, left] of [
 			['/api/items', '/api', '/items'],
 			['/api/items?page=2&x=/../y', '/api', '/items?page=2&x=/../y'],
@@ -40,7 +40,7 @@ describe('a target without the prefix of its route', () => {
 		}
 	});
 
-	it('is refused where it could be read as another host: an empty segment behind the prefix, encoded or with parameters', () => {
+	it('is refused if it could be read as another host: an empty segment after the prefix, encoded or with parameters', () => {
 		for (const rest of [
 			'//evil.test',
 			'//',
@@ -57,7 +57,7 @@ describe('a target without the prefix of its route', () => {
 			'/;%2fevil.test',
 		]) {
 			for (const prefix of ['/api', '/api/']) {
-				assertRefusal(strip(`/api${rest}?q`, prefix), BAD_PATH, rest, 'empty segment behind the prefix');
+				assertRefusal(strip(`/api${rest}?q`, prefix), BAD_PATH, rest, 'empty segment after the prefix');
 			}
 		}
 	});

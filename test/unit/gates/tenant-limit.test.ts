@@ -179,7 +179,7 @@ describe('the tenant limit', () => {
 		}
 	});
 
-	it('does not mind a clock of another thread that is a little behind', () => {
+	it('tolerates a clock of another thread that is slightly behind', () => {
 		const bucket = new Bucket(10);
 		assert.equal(bucket.drain(1000), 10);
 		assert.equal(bucket.drain(999.9), 0);
@@ -243,7 +243,7 @@ describe('the steps in which a bucket counts', () => {
 		);
 	});
 
-	it('lose nothing where they are kept, whatever the moment', () => {
+	it('are stored without loss at any time', () => {
 		fc.assert(
 			fc.property(rps, fc.nat(2 ** 31), fc.nat(2 ** 31 - 1), (rps, seconds, step) => {
 				const rate = new Rate(rps, 1);
@@ -287,7 +287,7 @@ describe('a bucket whose rate changes', () => {
 	};
 	const [slow, fast] = [new Rate(10), new Rate(1000)];
 
-	it('is as empty as it was: a higher rate refills nothing, a lower one takes nothing away', () => {
+	it('keeps its level: a higher rate refills nothing, a lower one removes nothing', () => {
 		for (const [before, after] of [
 			[slow, fast],
 			[fast, slow],
@@ -302,7 +302,7 @@ describe('a bucket whose rate changes', () => {
 		}
 	});
 
-	it('has at once what a larger burst adds, and keeps a debt that is larger than a smaller burst allows', () => {
+	it('gains the size of a larger burst at once, and keeps a debt beyond a smaller one', () => {
 		const bucket = new Kept();
 		assert.equal(drain(bucket, slow, 0), 10);
 		assert.equal(drain(bucket, new Rate(10, 15), 0), 5);
@@ -354,7 +354,7 @@ describe('a bucket whose rate changes', () => {
 	});
 });
 
-describe('what a bucket says of itself', () => {
+describe('what a bucket reports', () => {
 	it('is what is left, when it is full, and when to come again: never too early, never a whole second too late', () => {
 		const rates = fc.tuple(fc.integer({ min: 1, max: 20 }), fc.integer({ min: 1, max: 60 }));
 		fc.assert(

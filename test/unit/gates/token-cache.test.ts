@@ -101,7 +101,7 @@ describe('the token cache', () => {
 		assert.equal(cache.find('a', NOW + 300), undefined);
 	});
 
-	it('is not kept alive by being asked', () => {
+	it('is not kept alive by lookups', () => {
 		const cache = new TokenCache();
 		cache.add('a', identity(NOW + 100_000));
 		for (let second = 0; second < 300; second++) assert.ok(cache.find('a', NOW + second));
@@ -117,7 +117,7 @@ describe('the token cache', () => {
 		assert.equal(cache.find('a', NOW + 60), undefined);
 	});
 
-	it('lets go of what has run out once it is asked for it', () => {
+	it('drops an expired entry at its next lookup', () => {
 		const cache = new TokenCache();
 		cache.add('a', identity(NOW));
 		cache.find('a', NOW + 60);
@@ -142,7 +142,7 @@ describe('the token cache', () => {
 		);
 	});
 
-	it('takes names of object members for tokens like any other', () => {
+	it('treats names of object members like any other token', () => {
 		const cache = new TokenCache();
 		for (const token of ['__proto__', 'constructor', 'toString']) assert.equal(cache.find(token, NOW), undefined);
 	});

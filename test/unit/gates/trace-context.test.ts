@@ -74,7 +74,7 @@ describe('sampling', () => {
 		);
 	});
 
-	it('takes about as many traces as the ratio says, and the same ones each time', () => {
+	it('samples about the ratio of traces, and the same ones each time', () => {
 		const isSampled = ratioSampler(0.25);
 		const traces = Array.from({ length: 4096 }, (_, i) => (i * 2_654_435_761).toString(16).padStart(32, '0'));
 		const sampled = traces.filter(isSampled);
@@ -89,7 +89,7 @@ describe('the traceparent that the upstream gets', () => {
 	const all = createTracing({ ratio: 1, requestIds: false }, hex);
 	const none = createTracing({ ratio: 0, requestIds: false }, hex);
 
-	it('is our span as its parent, with the state of the trace as it came', () => {
+	it('has our span as the parent, and the unchanged tracestate', () => {
 		for (const tracing of [all, none]) {
 			const { span, lines, isShown } = tracing(
 				identified(`00-${TRACE}-${PARENT}-01`, { tracestate: 'tracestate: a=1\r\ntracestate: b=2\r\n' }),
@@ -104,12 +104,12 @@ describe('the traceparent that the upstream gets', () => {
 		assert.equal(none(identified(`00-${TRACE}-${PARENT}-ff`)).lines, `traceparent: 00-${TRACE}-${hex(16)}-03\r\n`);
 	});
 
-	it('is in our version where the client has a later one', () => {
+	it('has our version if the client has a later one', () => {
 		const { lines } = none(identified(`01-${TRACE}-${PARENT}-01-more`));
 		assert.equal(lines, `traceparent: 00-${TRACE}-${hex(16)}-01\r\n`);
 	});
 
-	it("is the client's own word where it does not sample", () => {
+	it("is the client's own if it does not sample", () => {
 		const { span, lines, isShown } = all(identified(`00-${TRACE}-${PARENT}-00`, { tracestate: 'tracestate: a=1\r\n' }));
 		assert.deepEqual([span, isShown], [undefined, false]);
 		assert.equal(lines, `traceparent: 00-${TRACE}-${PARENT}-00\r\ntracestate: a=1\r\n`);
@@ -121,7 +121,7 @@ describe('the traceparent that the upstream gets', () => {
 		['a malformed one', `00-${TRACE}-${PARENT}-0`],
 		['one of zeros', `00-${'0'.repeat(32)}-${PARENT}-01`],
 	] as const) {
-		it(`is a new trace where the client sends ${what}, without the state of another one`, () => {
+		it(`is a new trace if the client sends ${what}, without the state of another one`, () => {
 			const { span, lines } = all(identified(sent, { tracestate: 'tracestate: a=1\r\n' }));
 			assert.deepEqual(span, { traceId: hex(32), spanId: hex(16), parentId: undefined, flags: 1 });
 			assert.equal(lines, `traceparent: 00-${hex(32)}-${hex(16)}-01\r\n`);
@@ -129,7 +129,7 @@ describe('the traceparent that the upstream gets', () => {
 		});
 	}
 
-	it('has an identifier of the request where these are asked for', () => {
+	it('comes with a request identifier if that is configured', () => {
 		const both = createTracing({ ratio: 0, requestIds: true }, hex);
 		assert.ok(both(identified(undefined, { requestId: 'mine' })).lines.endsWith('x-request-id: mine\r\n'));
 		assert.equal(both(identified(undefined, { requestId: 'a b' })).requestId, hex(32));

@@ -44,14 +44,14 @@ describe('a trailer', () => {
 		assert.deepEqual(NEVER.filter(mayBeTrailer), []);
 	});
 
-	it('is dropped in each spelling that a reader could take for such a name', () => {
+	it('is dropped in each spelling that a reader could mistake for such a name', () => {
 		for (const separator of ['_', '.', '!', "'", '~']) {
 			const spelled = NEVER.filter((name) => name.includes('-')).map((name) => name.replaceAll('-', separator));
 			assert.deepEqual(spelled.filter(mayBeTrailer), [], separator);
 		}
 	});
 
-	it('is dropped where its name is none: control data, upper case, blanks', () => {
+	it('is dropped if its name is invalid: control data, upper case, blanks', () => {
 		assert.deepEqual([':protocol', ':path', 'X-A', 'x a', '', 'x:'].filter(mayBeTrailer), []);
 	});
 
@@ -72,12 +72,12 @@ describe('a trailer', () => {
 });
 
 describe('trailers', () => {
-	it('lose those that may not pass, and keep the others in order, with their repetitions', () => {
+	it('lose the forbidden ones, and keep the others in order, with duplicates', () => {
 		const mixed = ['x-a', '1', 'host', 'evil', 'x-b', '', 'x-a', '2', 'content_length', '5'];
 		assert.deepEqual(passableTrailers(mixed), ['x-a', '1', 'x-b', '', 'x-a', '2']);
 	});
 
-	it('stay the same list where all may pass, and are none where none may', () => {
+	it('stay the same list if all may pass, and are absent if none may', () => {
 		const all = ['grpc-status', '0', 'grpc-message', ''];
 		assert.equal(passableTrailers(all), all);
 		assert.equal(passableTrailers(['host', 'a', 'te', 'trailers']), undefined);

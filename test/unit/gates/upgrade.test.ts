@@ -15,7 +15,7 @@ describe('a change of protocol', () => {
 		assert.equal(refuseProtocolChange('TRACE', false), METHOD_NOT_ALLOWED);
 	});
 
-	it('is not what any other method asks for', () => {
+	it('is not requested by any other method', () => {
 		for (const method of ['GET', 'HEAD', 'POST', 'PUT', 'DELETE', 'OPTIONS', 'PATCH', 'PROPFIND', 'TRACK']) {
 			assert.equal(refuseProtocolChange(method, false), undefined, method);
 		}

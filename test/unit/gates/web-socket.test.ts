@@ -55,7 +55,7 @@ describe('a WebSocket handshake', () => {
 		assert.equal(good({ ...HTTP2, 'sec-websocket-key': 'nonsense' }).key, undefined);
 	});
 
-	it('hands on what it offers, in lines of its own, and no other spelling of them', () => {
+	it('forwards the offers of the client in lines of its own, in one spelling', () => {
 		const fields = {
 			...HTTP1,
 			'Sec-WebSocket-Protocol': ['chat, superchat', 'v2'],
@@ -103,18 +103,14 @@ describe('a WebSocket handshake', () => {
 		['no version', { ...HTTP1, 'sec-websocket-version': undefined }, 'WebSocket version other than 13'],
 		['version 8', { ...HTTP1, 'sec-websocket-version': '8' }, 'WebSocket version other than 13'],
 		['two versions', { ...HTTP2, 'sec-websocket-version': ['13', '13'] }, 'WebSocket version other than 13'],
-		['a body', { ...HTTP1, 'content-length': '1' }, 'WebSocket handshake with a body, or a length of one'],
+		['a body', { ...HTTP1, 'content-length': '1' }, 'WebSocket handshake with a body or a body length'],
 		[
 			'a chunked body',
 			{ ...HTTP1, 'transfer-encoding': 'chunked' },
-			'WebSocket handshake with a body, or a length of one',
+			'WebSocket handshake with a body or a body length',
 		],
-		['a length of 0', { ...HTTP1, 'content-length': '0' }, 'WebSocket handshake with a body, or a length of one'],
-		[
-			'a length over HTTP/2',
-			{ ...HTTP2, 'content-length': '0' },
-			'WebSocket handshake with a body, or a length of one',
-		],
+		['a length of 0', { ...HTTP1, 'content-length': '0' }, 'WebSocket handshake with a body or a body length'],
+		['a length over HTTP/2', { ...HTTP2, 'content-length': '0' }, 'WebSocket handshake with a body or a body length'],
 		['a subprotocol twice', { ...HTTP1, 'sec-websocket-protocol': 'a, a' }, 'malformed Sec-WebSocket-Protocol'],
 		[
 			'a subprotocol that is no token',
@@ -134,12 +130,12 @@ describe('a WebSocket handshake', () => {
 		});
 	}
 
-	it('is refused where it ends its stream', () => {
+	it('is refused if it ends its stream', () => {
 		const handshake = read(HTTP2, true);
 		assert.equal((handshake as Rejection).reason, 'WebSocket handshake that ends its stream');
 	});
 
-	it('is none in HTTP/1.0, with another protocol, or with a second one', () => {
+	it('is not recognized in HTTP/1.0, with another protocol, or with a second one', () => {
 		const head = readHttp1Head(raw(HTTP1), 0);
 		assert.ok(!(head instanceof Rejection));
 		assert.equal(head.webSocket, undefined);
@@ -162,12 +158,12 @@ describe('the answer to a WebSocket handshake', () => {
 	const problem = (fields: Fields, expected: string | undefined = accept) =>
 		problemOfAnswer(offered, raw(fields), expected);
 
-	it('has the accept that RFC 6455 computes in its example', () => {
+	it('has the Sec-WebSocket-Accept of the example in RFC 6455', () => {
 		assert.equal(acceptOf(KEY), accept);
 		assert.equal(problem({ 'sec-websocket-accept': accept }), undefined);
 	});
 
-	it('may choose what was offered, and over HTTP/2 has no accept', () => {
+	it('may choose from the offers, and has no Sec-WebSocket-Accept over HTTP/2', () => {
 		const chosen = {
 			'sec-websocket-protocol': 'v2',
 			'sec-websocket-extensions': 'permessage-deflate; server_no_context_takeover',

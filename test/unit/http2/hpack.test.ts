@@ -130,7 +130,7 @@ describe('HPACK decodes RFC 7541 appendix', () => {
 });
 
 describe('a header block over the limit', () => {
-	it('keeps what fits, and a field too long by itself hides none behind it', () => {
+	it('keeps the fields that fit, and those after one that is too long', () => {
 		const fields = [
 			literal('a', '1'),
 			literal('long', 'x'.repeat(100)),
@@ -152,19 +152,19 @@ describe('a header block over the limit', () => {
 	});
 });
 
-describe('a header block that means nothing', () => {
+describe('an invalid header block', () => {
 	const { length: statics } = STATIC_TABLE;
 	const BLOCKS: Record<string, Buffer> = {
 		'2.3.3: index 0': hex('80'),
 		'2.3.3: an index beyond the static table, with nothing in the dynamic one': Buffer.of(0x80 | (statics + 1)),
 		'2.3.3: the index of a name beyond the tables': hex('7f 00 01 61'),
-		'4.2: a table size update behind a field': hex('82 20'),
+		'4.2: a table size update after a field': hex('82 20'),
 		'4.2: a table larger than the setting': hex('3f e2 1f'),
 		'4.2: more than two table size updates': hex('20 20 20 82'),
 		'5.1: an integer without end': hex('ff ff ff ff ff ff ff ff ff ff'),
 		'5.1: an integer that breaks off': hex('ff 80'),
 		'5.1: an integer of more bytes than any could need': hex('ff 80 80 80 80 80 00'),
-		'5.2: a string that breaks off': hex('00 01 61 05 61'),
+		'5.2: a truncated string': hex('00 01 61 05 61'),
 		'5.2: a name that breaks off': hex('00 05 61'),
 		'5.2: no value': hex('00 01 61'),
 		'5.2: no name': hex('00'),
@@ -185,7 +185,7 @@ describe('a header block that means nothing', () => {
 });
 
 describe('the dynamic table', () => {
-	it('evicts the oldest entries, and all of them for one that has no room (RFC 7541 section 4.4)', () => {
+	it('evicts the oldest entries, and all for an entry that is too large (RFC 7541 section 4.4)', () => {
 		const { lines } = decoder();
 		lines(add('a', 'x'.repeat(2000)));
 		lines(add('b', 'y'.repeat(2000)));
@@ -208,7 +208,7 @@ describe('the dynamic table', () => {
 		assert.equal(lines(hex('be')).length, 1);
 	});
 
-	it('may be named by the entry that it makes room for (RFC 7541 section 4.4)', () => {
+	it('may evict the entry whose name a new one refers to (RFC 7541 section 4.4)', () => {
 		const { lines } = decoder();
 		lines(add('a-name', 'x'.repeat(3000)));
 		const value = 'y'.repeat(3000);
@@ -345,7 +345,7 @@ describe('HPACK', () => {
 		);
 	});
 
-	it('takes and refuses what another decoder does, whatever the bytes', () => {
+	it('agrees with another decoder on arbitrary bytes', () => {
 		const byte = fc.oneof(
 			fc.integer({ min: 0, max: 255 }),
 			fc.constantFrom(0x82, 0xbe, 0xbf, 0x40, 0x20, 0x3f, 0, 1, 2),
@@ -370,7 +370,7 @@ describe('HPACK', () => {
 		);
 	});
 
-	it('reads a block that comes again as one that comes for the first time', () => {
+	it('reads a repeated block like a new one', () => {
 		const token = fc.constantFrom('t'.repeat(40), 'u'.repeat(40), 'v'.repeat(41));
 		const piece = fc.oneof(
 			fc.constantFrom('\x82', '\x84', '\xbe', '\xbf', '\xc0', '\x20', '\x3f\xe1\x1f', '\x20\x3f\xe1\x1f'),
@@ -438,13 +438,13 @@ describe('HPACK', () => {
 		);
 	});
 
-	it('has a date for answers that bring none, which changes with the second', () => {
+	it('has a date for responses without one, which changes every second', () => {
 		const read = (seconds: number) => new HpackReader().read(codedDate(seconds));
 		assert.deepEqual(read(784_111_777.5), [['date', 'Sun, 06 Nov 1994 08:49:37 GMT']]);
 		assert.deepEqual(read(784_111_778), [['date', 'Sun, 06 Nov 1994 08:49:38 GMT']]);
 	});
 
-	it('asks others not to index cookies either (RFC 7541 section 7.1.3)', () => {
+	it('marks cookies as never indexed (RFC 7541 section 7.1.3)', () => {
 		assert.equal(codedField('set-cookie', 'a').charCodeAt(0) & 0xf0, 0x10);
 		assert.equal(codedField('content-type', 'a').charCodeAt(0) & 0xf0, 0x00);
 	});

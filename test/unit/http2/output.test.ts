@@ -26,7 +26,7 @@ function frames(output: Output): [stream: number, length: number, flags: number]
 }
 
 describe('what an HTTP/2 connection is about to send', () => {
-	it('leaves the end of one stream alone when another one sends a little behind it', () => {
+	it('does not touch the end of one stream when another sends a little after it', () => {
 		const output = createOutput();
 		output.writeData(1, Buffer.alloc(LARGE, 'a'), true);
 		output.writeData(3, 'little', false);
@@ -36,7 +36,7 @@ describe('what an HTTP/2 connection is about to send', () => {
 		]);
 	});
 
-	it('ends a stream with what it has sent last, behind the large end of another one', () => {
+	it('ends a stream with its last bytes, after the large end of another one', () => {
 		const output = createOutput();
 		output.writeData(1, Buffer.alloc(LARGE, 'a'), true);
 		output.writeData(3, 'little', false);
@@ -49,7 +49,7 @@ describe('what an HTTP/2 connection is about to send', () => {
 		]);
 	});
 
-	it('begins anew behind a large end', () => {
+	it('starts a new buffer after a large end', () => {
 		const output = createOutput();
 		output.writeData(1, Buffer.alloc(LARGE, 'a'), true);
 		frames(output);

@@ -22,7 +22,7 @@ class FakeStream implements Sender {
 }
 
 describe('turns on a connection that several share', () => {
-	it('give the one stream of a tenant every second frame, next to two hundred streams of another', () => {
+	it('give the only stream of a tenant every second frame, next to two hundred streams of another tenant', () => {
 		const turns = new SenderTurns();
 		const sent: FakeStream[] = [];
 		for (let i = 0; i < 200; i++) turns.wait(new FakeStream('many', 10, sent));
@@ -33,7 +33,7 @@ describe('turns on a connection that several share', () => {
 		equal(sent.length, 200 * 10 + 50);
 	});
 
-	it('go round among the streams of one tenant, and of nobody', () => {
+	it('rotate among the streams of one tenant, and of no tenant', () => {
 		for (const tenant of ['one', undefined]) {
 			const turns = new SenderTurns();
 			const sent: FakeStream[] = [];
@@ -48,7 +48,7 @@ describe('turns on a connection that several share', () => {
 		}
 	});
 
-	it('are alike for all tenants that wait, whoever comes and goes meanwhile, and nobody is lost', () => {
+	it('are equal for all waiting tenants, while others come and go, and none is lost', () => {
 		const tenant = fc.integer({ min: 0, max: 4 });
 		const step = fc.oneof(
 			fc.record({ kind: fc.constant('wait' as const), tenant, frames: fc.integer({ min: 1, max: 5 }) }),

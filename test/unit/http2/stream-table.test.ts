@@ -4,7 +4,7 @@ import fc from 'fast-check';
 import { StreamTable } from '../../../packages/proxy/src/http2/stream-table.ts';
 
 describe('StreamTable', () => {
-	it('holds what a Map holds, whatever is put in and taken out', () => {
+	it('agrees with a Map after any insertions and removals', () => {
 		// Few identifiers, and such that meet in one place whatever the table's size.
 		const id = fc.oneof(
 			fc.integer({ min: 0, max: 40 }).map((n) => 2 * n + 1),
@@ -38,7 +38,7 @@ describe('StreamTable', () => {
 		);
 	});
 
-	it('does not grow with the streams that have been, though one of them stays', () => {
+	it('does not grow with closed streams, even if an old one stays', () => {
 		const table = new StreamTable<number>();
 		table.set(1, 1);
 		const before = process.memoryUsage();
@@ -52,7 +52,7 @@ describe('StreamTable', () => {
 		assert.ok(process.memoryUsage().arrayBuffers - before.arrayBuffers < 1_000_000);
 	});
 
-	it('knows no stream 0, which is the connection', () => {
+	it('has no stream 0, which is the connection', () => {
 		const table = new StreamTable<number>();
 		for (let id = 1; id < 32; id += 2) table.set(id, id);
 		assert.equal(table.get(0), undefined);
@@ -60,7 +60,7 @@ describe('StreamTable', () => {
 		assert.equal(table.size, 16);
 	});
 
-	it('may be emptied while it is gone through', () => {
+	it('may be emptied during iteration', () => {
 		const table = new StreamTable<number>();
 		for (let id = 1; id < 200; id += 2) table.set(id, id);
 		const seen: number[] = [];

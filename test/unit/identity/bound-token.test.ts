@@ -19,14 +19,14 @@ const bound = { cnf: { 'x5t#S256': x5t } };
 const reasonOf = (verdict: unknown) => (verdict instanceof Rejection ? verdict.reason : verdict);
 
 describe('a token bound to a certificate (RFC 8705)', () => {
-	it('names the thumbprint of its certificate, where the rule looks at it', () => {
+	it('yields the thumbprint of its certificate if the rule checks it', () => {
 		for (const rule of ['if-present', 'required'] as const) {
 			assert.deepEqual(confirmationOf(bound, rule), thumbprint);
 		}
 		assert.equal(confirmationOf(bound, 'ignore'), undefined);
 	});
 
-	it('is not asked for unless it is required', () => {
+	it('is optional unless it is required', () => {
 		assert.equal(confirmationOf({}, 'if-present'), undefined);
 		assert.equal(confirmationOf({}, 'ignore'), undefined);
 		assert.equal(reasonOf(confirmationOf({}, 'required')), 'not bound to a certificate');
@@ -82,7 +82,7 @@ describe('a token bound to a certificate (RFC 8705)', () => {
 		assert.ok(!(ignored instanceof Rejection) && ignored.confirmation === undefined);
 	});
 
-	it('keeps its verdict over a reload only while the rule is the same', () => {
+	it('keeps its verdict across a reload only if the rule is unchanged', () => {
 		const rules = ['if-present', 'required', 'ignore'] as const;
 		const holds = (claims: TokenClaims, before: CertificateBound) => {
 			const verified = trust(before).verify(token(claims), NOW);

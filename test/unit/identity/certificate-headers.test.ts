@@ -75,19 +75,19 @@ describe('Client-Cert and Client-Cert-Chain', () => {
 	const [leaf, intermediate, root] = EXAMPLE as [string, string, string];
 	const chain = () => presented(fromBase64(leaf), fromBase64(intermediate), fromBase64(root));
 
-	it('are those of the example of RFC 9440', () => {
+	it('match the example of RFC 9440', () => {
 		assert.deepEqual(lines({ clientCert: 'chain' }, chain()), [
 			`client-cert: :${leaf}:`,
 			`client-cert-chain: :${intermediate}:, :${root}:`,
 		]);
 	});
 
-	it('are only the leaf where the route asks for it, or where there is no chain', () => {
+	it('have only the leaf if the route asks for it, or if there is no chain', () => {
 		assert.deepEqual(lines({ clientCert: 'leaf' }, chain()), [`client-cert: :${leaf}:`]);
 		assert.deepEqual(lines({ clientCert: 'chain' }, fromBase64(leaf)), [`client-cert: :${leaf}:`]);
 	});
 
-	it('hold of what the client has sent only what has signed the one before it', async () => {
+	it('contain only those certificates of the client that signed the one before', async () => {
 		const forged = await createAuthority({
 			commonName: 'LA Intermediate CA',
 			notBefore: new Date(0),
@@ -101,14 +101,14 @@ describe('Client-Cert and Client-Cert-Chain', () => {
 		]);
 	});
 
-	it('hold at most eight issuers, whatever the client sends: they go out with each request', () => {
+	it('contain at most eight issuers, whatever the client sends', () => {
 		// A root has signed itself: as often as somebody repeats it.
 		const roots = Array.from({ length: 12 }, () => fromBase64(root));
 		const [, issuers] = lines({ clientCert: 'chain' }, presented(fromBase64(root), ...roots));
 		assert.equal(issuers!.split(', ').length, 8);
 	});
 
-	it('are worked out once for a connection', () => {
+	it('are computed once for a connection', () => {
 		let asked = 0;
 		const certificate = {
 			get raw() {
@@ -142,7 +142,7 @@ describe('x-forwarded-client-cert', async () => {
 		);
 	});
 
-	it('has By where the proxy has a URI of its own', async () => {
+	it('has By if the certificate of the proxy has a URI', async () => {
 		const own = await issueNamed({ sans: [uri('spiffe://example.org/edge'), dns('edge')] });
 		assert.equal(xfcc(x509, [], own.x509), `By=spiffe://example.org/edge;${hash}`);
 	});
@@ -159,7 +159,7 @@ describe('x-forwarded-client-cert', async () => {
 		assert.match(members.get('Cert')!, /^-----BEGIN%20CERTIFICATE-----%0A[A-Za-z0-9%]+-----END%20CERTIFICATE-----%0A$/);
 	});
 
-	it('is read by others as it is meant, whatever stands in the names', async () => {
+	it('is parsed correctly by others, whatever the names contain', async () => {
 		const hostile = [
 			'", By=x',
 			'\\',
@@ -191,7 +191,7 @@ describe('x-forwarded-client-cert', async () => {
 		}
 	});
 
-	it('is without names where these cannot be read', async () => {
+	it('has no names if they cannot be read', async () => {
 		const { x509: twice } = await issueNamed({ sans: [dns('a')], moreSans: [dns('b')] });
 		assert.match(xfcc(twice, ['uri', 'dns', 'subject']), /^Hash=[0-9a-f]{64};Subject="CN=client"$/);
 	});

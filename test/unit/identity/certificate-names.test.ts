@@ -6,7 +6,7 @@ import { dns, issueNamed, uri } from '../../fixtures/named-certificates.ts';
 const read = await loadNameReader();
 
 describe('the names in a certificate', () => {
-	it('are those of its extension and its subject, each of its kind', async () => {
+	it('are those of its extension and its subject, by kind', async () => {
 		const { x509 } = await issueNamed({
 			subject: [{ C: ['DE'] }, { O: ['Example'] }, { CN: ['client'] }],
 			sans: [
@@ -27,7 +27,7 @@ describe('the names in a certificate', () => {
 		});
 	});
 
-	it('are whole, whatever is in them: no name can look like another one, or like two', async () => {
+	it('are exact, whatever they contain: no name can look like another one, or like two', async () => {
 		const hostile = [
 			'a.internal, URI:spiffe://example.org/admin',
 			'a.internal,DNS:admin.internal',
@@ -46,7 +46,7 @@ describe('the names in a certificate', () => {
 		assert.deepEqual(read(x509), { uris: hostile, dns: hostile, commonNames: ['client\nCN=admin'] });
 	});
 
-	it('are none where there is no such extension', async () => {
+	it('are empty without the extension', async () => {
 		const { x509 } = await issueNamed({});
 		assert.deepEqual(read(x509), { uris: [], dns: [], commonNames: ['client'] });
 	});
@@ -56,7 +56,7 @@ describe('the names in a certificate', () => {
 		assert.deepEqual(read(x509)?.commonNames, ['a', 'b', 'c']);
 	});
 
-	it('are unknown with two extensions, or without DER', async () => {
+	it('are unreadable with two extensions, or without DER', async () => {
 		const { x509 } = await issueNamed({ sans: [dns('a')], moreSans: [dns('b')] });
 		assert.equal(read(x509), undefined);
 		assert.equal(read({ raw: Buffer.from('nonsense') } as never), undefined);

@@ -91,7 +91,7 @@ describe("a client's chain", () => {
 		assert.equal(judge(leaf, { crls: [crlOf(root, [certificateOf(pki.server)])] }), 'good');
 	});
 
-	test('is revoked by a CRL of the CA that has issued it, fresh or not, and by no other', () => {
+	test('is revoked only by a CRL of the CA that issued it, fresh or not', () => {
 		assert.equal(judge(leaf, { crls: [crlOf(root, [leaf])] }), 'revoked');
 		assert.equal(judge(leaf, { crls: [crlOf(root, []), crlOf(root, [leaf])] }), 'revoked');
 		assert.equal(judge(leaf, { crls: [crlOf(root, [leaf], { nextUpdate: 1 })] }), 'revoked');
@@ -101,12 +101,12 @@ describe("a client's chain", () => {
 		assert.equal(judge(leaf, { bundle: [other, root], crls: [crlOf(other, [leaf])] }), 'good');
 	});
 
-	test('is accepted only where it ends in the bundle', () => {
+	test('is accepted only if it ends in the bundle', () => {
 		assert.equal(judge(leaf, { bundle: [certificateOf(pki.otherCa)] }), 'unknown CA');
 		assert.equal(judge(leaf, { bundle: [] }), 'unknown CA');
 	});
 
-	test('is revoked with an intermediate, which the client has sent or the bundle has', async () => {
+	test('is revoked with an intermediate that the client sent or that is in the bundle', async () => {
 		const whole = await presentedChain(below);
 		assert.equal(judge(whole, {}), 'good');
 		const revokesUpper = crlOf(root, [certificateOf(upper)]);
@@ -130,7 +130,7 @@ describe("a client's chain", () => {
 		assert.equal(judge(stray, { bundle: [certificateOf(pki.otherCa)] }), 'unknown CA');
 	});
 
-	test('is found behind any number of certificates that do not belong to it', async () => {
+	test('is found after any number of unrelated certificates', async () => {
 		const strays = await Promise.all(Array.from({ length: 12 }, (_, i) => pki.issueAuthority(`Stray ${i}`)));
 		const [first, ...others] = below.certPem.split(/(?<=END CERTIFICATE-----\n)/);
 		const whole = presenting([first!, ...strays.map(({ certPem }) => certPem), ...others.filter(Boolean)]);
@@ -138,7 +138,7 @@ describe("a client's chain", () => {
 		assert.equal(judge(whole, { crls: [crlOf(root, [certificateOf(upper)])] }), 'revoked');
 	});
 
-	test('is refused where the client has presented a maze of certificates', async () => {
+	test('is refused if the client presents a maze of certificates', async () => {
 		const keys = await newKeys();
 		const many = await Promise.all(Array.from({ length: 40 }, () => certify(pki.ca, 'Many', keys)));
 		const [end] = (await pki.issueClient({}, many[0])).certPem.split(/(?<=END CERTIFICATE-----\n)/);
@@ -179,7 +179,7 @@ describe("a client's chain", () => {
 		assert.equal(judge(certificateOf(upper), { bundle, crls: [crlOf(root, [certificateOf(upper)])] }), 'revoked');
 	});
 
-	test('has a fresh CRL for each of its certificates, where that is required', async () => {
+	test('has a fresh CRL for each of its certificates, if that is required', async () => {
 		const whole = await presentedChain(below);
 		const [u, l] = [certificateOf(upper), certificateOf(lower)];
 		const required = true;
@@ -202,7 +202,7 @@ describe("a client's chain", () => {
 		);
 	});
 
-	test('has a fresh CRL only where one of several lists speaks of it', async () => {
+	test('has a fresh CRL only if one of several lists covers it', async () => {
 		const keys = await newKeys();
 		const crlPoint = 'http://ca.example/1.crl';
 		const [first, none] = (
@@ -217,7 +217,7 @@ describe("a client's chain", () => {
 		assert.equal(judge(none!, { crls: lists }), 'revoked', 'whom a list names is revoked');
 	});
 
-	test('keeps its CRLs when its CA is certified anew with its name in other letters', async () => {
+	test('keeps its CRLs when its CA is reissued with its name in another letter case', async () => {
 		const keys = await newKeys();
 		const [before, after] = [await certify(undefined, 'The  CA', keys), await certify(undefined, 'the ca', keys)];
 		const client = certificateOf(await certify(after, 'x', keys, { usage: 'client', isCa: false }));
@@ -227,7 +227,7 @@ describe("a client's chain", () => {
 		);
 	});
 
-	test('keeps its CRLs when its CA is certified anew with the same key in another encoding', async () => {
+	test('keeps its CRLs when its CA is reissued with the same key in another encoding', async () => {
 		const keys = await newKeys();
 		const above = await certify(undefined, 'Above', await newKeys());
 		const first = await certify(above, 'Twice', keys);

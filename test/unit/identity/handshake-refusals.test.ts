@@ -70,7 +70,7 @@ test('a connection that ends without an error gets its reason from the events be
 	assert.equal(refusalOfClose(1), 'aborted');
 });
 
-test('every reason can be had, and there is no other', () => {
+test('every reason can occur, and there are no others', () => {
 	const reasons = new Set<string>([...Object.values(BY_ERROR), ...Object.values(BY_VERDICT)]);
 	for (const other of ['nothing sent', 'timeout', 'no fresh CRL']) reasons.add(other);
 	// Ahead of TLS (packages/proxy/src/data/proxy-protocol/).

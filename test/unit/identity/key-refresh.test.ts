@@ -22,7 +22,7 @@ function fetched(maxAgeMs?: number, rules = RULES): KeyRefresh {
 }
 
 describe('keys from the network', () => {
-	it('are asked for at once, and then every refresh_secs', () => {
+	it('are fetched at once, and then every refresh_secs', () => {
 		const refresh = new KeyRefresh(RULES, 5, whole);
 		assert.deepEqual([refresh.isDue(5), refresh.ageAt(5)], [true, undefined]);
 		refresh.started(5);
@@ -31,7 +31,7 @@ describe('keys from the network', () => {
 		assert.deepEqual([refresh.nextAt, refresh.isDue(300_009), refresh.isDue(300_010)], [300_010, false, true]);
 	});
 
-	it('are asked for as Cache-Control says, from 10 s to an hour', () => {
+	it('are fetched as Cache-Control says, from 10 s to an hour', () => {
 		const cases = [
 			[1, 10_000],
 			[60_000, 60_000],
@@ -47,7 +47,7 @@ describe('keys from the network', () => {
 		assert.equal(fetched(9 * HOUR, { ...RULES, refreshMs: 2 * HOUR }).nextAt, 2 * HOUR);
 	});
 
-	it('are asked for before they become stale, whatever Cache-Control says and however fetches go', () => {
+	it('are fetched before they become stale, whatever Cache-Control says and however fetches end', () => {
 		assert.equal(fetched(60_000, { refreshMs: 2_000, maxStaleMs: 5_000 }).nextAt, 2_500);
 		assert.equal(fetched(undefined, { refreshMs: 300_000, maxStaleMs: 300_000 }).nextAt, 150_000);
 		const duration = fc.integer({ min: 1, max: 100_000_000 });
@@ -75,7 +75,7 @@ describe('keys from the network', () => {
 		);
 	});
 
-	it('are asked for at once when a token comes and there are none, at most once a second', () => {
+	it('are fetched at once if a token arrives and there are none, at most once a second', () => {
 		const refresh = fetched(undefined, { refreshMs: 30_000, maxStaleMs: 60_000 });
 		for (let now = refresh.nextAt; !refresh.isStale(now); now = refresh.nextAt) {
 			refresh.started(now);
@@ -89,7 +89,7 @@ describe('keys from the network', () => {
 		assert.equal(refresh.nextAt, 100_000 + EARLY_WITHOUT_KEYS_MS);
 	});
 
-	it('are asked for by a fleet at different times', () => {
+	it('are fetched at different times by different replicas', () => {
 		const refresh = new KeyRefresh(RULES, 0, () => 0);
 		refresh.started(0);
 		refresh.succeeded(0, undefined);
@@ -99,7 +99,7 @@ describe('keys from the network', () => {
 		assert.equal(refresh.nextAt, 270_500);
 	});
 
-	it('are asked for early when one is not known, at most once in 10 s', () => {
+	it('are fetched early for an unknown key, at most once in 10 s', () => {
 		const refresh = fetched();
 		refresh.unknownKey();
 		refresh.unknownKey();
@@ -111,7 +111,7 @@ describe('keys from the network', () => {
 		assert.equal(refresh.nextAt, 2 * EARLY_MS);
 	});
 
-	it('are asked for once more where a key was missed during a fetch, whose answer may be older than the key', () => {
+	it('are fetched once more if a key was missed during a fetch, whose answer may be older than the key', () => {
 		const refresh = new KeyRefresh(RULES, 0, whole);
 		refresh.started(0);
 		refresh.unknownKey();
@@ -119,7 +119,7 @@ describe('keys from the network', () => {
 		assert.equal(refresh.nextAt, EARLY_MS);
 	});
 
-	it('are fetched more and more seldom while the issuer fails, also when unknown kids ask for them', () => {
+	it('are fetched with growing pauses while the issuer fails, also for unknown kids', () => {
 		const refresh = fetched();
 		const pauses: number[] = [];
 		let now = refresh.nextAt;
@@ -140,7 +140,7 @@ describe('keys from the network', () => {
 		assert.deepEqual([refresh.failures, refresh.nextAt - now], [0, 300_000]);
 	});
 
-	it('are believed up to max_stale_secs, also those from before a restart', () => {
+	it('are used up to max_stale_secs, also those from before a restart', () => {
 		const refresh = fetched();
 		refresh.started(300_000);
 		assert.equal(refresh.nextAt, RULES.maxStaleMs, 'also while a fetch is under way');
@@ -153,7 +153,7 @@ describe('keys from the network', () => {
 		assert.deepEqual([restored.isDue(0), restored.isStale(999), restored.isStale(1_000)], [true, false, true]);
 	});
 
-	it('are never asked for twice within 10 s for the sake of unknown ones, however the fetches go', () => {
+	it('are never fetched twice within 10 s for unknown keys, however the fetches end', () => {
 		const step = fc.record({ wait: fc.nat(40_000), takes: fc.nat(10_000), good: fc.boolean(), unknown: fc.nat(3) });
 		fc.assert(
 			fc.property(fc.array(step, { maxLength: 60 }), fc.double({ min: 0, max: 1, noNaN: true }), (steps, jitter) => {
@@ -180,7 +180,7 @@ describe('keys from the network', () => {
 });
 
 describe('refreshDoubt', () => {
-	it('warns where one fetch of 10 s that fails can leave nothing, or a fetch must come before refresh_secs', () => {
+	it('warns if one failed fetch of 10 s can leave no keys, or a fetch must come before refresh_secs', () => {
 		for (const [refreshMs, maxStaleMs] of [
 			[2_000, 5_000],
 			[2_000, 11_999],

@@ -39,7 +39,7 @@ function read(kind: NameKind, name: string) {
 }
 
 describe('a pattern of a name', () => {
-	it('names a SPIFFE ID, or those that differ in whole segments of the path', () => {
+	it('matches a SPIFFE ID, or those that differ in whole path segments', () => {
 		const all = 'spiffe://example.org/ns/pay/*';
 		assert.ok(names(all, 'spiffe://example.org/ns/pay/card'));
 		assert.ok(names(all, 'SPIFFE://Example.ORG/ns/pay/card'));
@@ -58,7 +58,7 @@ describe('a pattern of a name', () => {
 		assert.equal(names('spiffe://example.org/a', 'spiffe://example.org/b'), false);
 	});
 
-	it('names a host, or those that differ in whole labels; case and the dot at the end say nothing', () => {
+	it('matches a host, or those that differ in whole labels, without regard to case and a final dot', () => {
 		const all = 'dns:*.billing.internal';
 		for (const host of ['a.billing.internal', 'A.Billing.INTERNAL', 'a.billing.internal.', '*.billing.internal']) {
 			assert.ok(names(all, host), host);
@@ -71,7 +71,7 @@ describe('a pattern of a name', () => {
 		assert.equal(names('dns:a.billing.internal', '*.billing.internal'), false);
 	});
 
-	it('names a common name as it stands', () => {
+	it('matches a common name exactly', () => {
 		assert.ok(names('cn:legacy-client', 'legacy-client'));
 		for (const other of ['Legacy-client', 'legacy-client ', 'legacy-client.', 'legacy']) {
 			assert.equal(names('cn:legacy-client', other), false, other);
@@ -79,7 +79,7 @@ describe('a pattern of a name', () => {
 		assert.ok(names('cn:a:b, c', 'a:b, c'));
 	});
 
-	it('has an error that says what is wrong with it, and what to write', () => {
+	it('is refused with the mistake and the remedy', () => {
 		const cases: [text: string, message: RegExp][] = [
 			['example.org', /^must be "spiffe:\/\/…", "dns:…" or "cn:…"; name the kind, for example "dns:example\.org"$/],
 			['', /name the kind/],
@@ -89,20 +89,23 @@ describe('a pattern of a name', () => {
 			['CN:x', /write "cn:x"/],
 			['spiffe://*/a', /name the trust domain/],
 			['spiffe://', /letters, digits/],
-			['spiffe://example.org/pay-*', /never for a part of one/],
-			['spiffe://example.org/**', /one "\*" for each segment, "\*\/\*" for two/],
-			['spiffe://example.org/ns/', /for each that is one segment longer write "spiffe:\/\/example\.org\/ns\/\*"/],
-			['spiffe://example.org//a', /as it stands in the certificate/],
-			['spiffe://example.org/../a', /as it stands/],
-			['spiffe://example.org/a%2fb', /as it stands/],
-			['spiffe://example.org/a?b', /as it stands/],
-			['spiffe://user@example.org/a', /as it stands/],
-			['spiffe://example.org:8443/a', /as it stands/],
+			['spiffe://example.org/pay-*', /does not match a part of a segment/],
+			['spiffe://example.org/**', /one "\*" for each segment: "\*\/\*" for two/],
+			[
+				'spiffe://example.org/ns/',
+				/to match each ID that is one segment longer, write "spiffe:\/\/example\.org\/ns\/\*"/,
+			],
+			['spiffe://example.org//a', /exactly as in the certificate/],
+			['spiffe://example.org/../a', /exactly as in the certificate/],
+			['spiffe://example.org/a%2fb', /exactly as in the certificate/],
+			['spiffe://example.org/a?b', /exactly as in the certificate/],
+			['spiffe://user@example.org/a', /exactly as in the certificate/],
+			['spiffe://example.org:8443/a', /exactly as in the certificate/],
 			['dns:', /host name/],
 			['dns:a b', /host name/],
 			['dns:a..b', /host name/],
 			['dns:**.internal', /"\*\.\*" for two/],
-			['dns:a*.internal', /never for a part of one/],
+			['dns:a*.internal', /does not match a part of a segment/],
 			['cn:', /whole common name/],
 			['cn:legacy-*', /no segments/],
 		];
@@ -123,7 +126,7 @@ describe('a pattern of a name', () => {
 		);
 	});
 
-	it('reads each text as a pattern or as none, and what it has read names itself (property)', () => {
+	it('parses each text as a pattern or refuses it, and a parsed pattern matches itself (property)', () => {
 		const text = fc
 			.tuple(fc.constantFrom('spiffe://', 'dns:', 'cn:', ''), fc.stringMatching(/^[a-zA-Z0-9*./:_ -]{0,20}$/))
 			.map(([scheme, rest]) => scheme + rest);
@@ -141,7 +144,7 @@ describe('a pattern of a name', () => {
 describe('names that leave a doubt', () => {
 	const reasonOf = (known: string[][] | Rejection) => (known instanceof Rejection ? known.reason : known);
 
-	it('refuse the certificate where patterns are about their kind: readers could take them for others', () => {
+	it('refuse the certificate if patterns are about their kind: readers could mistake them for others', () => {
 		const spiffe = [
 			'spiffe://example.org/ns/%70ay',
 			'spiffe://example.org/ns//pay',
@@ -181,7 +184,7 @@ describe('names that leave a doubt', () => {
 		for (const name of hosts) assert.equal(reasonOf(read('dns', name)), 'malformed name in the certificate', name);
 	});
 
-	it('are no concern of patterns about other kinds', () => {
+	it('do not matter to patterns about other kinds', () => {
 		const odd = { uris: ['https://x/%'], dns: ['a b'], commonNames: ['x'] };
 		assert.deepEqual(namesOfKind('spiffe', odd), []);
 		assert.deepEqual(namesOfKind('cn', odd), [['x']]);

@@ -73,7 +73,7 @@ describe("an issuer's name", () => {
 		long: `/O=${'long '.repeat(12)}/OU=${'longer, '.repeat(7)}/OU=${'ü'.repeat(60)}/OU=${'y'.repeat(64)}/CN=z`,
 	};
 	for (const [what, subject] of Object.entries(names)) {
-		test(`is read as openssl prints it and as our log has it: ${what}`, () => {
+		test(`is read as openssl prints it and as the log writes it: ${what}`, () => {
 			const path = certified(what.replaceAll(' ', '-'), subject);
 			const certificate = read(path);
 			for (const form of FORMS) {
@@ -93,7 +93,7 @@ describe("an issuer's name", () => {
 		assert.notEqual(issuerKey('O=The Clients + CN=CA 1'), keyOf(read(path)));
 	});
 
-	test('that matches no form is none', () => {
+	test('that matches no form is refused', () => {
 		for (const text of [
 			'',
 			'Clients',

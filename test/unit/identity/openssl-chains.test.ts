@@ -168,7 +168,7 @@ function numbers(seed: number): () => number {
 }
 
 describe('a chain that openssl verify accepts', () => {
-	test('is refused where -crl_check_all says revoked, and no other fault is found in it', async () => {
+	test('is refused if -crl_check_all says revoked, and for no other fault', async () => {
 		const random = numbers(18);
 		const seen: Record<string, number> = {};
 		for (let i = 0; i < CASES; ) {

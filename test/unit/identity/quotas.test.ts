@@ -35,7 +35,7 @@ describe('the quota of a tenant', () => {
 		],
 	});
 
-	it('is tenant_rps where nothing else is said of it, and 0 is no limit', () => {
+	it('is tenant_rps by default, and 0 is no limit', () => {
 		assert.deepEqual(allowed(all, 'somebody'), [1000, 1000, undefined]);
 		assert.deepEqual(allowed(quotas(undefined, 0), 'somebody'), [undefined, undefined, undefined]);
 		assert.deepEqual(allowed(quotas({ tenants: [tenant('slow', { rate: { rps: 5, burst: 5 } })] }, 0), 'slow'), [
@@ -45,7 +45,7 @@ describe('the quota of a tenant', () => {
 		]);
 	});
 
-	it('is what [[tenants]] says before what the token claims, and that before tenant_rps', () => {
+	it('comes from [[tenants]], then from the claim of the token, then from tenant_rps', () => {
 		assert.deepEqual(allowed(all, 'slow', 100), [5, 5, undefined]);
 		assert.deepEqual(allowed(all, 'bursty', 100), [5, 50, 3]);
 		assert.deepEqual(allowed(all, 'unlimited', 100), [undefined, undefined, undefined]);
@@ -53,7 +53,7 @@ describe('the quota of a tenant', () => {
 		assert.deepEqual(allowed(quotas(undefined, 0), 'somebody', 100), [100, 100, undefined]);
 	});
 
-	it('has its concurrency whichever rate holds', () => {
+	it('has its concurrency limit whichever rate applies', () => {
 		assert.deepEqual(allowed(all, 'one at a time'), [1000, 1000, 1]);
 		assert.deepEqual(allowed(all, 'one at a time', 7), [7, 7, 1]);
 		assert.deepEqual(allowed(quotas({ tenants: [tenant('one', { concurrency: 1 })] }, 0), 'one'), [
@@ -63,7 +63,7 @@ describe('the quota of a tenant', () => {
 		]);
 	});
 
-	it('opens slots only for those who have a limit, each once', () => {
+	it('opens one slot for each tenant with a limit, and none for others', () => {
 		opened.length = 0;
 		const some = quotas({ tenants: [tenant('a', { concurrency: 2 }), tenant('b', { rate: null })] });
 		for (const name of ['a', 'a', 'b', 'c']) some.of(name, undefined);
@@ -88,14 +88,14 @@ describe('a rate in a token', () => {
 		}
 	});
 
-	it('is none where the token has no such claim, or no claim is configured', () => {
+	it('is absent if the token has no such claim, or none is configured', () => {
 		assert.equal(readRateClaim({}, CLAIM), undefined);
 		assert.equal(readRateClaim({ rps: 'much' }, undefined), undefined);
 		// What every object inherits is nothing that a token says.
 		assert.equal(readRateClaim({}, { name: 'constructor', maxRps: 5 }), undefined);
 	});
 
-	it('refuses the token where it is anything else: no limit can be guessed from it, least of all none', () => {
+	it('refuses the token if it is anything else: no limit can be guessed from it', () => {
 		for (const claimed of [0, -1, -0, 0.5, 2.5, Number.POSITIVE_INFINITY, Number.NaN, '5', '', true, null, [5], {}]) {
 			const refusal = readRateClaim({ rps: claimed }, CLAIM);
 			assert.ok(refusal instanceof Rejection, `${claimed}`);

@@ -46,7 +46,7 @@ describe('who may use a route', () => {
 		}
 	});
 
-	it('looks at common names only where one is named', () => {
+	it('checks common names only if a rule names one', () => {
 		assert.equal(
 			verdict({ allow: ['dns:legacy-client'] }, { commonNames: ['legacy-client'] }),
 			`${CERTIFICATE}no allowed name in the certificate`,
@@ -78,7 +78,7 @@ describe('who may use a route', () => {
 		assert.equal(access.refuse({ caller: undefined }, token())?.reason, 'no certificate');
 	});
 
-	it('is worked out once for a connection and a routing table', () => {
+	it('is computed once for a connection and a routing table', () => {
 		const one = connection(PAY);
 		const before = route({ allow: ['spiffe://example.org/ns/pay/*'] });
 		for (let i = 0; i < 3; i++) assert.equal(before.access.refuse(one, token()), undefined);
@@ -136,7 +136,7 @@ describe('who may use a route', () => {
 		);
 	});
 
-	it('does without the certificate where nothing is asked of it', () => {
+	it('ignores the certificate if no rule is about it', () => {
 		const untouched = {
 			get caller(): never {
 				throw new Error('asked for');

@@ -35,7 +35,7 @@ describe('a token of every algorithm', () => {
 	for (const algorithm of ALGORITHMS) {
 		const pair = pairs.get(algorithm)!;
 
-		it(`${algorithm}: what jose signs passes where the issuer may use it, and nowhere else`, async () => {
+		it(`${algorithm}: a token signed by jose passes only if the issuer may use it`, async () => {
 			const token = await sign(pair, GOOD, { alg: algorithm, kid: 'k' });
 			const set = jwks(jwkOf(pair, { kid: 'k' }));
 			accepted(trustIn(seedWith(set, { algorithms: ALGORITHMS })), token);
@@ -123,14 +123,14 @@ describe('the issuer of a token', () => {
 	const trust = trustIn(ours, theirs);
 	const theirToken = { ...GOOD, iss: 'https://other.test' };
 
-	it('is picked by iss before any key is tried: no issuer signs for another', async () => {
+	it('is chosen by iss before any key is tried: no issuer signs for another', async () => {
 		assert.equal(accepted(trust, await sign(rsa, GOOD, { alg: 'RS256', kid: 'k' })).tenant, 'a:alice');
 		assert.equal(accepted(trust, await sign(other, theirToken, { alg: 'RS256', kid: 'k' })).tenant, 'b:alice');
 		refused(trust, await sign(other, GOOD, { alg: 'RS256', kid: 'k' }), 'signature');
 		refused(trust, await sign(rsa, theirToken, { alg: 'RS256', kid: 'k' }), 'signature');
 	});
 
-	it('must be one of those that are configured', async () => {
+	it('must be a configured one', async () => {
 		for (const iss of ['https://third.test', `${ISSUER}/`, '', undefined]) {
 			refused(trust, await sign(rsa, { ...GOOD, iss } as JWTPayload, { alg: 'RS256', kid: 'k' }), 'iss');
 		}
@@ -159,7 +159,7 @@ describe('the issuer of a token', () => {
 		accepted(both, await sign(rsa, { ...GOOD, exp: NOW - 6 }, { alg: 'RS256' }));
 	});
 
-	it('without keys refuses all its tokens', async () => {
+	it('without keys has all its tokens refused', async () => {
 		refused(
 			trustIn({ ...ours, keys: undefined, remote: true }),
 			await sign(rsa, GOOD, { alg: 'RS256' }),
@@ -176,7 +176,7 @@ describe('an unknown key', () => {
 		['one issuer', [remote]],
 		['several issuers', [remote, theirs]],
 	] as const) {
-		it(`is asked for if its issuer is one of ours and has its keys from the network (${count})`, async () => {
+		it(`is fetched if its issuer is configured with keys from the network (${count})`, async () => {
 			const asked: string[] = [];
 			const trust = new Trust({ issuers }, (issuer) => asked.push(issuer));
 			const unknown = { alg: 'RS256', kid: 'new' };
@@ -192,7 +192,7 @@ describe('an unknown key', () => {
 });
 
 describe('an issuer without keys', () => {
-	it('is asked for some by every token of its, with a kid or without', async () => {
+	it('gets a request for keys from each of its tokens, with a kid or without', async () => {
 		const asked: string[] = [];
 		const trust = new Trust({ issuers: [{ ...seedWith(jwks(jwkOf(rsa))), keys: undefined, remote: true }] }, (name) =>
 			asked.push(name),
@@ -207,7 +207,7 @@ describe('a verdict that was reached before', () => {
 	const set = jwks(jwkOf(rsa, { kid: 'k' }), jwkOf(other, { kid: 'o' }));
 	const seed = seedWith(set, { algorithms: ['RS256', 'PS256'] });
 
-	it('holds as long as its key and the rules of its issuer are the same, whatever else changes', async () => {
+	it('stays valid while its key and the rules of its issuer are unchanged', async () => {
 		const verified = accepted(trustIn(seed), await sign(rsa, GOOD, { alg: 'RS256', kid: 'k' }));
 		const holds = (...issuers: IssuerSeed[]) => trustIn(...issuers).stillVerifies(verified);
 		assert.ok(holds(seed));
@@ -237,7 +237,7 @@ describe('the tenant', () => {
 	const set = jwks(jwkOf(rsa));
 	const token = (claims: object) => sign(rsa, { ...GOOD, ...claims }, { alg: 'RS256' });
 
-	it('is the claim that is named, or where the path of names leads, behind the prefix', async () => {
+	it('is the named claim, or the one at the path of names, after the prefix', async () => {
 		const org = trustIn(seedWith(set, { tenantClaim: ['org'], tenantPrefix: 'x/' }));
 		assert.equal(accepted(org, await token({ org: 'acme' })).tenant, 'x/acme');
 		const nested = trustIn(seedWith(set, { tenantClaim: ['https://x.test/org', 'id'] }));
@@ -246,7 +246,7 @@ describe('the tenant', () => {
 		assert.equal(accepted(org, await token({ org: 'a', sub: undefined })).claims.sub, '');
 	});
 
-	it('must be there, and safe in a header', async () => {
+	it('must exist, and be safe in a header', async () => {
 		const org = trustIn(seedWith(set, { tenantClaim: ['org', 'id'] }));
 		for (const claims of [{}, { org: 'x' }, { org: null }, { org: ['id'] }, { org: {} }]) {
 			refused(org, await token(claims), 'no tenant claim');
@@ -271,7 +271,7 @@ describe('required claims', () => {
 	);
 	const token = (claims: object) => sign(rsa, { ...GOOD, org: 'x', env: 'prod', ...claims }, { alg: 'RS256' });
 
-	it('must be there, with one of the values where there are any', async () => {
+	it('must exist, with one of the values if values are configured', async () => {
 		for (const claims of [{}, { org: false }, { env: 7 }, { env: true }, { env: ['test', 'prod'] }]) {
 			accepted(trust, await token(claims));
 		}
@@ -299,7 +299,7 @@ describe('scopes', () => {
 		assert.deepEqual(await scopesOf({ scope: ['a'], scp: { b: 1 } }), ['a']);
 	});
 
-	it('are worked out once a token', async () => {
+	it('are computed once for a token', async () => {
 		const { claims } = accepted(trust, await sign(rsa, { ...GOOD, scope: 'a' }, { alg: 'RS256' }));
 		assert.equal(claims.scopes, claims.scopes);
 	});

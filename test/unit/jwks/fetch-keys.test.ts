@@ -65,7 +65,7 @@ for (const [name, scheme, ask] of WAYS) {
 			});
 		};
 
-		it('gives the set, what it leaves out, and how long the issuer says it lasts', async () => {
+		it('returns the set, the skipped entries, and the lifetime that the issuer gives', async () => {
 			issuer.publish = (_, response) => response.writeHead(200, { 'cache-control': 'public, max-age=60' }).end(SET);
 			const { seed, text, maxAgeMs, skipped } = await fetched();
 			assert.deepEqual([seed.keys[0]!.kid, text, maxAgeMs, skipped], ['one', SET, 60_000, []]);
@@ -114,17 +114,17 @@ for (const [name, scheme, ask] of WAYS) {
 			}
 		});
 
-		it('takes a set whatever its type is called, and no other text', async () => {
+		it('accepts a set with any content type, and no other text', async () => {
 			for (const type of ['text/html', 'application/octet-stream', 'image/png']) {
 				issuer.publish = (_, response) => response.writeHead(200, { 'content-type': type }).end(SET);
 				await fetched();
 			}
 			issuer.publish = (_, response) => response.writeHead(200, { 'content-type': 'application/json' }).end('<html>');
-			await fails(/^the answer is no JWK Set: no JSON object$/);
+			await fails(/^the answer is not a JWK Set: it is not a JSON object$/);
 			issuer.publish = '{"keys":[]}';
 			await fails(/empty JWK Set/);
 			issuer.publish = (_, response) => response.end(Buffer.from([0x7b, 0xff]));
-			await fails(/no UTF-8/);
+			await fails(/not UTF-8/);
 		});
 
 		const publications: readonly [what: string, cause: RegExp, publish: Publish][] = [
@@ -146,7 +146,7 @@ for (const [name, scheme, ask] of WAYS) {
 			['no answer', /no HTTP answer|connection reset/, (request) => request.socket.destroy()],
 		];
 		for (const [what, cause, publish] of publications) {
-			it(`takes ${what} for a failure`, async () => {
+			it(`treats ${what} as a failure`, async () => {
 				issuer.publish = publish;
 				await fails(cause);
 			});
@@ -211,16 +211,16 @@ for (const [name, scheme, ask] of WAYS) {
 			]);
 		});
 
-		it('uses no metadata of another issuer, and none that leads away from TLS', async () => {
+		it('refuses metadata of another issuer, and metadata with a URL without TLS', async () => {
 			const cases: readonly [cause: RegExp, metadata: string][] = [
 				[/another issuer/, JSON.stringify({ issuer: elsewhere.url, jwks_uri: issuer.jwksUrl })],
 				[/another issuer/, JSON.stringify({ issuer: `${issuer.url}/`, jwks_uri: issuer.jwksUrl })],
 				[/no jwks_uri/, JSON.stringify({ issuer: issuer.url })],
 				[/no jwks_uri/, JSON.stringify({ issuer: issuer.url, jwks_uri: 'jwks.json' })],
-				[/no https:\/\/ address/, JSON.stringify({ issuer: issuer.url, jwks_uri: 'http://127.0.0.1:1/jwks.json' })],
-				[/no https:\/\/ address/, JSON.stringify({ issuer: issuer.url, jwks_uri: 'file:///etc/passwd' })],
+				[/not an https:\/\/ address/, JSON.stringify({ issuer: issuer.url, jwks_uri: 'http://127.0.0.1:1/jwks.json' })],
+				[/not an https:\/\/ address/, JSON.stringify({ issuer: issuer.url, jwks_uri: 'file:///etc/passwd' })],
 				// Both places say the same, and it is told once.
-				[/^no metadata: the metadata is no JSON object$/, '[]'],
+				[/^no metadata: the metadata is not a JSON object$/, '[]'],
 			];
 			for (const [cause, metadata] of cases) {
 				issuer.other = (_, response) => response.end(metadata);
@@ -229,7 +229,7 @@ for (const [name, scheme, ask] of WAYS) {
 			assert.equal(issuer.asked.includes('/jwks.json'), false);
 		});
 
-		it('says in words what went wrong with the connection', async () => {
+		it('reports the failure of the connection in words', async () => {
 			await using gone = await startIssuer('http', SET);
 			await fetched({ url: gone.jwksUrl });
 			await gone.close();
@@ -246,7 +246,7 @@ describe('the certificate of an issuer', () => {
 	after(() => issuer.close());
 	const remote = (ca?: string): RemoteIssuer => ({ ...ISSUER, issuer: issuer.url, url: issuer.jwksUrl, ca });
 
-	it('is judged by the bundle of the proxy, and otherwise by what Node trusts', async () => {
+	it("is verified against the configured bundle, otherwise against Node's CAs", async () => {
 		const { signal } = new AbortController();
 		await fetchByUndici(remote(pki.ca.certPem), signal);
 		for (const ca of [undefined, pki.otherCa.certPem])
@@ -304,14 +304,14 @@ describe('a fetch that the user of the gate has given', () => {
 			() => Promise.reject(new TypeError('fetch failed', { cause: { code: 'ECONNREFUSED' } })),
 			/^connection refused$/,
 		],
-		['gives nothing', () => undefined, /^fetch gave no Response$/],
-		['gives a text', async () => SET, /^fetch gave no Response$/],
+		['gives nothing', () => undefined, /^fetch did not return a Response$/],
+		['gives a text', async () => SET, /^fetch did not return a Response$/],
 		['follows a redirect', async () => response(bytes(), { redirected: true }), /redirects are not followed$/],
 		['has a body that fails', async () => response(failing()), /^connection failed/],
-		['has no body', async () => response(null), /no JWK Set: no JSON object$/],
+		['has no body', async () => response(null), /not a JWK Set: it is not a JSON object$/],
 	];
 	for (const [what, fetch, cause] of misdeeds) {
-		it(`fails where it ${what}`, async () => {
+		it(`fails if it ${what}`, async () => {
 			await assert.rejects(fetched(fetch), (error: Error) => {
 				assert.equal(error.name, 'FetchError');
 				assert.match(error.message, cause);
@@ -327,7 +327,7 @@ describe('a fetch that the user of the gate has given', () => {
 			async () => response({ [Symbol.asyncIterator]: () => ({ next: () => new Promise(() => {}) }) }),
 		],
 	] as const) {
-		it(`is abandoned where it ${what} and keeps to no signal`, async () => {
+		it(`is abandoned if it ${what} and ignores the signal`, async () => {
 			const abandon = new AbortController();
 			const fetching = fetched(fetch, abandon.signal);
 			setImmediate(() => abandon.abort());

@@ -74,7 +74,7 @@ class Fetched {
 }
 
 describe('the keys of an issuer', () => {
-	it('are there after the first fetch, and change when the issuer changes them, with a line for every fetch', async () => {
+	it('exist after the first fetch, and follow changes of the issuer, with a line for every fetch', async () => {
 		const test = new Fetched();
 		test.start();
 		assert.equal(await test.refresher.firstAttempt, undefined);
@@ -87,15 +87,15 @@ describe('the keys of an issuer', () => {
 		assert.deepEqual(test.asked, [0, 300_000, 600_000, 900_000]);
 		assert.deepEqual(test.changes, [['one'], ['one', 'two'], ['one']]);
 		assert.deepEqual(test.log.lines, [
-			'info proxy::jwks: keys fetched, others than before',
-			'debug proxy::jwks: keys fetched, the same',
-			'info proxy::jwks: keys fetched, others than before',
-			'info proxy::jwks: keys fetched, others than before',
+			'info proxy::jwks: keys fetched, changed',
+			'debug proxy::jwks: keys fetched, unchanged',
+			'info proxy::jwks: keys fetched, changed',
+			'info proxy::jwks: keys fetched, changed',
 		]);
 		assert.deepEqual(test.refresher.fetches, { success: 4, failure: 0 });
 	});
 
-	it('stay what they were through an outage of an hour, with few fetches meanwhile', async () => {
+	it('stay unchanged through an outage of an hour, with few fetches', async () => {
 		const test = new Fetched();
 		test.start();
 		await test.time.advance(299_000);
@@ -107,7 +107,7 @@ describe('the keys of an issuer', () => {
 		assert.deepEqual([cause, (age as number) > 3500], ['status 500', true]);
 		test.published = ONE;
 		await test.time.advance(60_000);
-		const { failures } = test.log.fields('keys fetched again, the same');
+		const { failures } = test.log.fields('keys fetched again, unchanged');
 		assert.ok((failures as number) > 50);
 		test.published = BOTH;
 		await test.time.advance(300_000);
@@ -130,7 +130,7 @@ describe('the keys of an issuer', () => {
 		assert.deepEqual(test.changes, [['one'], undefined, ['one']]);
 	});
 
-	it('are asked for early when a token names an unknown one: once in 10 s, whatever strangers do', async () => {
+	it('are fetched early if a token names an unknown key: once in 10 s, whatever strangers do', async () => {
 		const test = new Fetched();
 		test.start();
 		await test.time.advance(20_000);
@@ -162,7 +162,7 @@ describe('the keys of an issuer', () => {
 		assert.deepEqual(test.conditional, [false, true, true, false]);
 	});
 
-	it('survive a restart in state_dir, as old as they are, and are asked for at once', async () => {
+	it('survive a restart in state_dir with their age, and are fetched at once', async () => {
 		const test = new Fetched({ store: true });
 		test.kept.set(ISSUER.issuer, { text: ONE, at: test.time.wallSeconds() - 3600 });
 		test.published = new FetchError('status 500');
@@ -179,7 +179,7 @@ describe('the keys of an issuer', () => {
 		assert.equal(test.kept.get(ISSUER.issuer)!.text, BOTH);
 	});
 
-	it('that were kept are not used where they are too old or cannot be read', async () => {
+	it('from state_dir are not used if they are too old or unreadable', async () => {
 		for (const [text, age] of [
 			[ONE, 24 * 3600],
 			['{}', 1],
@@ -200,7 +200,7 @@ describe('the keys of an issuer', () => {
 		}
 	});
 
-	it('are not touched any more once it is stopped', async () => {
+	it('do not change after the stop', async () => {
 		const test = new Fetched();
 		const answer = Promise.withResolvers<string>();
 		test.published = answer.promise;

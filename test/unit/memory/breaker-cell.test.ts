@@ -66,7 +66,7 @@ function closedCell(): { memory: SharedArrayBuffer; cell: BreakerCell } {
 }
 
 describe('the breaker cell', () => {
-	it('says beforehand what it would admit, and changes nothing by that', () => {
+	it('can be asked what it would admit, without a change', () => {
 		const states = fc.record({
 			circuit: fc.constantFrom(CLOSED, OPEN, HALF_OPEN),
 			probe: fc.nat(1000),
@@ -89,7 +89,7 @@ describe('the breaker cell', () => {
 		assert.equal(BreakerCell.allocate(0).byteLength, 8 * (2 + MAX_TENANTS + 4));
 	});
 
-	it('starts closed where the health check is off', () => {
+	it('starts closed if the health check is off', () => {
 		const cell = new BreakerCell(BreakerCell.allocate(5000, CLOSED));
 		assert.equal(cell.admit(5000, COOLDOWN), NORMAL);
 		cell.fail(NORMAL, failure(), FIRST, 5000);
@@ -211,7 +211,7 @@ describe('the breaker cell', () => {
 		assert.deepEqual(read(memory).streak, { number, failures: 1, connects: 0, tenants: 2 });
 	});
 
-	it('takes what a slow thread has left of a streak that is over for nothing', () => {
+	it('ignores what a slow thread reports about an earlier streak', () => {
 		const { memory, cell } = closedCell();
 		cell.fail(NORMAL, failure('a'), { failures: 100, tenants: 16 }, 0);
 		const stale = new BigInt64Array(memory)[2]!;

@@ -78,7 +78,7 @@ describe('an exemplar', () => {
 		assert.equal(BucketTotal.of(LAYOUT, [first, second]).exemplars[1]!.ms, 5);
 	});
 
-	it('is never read half: of a thread that died while it wrote one there is none', () => {
+	it('is never read half-written: one of a thread that died while writing is absent', () => {
 		const memory = BucketCounts.allocate(LAYOUT, 1);
 		const one = BucketCounts.view(LAYOUT, memory, 0);
 		one.exemplify(one.record(0), 0, TRACE, 0, CLOCK);
@@ -90,7 +90,7 @@ describe('an exemplar', () => {
 		assert.equal(BucketTotal.of(LAYOUT, [successor]).exemplars[0]!.traceId, TRACE);
 	});
 
-	it('costs no memory where requests have no trace', () => {
+	it('costs no memory if requests have no trace', () => {
 		const [one] = parts({ ...LAYOUT, exemplars: false });
 		one.exemplify(one.record(5), 5, TRACE, 0, CLOCK);
 		assert.equal(BucketTotal.of(LAYOUT, [one]).exemplars[1], undefined);

@@ -8,7 +8,7 @@ export interface TakeTask {
 	readonly rounds: number;
 	readonly attempts: number;
 	readonly amount: number;
-	/** Int32 for each round: grants over all threads. */
+	/** Int32 for each round: grants across all threads. */
 	readonly granted: SharedArrayBuffer;
 }
 

@@ -15,7 +15,7 @@ const TAKERS = new URL('./concurrency.thread.ts', import.meta.url);
 const VICTIM = new URL('./concurrency-victim.thread.ts', import.meta.url);
 
 describe('the requests that a tenant has in flight', () => {
-	it('are as many as its limit over all threads, and nothing to another tenant', () => {
+	it('are as many as its limit across all threads, and nothing to another tenant', () => {
 		const memory = ConcurrencyCounts.allocate(2, 8);
 		const [one, two] = [0, 1].map((worker) => new ConcurrencyCounts(memory, worker));
 		const [a, sameTenant, b] = [one!.slots(5n, 2), two!.slots(5n, 2), one!.slots(-7n, 1)];
@@ -71,7 +71,7 @@ describe('the requests that a tenant has in flight', () => {
 		);
 	});
 
-	it('are exactly as many as may be, with threads that take and give back at once', async () => {
+	it('are exactly the limit, with threads that claim and release concurrently', async () => {
 		const tenants = [1n, 2n, (1n << 32n) | 1n];
 		const [rounds, limit] = [50, 7];
 		const memory = ConcurrencyCounts.allocate(4, 16);
@@ -81,7 +81,7 @@ describe('the requests that a tenant has in flight', () => {
 		assert.equal(requestsUnderWay(memory), 0);
 	});
 
-	it('are all given back when their thread dies, wherever it was', async () => {
+	it('are all released when their thread dies, at any point', async () => {
 		const memory = ConcurrencyCounts.allocate(2, 8);
 		const survivor = new ConcurrencyCounts(memory, 0).slots(9n, 1000);
 		assert.ok(survivor.tryClaim());
@@ -104,7 +104,10 @@ describe('the requests that a tenant has in flight', () => {
 		const memory = ConcurrencyCounts.allocate(1, 2);
 		const counts = new ConcurrencyCounts(memory, 0);
 		for (const tenant of [1n, 2n, 1n, 2n]) counts.slots(tenant, 1);
-		assert.throws(() => counts.slots(3n, 1), /more than 2 tenants have had a concurrency since the start; restart/);
+		assert.throws(
+			() => counts.slots(3n, 1),
+			/more than 2 tenants have had a concurrency limit since the start; restart/,
+		);
 		assert.equal(counts.slots(2n, 1).tryClaim(), true);
 	});
 });

@@ -8,7 +8,7 @@ export interface TakeTask {
 	readonly tenants: readonly bigint[];
 	readonly limit: number;
 	readonly rounds: number;
-	/** Int32 for each round and tenant: how many were granted, over all threads. */
+	/** Int32 for each round and tenant: how many were granted, across all threads. */
 	readonly granted: SharedArrayBuffer;
 }
 

@@ -58,7 +58,7 @@ describe('the histogram', () => {
 		}
 	});
 
-	it('takes what is shorter or longer than it can tell apart for its shortest or longest', () => {
+	it('counts durations outside its range as the shortest or longest', () => {
 		for (const [ms, least, most] of [
 			[0, 0, 0.001],
 			[-1, 0, 0.001],
@@ -74,7 +74,7 @@ describe('the histogram', () => {
 		}
 	});
 
-	it('counts each duration of a mixture where it belongs', () => {
+	it('counts each duration of a mixture in its bucket', () => {
 		const histogram = create();
 		for (let i = 0; i < 90; i++) histogram.record(1, 0);
 		for (let i = 0; i < 9; i++) histogram.record(100, 0);

@@ -125,7 +125,7 @@ describe('the limiter on one thread', () => {
 		assert.equal(drain(limiter, keys[WINDOW]!, 2000), 2);
 	});
 
-	it('finds its tenants again where the window runs over the end of the table', () => {
+	it('finds its tenants again if the window runs over the end of the table', () => {
 		const slots = 2 * WINDOW;
 		const limiter = new FixedRateLimiter(TenantLimiter.allocate(SECRET, slots), 1, 0);
 		const keys = Array.from({ length: WINDOW }, (_, i) => (BigInt(i + 1) << 32n) | BigInt(slots - 5));
@@ -396,7 +396,7 @@ describe('the limiter after the death of a thread', () => {
 		}
 	}
 
-	it('keeps the debts of all tenants while threads are killed with the lock in their hand', async () => {
+	it('keeps the debts of all tenants while threads are killed that hold the lock', async () => {
 		const memory = TenantLimiter.allocate(SECRET, WINDOW);
 		const limiter = new FixedRateLimiter(memory, RPS, 0);
 		const lock = new Int32Array(memory.lock);
@@ -424,7 +424,7 @@ describe('the limiter after the death of a thread', () => {
 	});
 });
 
-describe('the places of the limiter that are in use', () => {
+describe('the slots of the limiter in use', () => {
 	it('are those of tenants in debt, to the moment at which their buckets are full', () => {
 		const memory = TenantLimiter.allocate(new Uint8Array(32), 64);
 		const limiter = new TenantLimiter(memory, 0);

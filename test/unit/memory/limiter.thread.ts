@@ -12,7 +12,7 @@ export interface HammerTask {
 	readonly moments: readonly number[];
 	/** Requests of each thread for each tenant at each moment. */
 	readonly attempts: number;
-	/** Int32 for each moment and tenant: how many were admitted, over all threads. */
+	/** Int32 for each moment and tenant: how many were admitted, across all threads. */
 	readonly admitted: SharedArrayBuffer;
 }
 

@@ -30,7 +30,7 @@ describe('the share of a tenant', () => {
 		assert.equal(shares.tryClaim(A, 10), true);
 	});
 
-	it('is one over all workers, and what a dead one held comes back', () => {
+	it('is one across all workers, and what a dead one held comes back', () => {
 		const memory = TenantShares.allocate(10_240, 1024, 3);
 		const [one, two, three] = [0, 1, 2].map((worker) => new TenantShares(memory, worker)) as [
 			TenantShares,

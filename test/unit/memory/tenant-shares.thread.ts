@@ -8,7 +8,7 @@ export interface ShareTask {
 	readonly rounds: number;
 	readonly attempts: number;
 	readonly tenant: bigint;
-	/** Int32 for each round: grants over all threads. */
+	/** Int32 for each round: grants across all threads. */
 	readonly granted: SharedArrayBuffer;
 }
 

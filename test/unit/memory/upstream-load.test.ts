@@ -11,7 +11,7 @@ const COUNTERS = new URL('./upstream-load.thread.ts', import.meta.url);
 const VICTIM = new URL('./upstream-load-victim.thread.ts', import.meta.url);
 
 describe('the requests in flight at an upstream', () => {
-	it('is the sum over all workers, for any order of requests and deaths', () => {
+	it('is the sum across all workers, for any order of requests and deaths', () => {
 		const step = fc.record({ worker: fc.nat(2), action: fc.constantFrom('inc', 'inc', 'dec', 'die') });
 		fc.assert(
 			fc.property(fc.array(step, { maxLength: 100 }), (steps) => {
@@ -98,7 +98,7 @@ describe('the requests in flight at an upstream', () => {
 		assert.equal(new UpstreamLoad(memory, 0).total, 0);
 	});
 
-	it('frees the lock of a thread that died with it in its hand', () => {
+	it('frees the lock of a thread that died holding it', () => {
 		const memory = UpstreamLoad.allocate(2, 0);
 		// What a thread leaves behind that dies while it looks at the words.
 		Atomics.store(new Int32Array(memory), 4, 2);
@@ -106,7 +106,7 @@ describe('the requests in flight at an upstream', () => {
 		assert.equal(new UpstreamLoad(memory, 0).tryInc(1), true);
 	});
 
-	it('is given back when a thread dies, wherever it was', async () => {
+	it('is released when a thread dies, at any point', async () => {
 		const memory = UpstreamLoad.allocate(2, 0);
 		const survivor = new UpstreamLoad(memory, 0);
 		survivor.inc();

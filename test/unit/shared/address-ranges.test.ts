@@ -38,8 +38,8 @@ describe('an address or range', () => {
 		['10.1.2.3/8', /first address.*write "10\.0\.0\.0\/8" for all of it, or "10\.1\.2\.3"/],
 		['2001:db8::1/32', /write "2001:db8::\/32" for all of it, or "2001:db8::1"/],
 		['::1.2.3.4/96', /write "::\/96"/],
-		['::ffff:10.0.0.0/104', /write it as IPv4/],
-		['::ffff:0a00:1', /write it as IPv4/],
+		['::ffff:10.0.0.0/104', /write it in IPv4 form/],
+		['::ffff:0a00:1', /write it in IPv4 form/],
 	] as const) {
 		it(`is refused with a remedy: ${text}`, () => assert.match(String(parseAddressRange(text)), fault));
 	}
@@ -99,7 +99,7 @@ describe('addresses', () => {
 		}
 	});
 
-	it('of IPv4 are IPv4, also where IPv6 maps them', () => {
+	it('reads an IPv4-mapped IPv6 address as IPv4', () => {
 		assert.equal(plainAddress('::ffff:192.0.2.1'), '192.0.2.1');
 		assert.equal(plainAddress('::ffff:1'), '::ffff:1');
 		assert.equal(plainAddress('2001:db8::1'), '2001:db8::1');

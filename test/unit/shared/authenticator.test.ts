@@ -34,7 +34,7 @@ function quotasOf(rps: number): Quotas {
 }
 
 describe('the authenticator', () => {
-	it('tells a missing header from an invalid one', () => {
+	it('distinguishes a missing header from an invalid one', () => {
 		const authenticator = new Authenticator(trust, undefined);
 		assert.equal(authenticator.authenticate(undefined, NOW), TOKEN_MISSING);
 		for (const invalid of [null, '', 'Bearer', 'Bearer x', 'Basic x']) {
@@ -61,7 +61,7 @@ describe('the authenticator', () => {
 		assert.notEqual(accepted(authenticator, bearer({ jti: '2' })), first);
 	});
 
-	it('refuses what is revoked by hand, remembered or not, until it is not any more', () => {
+	it('refuses manually revoked tokens, cached or not, until the revocation is lifted', () => {
 		const authenticator = new Authenticator(trust, undefined);
 		const [stolen, gone, other] = [bearer({ jti: 'stolen' }), bearer({ sub: 'gone' }), bearer({ jti: 'other' })];
 		const first = accepted(authenticator, other);
@@ -87,7 +87,7 @@ describe('the authenticator', () => {
 		accepted(authenticator, bearer({ jti: 4712 }));
 	});
 
-	it('looks at the expiry on a cache hit as on the first use: 59 seconds late pass, 61 do not', () => {
+	it('checks exp on a cache hit as on the first use: 59 s late passes, 61 s does not', () => {
 		const authenticator = new Authenticator(trust, undefined);
 		const header = bearer({ exp: NOW });
 		const first = accepted(authenticator, header, NOW - 10);
@@ -110,7 +110,7 @@ describe('the authenticator', () => {
 		}
 	});
 
-	it('verifies anew after five minutes', () => {
+	it('verifies a token again after five minutes', () => {
 		const authenticator = new Authenticator(trust, undefined);
 		const header = bearer({});
 		const first = accepted(authenticator, header);
@@ -118,14 +118,14 @@ describe('the authenticator', () => {
 		assert.notEqual(accepted(authenticator, header, NOW + 300), first);
 	});
 
-	it('remembers no refusal', () => {
+	it('does not cache refusals', () => {
 		const authenticator = new Authenticator(trust, undefined);
 		const header = bearer({ nbf: NOW + 100 });
 		assertRefusal(authenticator.authenticate(header, NOW), TOKEN_INVALID);
 		accepted(authenticator, header, NOW + 100);
 	});
 
-	it('forgets what a key has vouched for that is believed no longer, at once', () => {
+	it('forgets cached tokens of a removed key at once', () => {
 		const authenticator = new Authenticator(trust, undefined);
 		const header = bearer({});
 		const before = accepted(authenticator, header);
@@ -135,7 +135,7 @@ describe('the authenticator', () => {
 		assertRefusal(authenticator.authenticate(header, NOW), TOKEN_INVALID);
 	});
 
-	it('gives remembered tokens the quotas that are in force now, without verifying them again', () => {
+	it('applies the current quotas to cached tokens without verifying them again', () => {
 		const authenticator = new Authenticator(trust, undefined, quotasOf(5));
 		const header = bearer({ sub: 'a' });
 		const before = accepted(authenticator, header);
@@ -145,7 +145,7 @@ describe('the authenticator', () => {
 		assert.equal(before.quota.rate?.rps, 7);
 	});
 
-	it('keeps as many verdicts as its capacity says, the newest ones', () => {
+	it('keeps the newest verdicts, up to its capacity', () => {
 		const authenticator = new Authenticator(trust, undefined, undefined, 3);
 		const headers = [1, 2, 3, 4].map((jti) => bearer({ jti }));
 		const identities = headers.map((header) => accepted(authenticator, header));

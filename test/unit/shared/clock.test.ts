@@ -17,7 +17,7 @@ describe('the system clock', () => {
 		}
 	});
 
-	it('never runs backwards and tells parts of a millisecond apart', () => {
+	it('never runs backwards, and has a resolution below a millisecond', () => {
 		const clock = systemClock(process.hrtime.bigint());
 		const times = Array.from({ length: 10_000 }, () => clock.now());
 		assert.ok(times.every((time, i) => i === 0 || time >= times[i - 1]!));
@@ -31,7 +31,7 @@ describe('the system clock', () => {
 		assert.ok(before <= now && now <= Date.now() / 1000);
 	});
 
-	it('is one scale for all threads: what happened later has the later time', async () => {
+	it('is one scale for all threads: a later event has a later time', async () => {
 		const epoch = process.hrtime.bigint() - 1_000_000n;
 		const clock = systemClock(epoch);
 		const questions = 500;

@@ -28,7 +28,7 @@ const record = (message: string, fields?: LogFields): LogRecord => ({
 });
 
 describe('the log filter', () => {
-	it('lets a level and what is graver through', () => {
+	it('passes a level and all more severe ones', () => {
 		for (const [i, name] of ['off', ...LEVELS].entries()) assert.equal(enabledLevels(name, 'proxy'), i, name);
 	});
 
@@ -37,7 +37,7 @@ describe('the log filter', () => {
 		assert.equal(enabledLevels(' WARN , proxy::health = Debug,,', 'proxy::health'), 4);
 	});
 
-	it('is info when nothing is said', () => {
+	it('defaults to info', () => {
 		assert.equal(enabledLevels('', 'proxy'), 3);
 		assert.deepEqual(parseLogFilter('').problems, []);
 	});
@@ -62,21 +62,21 @@ describe('the log filter', () => {
 		assert.equal(enabledLevels('debug,proxy::health=off', 'proxy::data'), 4);
 	});
 
-	it('is silent about targets that no directive fits', () => {
+	it('logs nothing for targets that no directive matches', () => {
 		assert.equal(enabledLevels('proxy::health=debug', 'proxy::data'), 0);
 	});
 
-	it('takes a target without a level for all of its levels', () => {
+	it('reads a target without a level as all levels', () => {
 		assert.equal(enabledLevels('proxy::health', 'proxy::health'), 5);
 		assert.equal(enabledLevels('proxy::health', 'proxy'), 0);
 	});
 
-	it('lets the last of two equal directives count', () => {
+	it('uses the last of two equal directives', () => {
 		assert.equal(enabledLevels('warn,debug', 'proxy'), 4);
 		assert.equal(enabledLevels('proxy=warn,proxy=trace', 'proxy'), 5);
 	});
 
-	it('reports what it cannot read, ignores it and keeps logging', () => {
+	it('reports and ignores unreadable directives, and keeps logging', () => {
 		const cases: [filter: string, problem: string][] = [
 			['inof', '"inof" is neither a level (off, error, warn, info, debug, trace) nor a target of the proxy'],
 			['proxy=', '"proxy=" does not end in a level (off, error, warn, info, debug, trace)'],
@@ -96,12 +96,12 @@ describe('the log filter', () => {
 		assert.equal(enabledLevels('error,inof', 'proxy::data'), 1);
 	});
 
-	it('reports targets that nothing logs to, names the one that was meant, and keeps logging', () => {
+	it('reports unknown targets, suggests the one that was meant, and keeps logging', () => {
 		const cases: [filter: string, problem: string][] = [
 			['proxy::helth=debug', 'nothing logs to "proxy::helth"; did you mean proxy::health?'],
 			['proxy::Reload', 'nothing logs to "proxy::Reload"; did you mean proxy::reload?'],
 			['prxy::health=debug', 'nothing logs to "prxy::health"; did you mean proxy::health?'],
-			['proxy::xyzzy::plugh=debug', `nothing logs to "proxy::xyzzy::plugh"; there are ${LOG_TARGETS.join(', ')}`],
+			['proxy::xyzzy::plugh=debug', `nothing logs to "proxy::xyzzy::plugh"; the targets are ${LOG_TARGETS.join(', ')}`],
 		];
 		for (const [filter, problem] of cases) {
 			assert.deepEqual(parseLogFilter(filter).problems, [problem]);
@@ -111,7 +111,7 @@ describe('the log filter', () => {
 		assert.deepEqual(parseLogFilter('info,hyper=warn,tower_http=off').problems, []);
 	});
 
-	it('knows every target that there is in the source', () => {
+	it('knows every target of the source', () => {
 		const src = new URL('../../../packages/', import.meta.url);
 		const texts = globSync('*/src/**/*.ts', { cwd: src }).map((path) => readFileSync(new URL(path, src), 'utf8'));
 		const named = texts.flatMap((text) => text.match(/(?<=')proxy(?:::\w+)+(?=')/g) ?? []);
@@ -171,7 +171,7 @@ describe('a line of JSON', () => {
 		});
 	});
 
-	it('has a text for what JSON has no word for', () => {
+	it('writes text for values that JSON cannot represent', () => {
 		assert.deepEqual(
 			fieldsOf({
 				big: 2n ** 64n,
@@ -222,19 +222,19 @@ describe('a line of JSON', () => {
 		assert.equal(JSON.parse(formatJson(record('m', { message: 'forged' }))).message, 'm');
 	});
 
-	it('is written even if the time is no time', () => {
+	it('is written even if the time is invalid', () => {
 		const { timestamp } = JSON.parse(formatJson({ ...record('m'), time: new Date(Number.NaN) }));
 		assert.equal(timestamp, null);
 	});
 
-	it('replaces lone surrogates, which readers of JSON stumble over', () => {
+	it('replaces lone surrogates, which JSON readers reject', () => {
 		const line = formatJson(record('\ud800', { '\udc00': '\ud800x', deep: { '\udc00': '\ud83d\ude00' } }));
 		const { message, '\ufffd': field, deep } = JSON.parse(line);
 		assert.deepEqual([message, field, deep], ['\ufffd', '\ufffdx', { '\ufffd': '\u{1f600}' }]);
 		assert.doesNotMatch(line, /\\ud/);
 	});
 
-	it('is one line of valid JSON whatever it holds, without a character that a terminal obeys', () => {
+	it('is one line of valid JSON without control characters, whatever it contains', () => {
 		const text = fc.oneof(fc.string({ unit: 'binary' }), fc.string({ unit: 'grapheme' }));
 		const value = fc.anything({
 			withBigInt: true,
@@ -274,12 +274,12 @@ describe('a line for people', () => {
 		assert.doesNotMatch(formatPretty({ ...record('m'), level: 'error' }, false), /\x1b/);
 	});
 
-	it('shows control characters instead of obeying them', () => {
+	it('shows control characters in escaped form', () => {
 		const line = formatPretty(record('a\nb\x1b[2J\u202e', { 'k\r': '\x9b31m\n', list: ['\x07'] }), false);
 		assert.ok(line.endsWith(String.raw`a\nb\u001b[2J\u202e k\r="\u009b31m\n" list=["\u0007"]`), line);
 	});
 
-	it('is one visible line whatever it holds', () => {
+	it('is one visible line, whatever it contains', () => {
 		const text = fc.string({ unit: 'binary' });
 		fc.assert(
 			fc.property(text, text, fc.dictionary(text, fc.anything({ withBigInt: true })), (target, message, fields) => {

@@ -23,14 +23,14 @@ describe('lines that strangers can provoke', () => {
 		assert.equal(records.length, LINES);
 	});
 
-	it('of one kind take nothing from another kind', () => {
+	it('of one kind do not count for another kind', () => {
 		const { records, write } = recorded();
 		for (let i = 0; i < 1000; i++) write('aud');
 		write('iss');
 		assert.deepEqual(records.at(-1)?.fields, { kind: 'iss', suppressed: undefined });
 	});
 
-	it('say in the next period how many were left out, once', () => {
+	it('report once, in the next period, how many were suppressed', () => {
 		const { records, write, advance } = recorded();
 		for (let i = 0; i < LINES + 7; i++) write('aud');
 		advance(PERIOD_MS);

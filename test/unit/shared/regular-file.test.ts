@@ -42,7 +42,7 @@ for (const [name, read] of readers) {
 			assert.equal((await read(at('largest'))).length, MAX_FILE_BYTES);
 		});
 
-		test('reads files that have no size beforehand', async (t) => {
+		test('reads files whose size is not known in advance', async (t) => {
 			if (process.platform !== 'linux') return t.skip('reads /proc');
 			assert.match(String(await read('/proc/self/status')), /^Name:/);
 		});
@@ -50,14 +50,14 @@ for (const [name, read] of readers) {
 		const refusals: [path: string, message: RegExp][] = [
 			[at('none'), /^there is no such file$/],
 			[at('text/below'), /^a part of its path is not a directory$/],
-			[at('circle'), /^its symbolic links go round in a circle$/],
+			[at('circle'), /^its symbolic links form a loop$/],
 			[at('folder'), /^it is a directory$/],
 			[at('fifo'), /^it is a FIFO, not a regular file$/],
 			['/dev/zero', /^it is a device, not a regular file$/],
 			[at('too-large'), /^it is larger than 8 MiB$/],
 		];
 		for (const [path, message] of refusals) {
-			test(`refuses at once what is none of them: ${message.source}`, async () => {
+			test(`refuses at once what is not a regular file: ${message.source}`, async () => {
 				await assert.rejects(read(path), { name: 'FileError', message });
 			});
 		}
@@ -80,24 +80,24 @@ describe('a file system that hangs', () => {
 	/** The reads of one test must not count in the next one. */
 	const settled = () => new Promise((resolve) => setImmediate(resolve));
 
-	test('is given up after the limit, and says so', async () => {
+	test('is abandoned after the time limit, with an error that says so', async () => {
 		const { open, release } = stuck();
 		await assert.rejects(readRegularFile('/nfs/a', { open, limitMs: 5 }), {
 			name: 'FileError',
-			message: 'it could not be read within 0.005 s; is its file system there?',
+			message: 'it could not be read within 0.005 s; check its file system',
 		});
 		release();
 		await settled();
 	});
 
-	test('takes no second thread for the same file, and no more than two in all, until a read comes back', async () => {
+	test('blocks one thread for each file, and two in all, until a read returns', async () => {
 		const { open, release } = stuck();
 		await assert.rejects(readRegularFile('/nfs/a', { open, limitMs: 1 }), /within/);
-		await assert.rejects(readRegularFile('/nfs/a'), { message: 'an earlier read of it has not come back yet' });
+		await assert.rejects(readRegularFile('/nfs/a'), { message: 'an earlier read of it has not finished' });
 		assert.equal(String(await readRegularFile(at('text'))), 'text', 'others are read');
 		await assert.rejects(readRegularFile('/nfs/b', { open, limitMs: 1 }), /within/);
 		await assert.rejects(readRegularFile(at('text')), {
-			message: 'reads of other files have not come back yet (/nfs/a, /nfs/b)',
+			message: 'reads of other files have not finished (/nfs/a, /nfs/b)',
 		});
 		release();
 		await settled();

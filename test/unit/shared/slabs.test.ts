@@ -3,7 +3,7 @@ import { describe, it } from 'node:test';
 import { MAX_TRIMMED, SLAB_BYTES, Slabs } from '../../../packages/proxy/src/shared/slabs.ts';
 
 describe('slabs', () => {
-	it('are used again, the last one first', () => {
+	it('are reused, the last one first', () => {
 		const slabs = new Slabs(4 * SLAB_BYTES);
 		const [a, b] = [slabs.take(), slabs.take()];
 		notEqual(a, b);
@@ -15,7 +15,7 @@ describe('slabs', () => {
 		equal(slabs.freeBytes, 0);
 	});
 
-	it('have memory of their own', () => {
+	it('do not share memory', () => {
 		const slabs = new Slabs(4 * SLAB_BYTES);
 		for (const slab of [slabs.take(), slabs.take()]) {
 			equal(slab.byteOffset, 0);
@@ -43,7 +43,7 @@ describe('slabs', () => {
 		equal(new Set(use(6).map((slab) => slab.fill(1))).size, 6);
 	});
 
-	it('are returned some at once, and never one that has an owner', () => {
+	it('are returned several at a time, and never while they have an owner', () => {
 		const slabs = new Slabs(0);
 		const taken = Array.from({ length: MAX_TRIMMED + 10 }, () => slabs.take());
 		const owned = slabs.take();
@@ -55,7 +55,7 @@ describe('slabs', () => {
 		deepEqual([slabs.freeBytes, owned.length], [0, SLAB_BYTES]);
 	});
 
-	it('have one owner: what is given back twice, or is no slab, or only a view of one, is given to nobody', () => {
+	it('have one owner: a slab given back twice, a view of a slab and other memory are never handed out', () => {
 		const slabs = new Slabs(8 * SLAB_BYTES);
 		const slab = slabs.take();
 		slabs.release(slab.subarray(0, 100));

@@ -46,7 +46,7 @@ function problemWith(changes: Partial<TlsMaterial>): string {
 	return message;
 }
 
-describe('material that can be used', () => {
+describe('usable material', () => {
 	test('a leaf with its intermediate, its key and a CA', () => validateTlsMaterial(material, NAMES));
 
 	test('text between the certificates, Windows line ends and missing last line ends', () => {
@@ -72,20 +72,20 @@ describe('material that can be used', () => {
 	});
 });
 
-describe('material that cannot be used', () => {
+describe('unusable material', () => {
 	const cases: readonly [what: string, changes: () => Partial<TlsMaterial>, problem: RegExp][] = [
-		['an empty certificate file', () => ({ cert: '' }), /^CERT: holds no PEM certificate/],
-		['garbage for a certificate', () => ({ cert: 'garbage' }), /^CERT: holds no PEM certificate/],
-		['a key for a certificate', () => ({ cert: server.keyPem }), /^CERT: holds no PEM certificate/],
+		['an empty certificate file', () => ({ cert: '' }), /^CERT: contains no PEM certificate/],
+		['garbage for a certificate', () => ({ cert: 'garbage' }), /^CERT: contains no PEM certificate/],
+		['a key for a certificate', () => ({ cert: server.keyPem }), /^CERT: contains no PEM certificate/],
 		[
 			'a certificate cut short',
 			() => ({ cert: server.certPem.slice(0, 300) }),
-			/^CERT: the block that begins on line 1 is cut off/,
+			/^CERT: the block that begins on line 1 is truncated/,
 		],
 		[
 			'an intermediate cut short',
 			() => ({ cert: server.certPem.slice(0, -100) }),
-			/^CERT: the block that begins on line \d\d is cut off/,
+			/^CERT: the block that begins on line \d\d is truncated/,
 		],
 		[
 			'a certificate with damaged base64',
@@ -97,52 +97,52 @@ describe('material that cannot be used', () => {
 			() => ({ cert: blocks(server.certPem)[0]! + blocks(server.certPem)[1]!.replace('MII', 'AAA') }),
 			/^CERT: certificate 2 is not readable/,
 		],
-		['an empty key file', () => ({ key: '' }), /^KEY: holds no PEM private key/],
-		['a certificate for a key', () => ({ key: server.certPem }), /^KEY: holds no PEM private key/],
+		['an empty key file', () => ({ key: '' }), /^KEY: contains no PEM private key/],
+		['a certificate for a key', () => ({ key: server.certPem }), /^KEY: contains no PEM private key/],
 		['a damaged key', () => ({ key: server.keyPem.replace('MIG', 'AAA') }), /^KEY: the private key is not readable/],
 		['an encrypted key', () => ({ key: encrypted(server.keyPem) }), /^KEY: the key is encrypted/],
 		[
 			'the key of another certificate',
 			() => ({ key: other.keyPem }),
-			/^KEY: the key does not fit .* of CERT; give the key/,
+			/^KEY: the key does not match .* of CERT; give the key/,
 		],
 		[
 			'a key of another kind',
 			() => ({ key: rsaKey(2048) }),
-			/^KEY: the key does not fit the first certificate of CERT/,
+			/^KEY: the key does not match the first certificate of CERT/,
 		],
 		[
 			'a chain with the leaf last',
 			() => ({ cert: blocks(server.certPem).toReversed().join('') }),
-			/^KEY: the key does not fit .* the leaf comes first/,
+			/^KEY: the key does not match .* put the leaf first/,
 		],
-		['an empty CA bundle', () => ({ ca: '' }), /^CA: holds no PEM certificate/],
-		['a CA bundle of leaves', () => ({ ca: other.certPem }), /^CA: holds no CA certificate/],
+		['an empty CA bundle', () => ({ ca: '' }), /^CA: contains no PEM certificate/],
+		['a CA bundle of leaves', () => ({ ca: other.certPem }), /^CA: contains no CA certificate/],
 		[
 			'an end cut off in the BEGIN line of the next certificate',
 			() => ({ cert: `${server.certPem}-----BEGIN CERTIF` }),
-			/^CERT: line \d+ is a cut or damaged line/,
+			/^CERT: line \d+ is a truncated or damaged line/,
 		],
 		[
 			'a bundle cut off in the BEGIN line of its second CA',
 			() => ({ ca: `${root.certPem}-----BEG` }),
-			/^CA: line \d+ is a cut or damaged line/,
+			/^CA: line \d+ is a truncated or damaged line/,
 		],
 		[
 			'a key file with a rest',
 			() => ({ key: `${server.keyPem}-----BEGIN` }),
-			/^KEY: line \d+ is a cut or damaged line/,
+			/^KEY: line \d+ is a truncated or damaged line/,
 		],
 		...['TRUSTED CERTIFICATE', 'X509 CERTIFICATE', 'PKCS7', 'CMS'].flatMap((label): (typeof cases)[number][] => [
 			[
 				`a ${label} in the chain`,
 				() => ({ cert: server.certPem + other.certPem.replaceAll('CERTIFICATE', label) }),
-				new RegExp(`^CERT: holds a block "${label}" on line \\d+; write it as "CERTIFICATE"`),
+				new RegExp(`^CERT: contains a block "${label}" on line \\d+; write it as "CERTIFICATE"`),
 			],
 			[
 				`a ${label} in the CA bundle`,
 				() => ({ ca: root.certPem + root.certPem.replaceAll('CERTIFICATE', label) }),
-				new RegExp(`^CA: holds a block "${label}" on line \\d+; write it as "CERTIFICATE"`),
+				new RegExp(`^CA: contains a block "${label}" on line \\d+; write it as "CERTIFICATE"`),
 			],
 		]),
 		['a damaged CA bundle', () => ({ ca: root.certPem.replace('MII', '!!!') }), /^CA: certificate 1 is not readable/],
@@ -151,7 +151,7 @@ describe('material that cannot be used', () => {
 		test(what, () => assert.match(problemWith(changes()), problem));
 	}
 
-	test('is reported whole, as far as there are texts', () => {
+	test('is reported with all problems', () => {
 		const judge = (material: Partial<TlsMaterial>) =>
 			judgeTlsMaterial(material, NAMES, NOW).problems.map(({ of }) => of);
 		assert.deepEqual(judge({ cert: '', key: '', ca: '' }), ['cert', 'key', 'ca']);
@@ -166,13 +166,13 @@ describe('material that cannot be used', () => {
 			{
 				of: 'cert',
 				message:
-					'the key of the leaf is too small (RSA, 1024 bits); OpenSSL wants RSA of 2048 bits or EC of 224 bits at least: ' +
-					'issue it for a larger key',
+					'the key of the leaf is too small (RSA, 1024 bits); OpenSSL requires RSA of 2048 bits or EC of 224 bits at least: ' +
+					'issue it with a larger key',
 			},
 		]);
 		assert.match(
 			problemWith({ cert: server.certPem + certPem }),
-			/^CERT: the key of certificate 3 is too small \(RSA, 1024 bits\); OpenSSL wants RSA of 2048 bits/,
+			/^CERT: the key of certificate 3 is too small \(RSA, 1024 bits\); OpenSSL requires RSA of 2048 bits/,
 		);
 	});
 });
@@ -187,7 +187,7 @@ describe('a file that was cut off while it was written', () => {
 		}
 	};
 
-	test('has the certificates whose last dash is there, or is refused: never fewer without a word', () => {
+	test('has all complete certificates, or is refused', () => {
 		const all = certificatesOf(server.certPem + other.certPem)!;
 		assert.equal(all.length, 3);
 		const text = `# the chain\n${server.certPem}# another\n${other.certPem}`;
@@ -215,7 +215,7 @@ describe('warnings about usable material', () => {
 			({ of, message }) => `${NAMES[of]}: ${message}`,
 		);
 
-	test('nothing, where there is nothing to tell', () => assert.deepEqual(warnings({}), []));
+	test('none without a fault', () => assert.deepEqual(warnings({}), []));
 
 	test('a leaf that has expired', async () => {
 		const { certPem } = await issue(root, { ...SERVER, notAfter: new Date('2030-02-01T00:00:00Z') });
@@ -237,10 +237,10 @@ describe('warnings about usable material', () => {
 	test('a certificate of the CA bundle that is no CA', () => {
 		const [leaf] = blocks(other.certPem);
 		assert.deepEqual(warnings({ ca: root.certPem + leaf! }), [
-			'CA: certificate 2 is no CA (basicConstraints CA:TRUE) and counts for nothing',
+			'CA: certificate 2 is not a CA (basicConstraints CA:TRUE), and is ignored',
 		]);
 		assert.deepEqual(warnings({ ca: leaf! + intermediate.certPem + root.certPem }), [
-			'CA: certificate 1 is no CA (basicConstraints CA:TRUE) and counts for nothing',
+			'CA: certificate 1 is not a CA (basicConstraints CA:TRUE), and is ignored',
 		]);
 	});
 
@@ -273,7 +273,7 @@ describe('warnings about usable material', () => {
 	test('a private key in the CA bundle, which is never quoted', () => {
 		for (const key of [server.keyPem, encrypted(server.keyPem), weak.keyPem]) {
 			const [warning, ...others] = warnings({ ca: root.certPem + key });
-			assert.match(warning!, /^CA: holds a private key on line \d+, which nobody needs here: take it out/);
+			assert.match(warning!, /^CA: contains a private key on line \d+, which is not needed here: remove it/);
 			assert.deepEqual(others, []);
 			for (const line of key.split('\n').filter((line) => line.length > 20)) assert.ok(!warning!.includes(line));
 		}
@@ -281,7 +281,10 @@ describe('warnings about usable material', () => {
 
 	test('a block of the CA bundle that is not read, such as a revocation list', () => {
 		const list = '-----BEGIN X509 CRL-----\nMIIB\n-----END X509 CRL-----\n';
-		assert.match(warnings({ ca: root.certPem + list }).join(), /^CA: holds a block "X509 CRL" on line \d+ that counts/);
+		assert.match(
+			warnings({ ca: root.certPem + list }).join(),
+			/^CA: contains a block "X509 CRL" on line \d+, which is ignored/,
+		);
 	});
 
 	test('no warning about a key next to the chain in one file', () => {
@@ -290,7 +293,7 @@ describe('warnings about usable material', () => {
 		validateTlsMaterial({ ...material, cert: both, key: both }, NAMES);
 	});
 
-	test('a certificate in the chain that is none of its issuers', () => {
+	test('a certificate in the chain that is not one of its issuers', () => {
 		assert.deepEqual(warnings({ cert: server.certPem + other.certPem }), [
 			'CERT: certificate 3 did not issue the one before it; give the leaf, then each issuer in turn',
 		]);

@@ -140,7 +140,7 @@ describe('the chain of an embedded server', () => {
 		return pems.map((pem) => new X509Certificate(pem).raw);
 	}
 
-	it('is that of the file where it holds more than the leaf, or where the leaf has no issuer in the CA bundle', async () => {
+	it('is that of the file if it has more than the leaf, or if the leaf has no issuer in the CA bundle', async () => {
 		const issuing = await pki.issueAuthority('Issuing CA');
 		const { certPem, keyPem } = await pki.issueServer('below', issuing);
 		const ca = issuing.certPem + pki.ca.certPem;
@@ -149,13 +149,13 @@ describe('the chain of an embedded server', () => {
 	});
 
 	// A `tls.Server` cannot be told otherwise (docs/reference/runtime.md). If this fails, it can.
-	it('of only the leaf is completed with its issuer, where that is in the CA bundle', async () => {
+	it('of only the leaf is completed with its issuer, if that is in the CA bundle', async () => {
 		assert.deepEqual(await sent(material), der(material.cert, material.ca));
 	});
 });
 
 describe('the least version', () => {
-	it('is 1.2 unless it is said to be 1.3', async () => {
+	it('is 1.2 by default, or 1.3', async () => {
 		for (const [minVersion, with12] of [
 			[undefined, SUITES.ecdsa[0]],
 			['1.2', SUITES.ecdsa[0]],

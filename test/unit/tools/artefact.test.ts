@@ -15,7 +15,7 @@ describe('an artefact', () => {
 		assert.deepEqual(checkBody(MANIFEST.imports, streaming), []);
 	});
 
-	test('of the other mode is told for both modules', () => {
+	test('of the other mode is reported for both modules', () => {
 		assert.deepEqual(checkBody(MANIFEST.imports, { ...collected, features: ['boxed_body'] }), [
 			`boxed_body: ${STREAMING} is not in the artefact`,
 			`boxed_body: ${COLLECTED} is in the artefact (main.js)`,
@@ -34,7 +34,7 @@ test('a command may load nothing but node before its first statement', () => {
 });
 
 describe('a package', () => {
-	test('with the pinned Node in it, without its command or too large is told', () => {
+	test('with the pinned Node, without its command or too large is reported', () => {
 		assert.deepEqual(checkPack(MANIFEST, { size: 50_000_000, files: [{ path: 'tools/runtime/package.json' }] }), [
 			'fake contains tools/runtime/package.json',
 			'fake lacks dist/main.js',

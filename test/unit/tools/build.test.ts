@@ -31,7 +31,7 @@ describe('a build', () => {
 		assert.equal(run(join(root, 'dist/main.js')), 'thread streaming');
 	});
 
-	test('bundles a development dependency beside its licence, and loads it only where it is asked for', async (t) => {
+	test('bundles a development dependency beside its licence, and loads it only if it is asked for', async (t) => {
 		const root = fakePackage(t, SOURCES);
 		const { chunks } = await build({ root, outDir: join(root, 'dist'), features: [] });
 		assert.equal(run(join(root, 'dist/main.js'), 'x509'), 'function');

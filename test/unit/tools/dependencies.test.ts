@@ -8,14 +8,14 @@ const architecture = (...rows: string[]) =>
 	);
 
 describe('run-time dependencies', () => {
-	test('of a package that promises to have none are told; peers are none', () => {
+	test('of a package that promises none are reported, except peers', () => {
 		const manifest = { name: 'gate', version: '', peerDependencies: { hono: '>=4' } };
 		assert.deepEqual(checkNone(manifest), []);
 		const installed = { ...manifest, dependencies: { undici: '8' }, optionalDependencies: { redis: '1' } };
 		assert.deepEqual(checkNone(installed), ['gate installs undici', 'gate installs redis']);
 	});
 
-	test('without a row, without a reason, or gone are told', () => {
+	test('without a row, without a reason, or removed are reported', () => {
 		const manifest = {
 			name: '',
 			version: '',

@@ -15,7 +15,7 @@ test('the clone, the folder around it, the home and the registry are traces of a
 	]);
 });
 
-test('a locked package with an address is told, a workspace is not', () => {
+test('a locked package with an address is reported, a workspace is not', () => {
 	const packages = {
 		'': {},
 		'node_modules/a': { resolved: 'https://packages.example.net/a.tgz' },

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { missingPlatforms } from '../../../tools/lock.ts';
 
-test('a lock is completed with the platforms that it lacks, each marked so that others leave it out', () => {
+test('adds the missing platforms to a lock, each marked so that others skip it', () => {
 	const optionalDependencies = {
 		'@b/cli-linux-x64': '2.0.0',
 		'@b/cli-linux-x64-musl': '2.0.0',

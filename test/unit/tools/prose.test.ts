@@ -27,7 +27,7 @@ describe('the prose of a page', () => {
 });
 
 describe('the rules of prose', () => {
-	it('take a sentence of the longest length, and refuse one more word', () => {
+	it('accept a sentence of the maximum length, and refuse one more word', () => {
 		assert.deepEqual(found(words(SENTENCE_WORDS)), []);
 		assert.deepEqual(found(words(SENTENCE_WORDS + 1)), [
 			`1: a sentence of ${SENTENCE_WORDS + 1} words, at most ${SENTENCE_WORDS}:`,

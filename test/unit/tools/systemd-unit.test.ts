@@ -9,7 +9,7 @@ const root = resolve(import.meta.dirname, '../../..');
 const unit = readFileSync(resolve(root, 'deploy/systemd/edge.service'), 'utf8');
 
 describe('the unit for systemd', () => {
-	test('is wherever the docs show it as it is in deploy/', () => {
+	test('is the same in the docs as in deploy/', () => {
 		for (const file of globSync(['*.md', 'docs/**/*.md'], { cwd: root })) {
 			const text = readFileSync(resolve(root, file), 'utf8');
 			for (const [, block] of text.matchAll(/^```ini\n(# \/etc\/systemd\/system\/edge\.service\n.*?)^```$/gms)) {

@@ -23,7 +23,7 @@ describe('the suggestion for a mistyped word', () => {
 		assert.equal(suggest('ab', ['ba']), 'ba');
 	});
 
-	it('is missing rather than far-fetched', () => {
+	it('is absent if no candidate is close', () => {
 		for (const word of ['', 'x', 'timeout', 'subject', 'path']) assert.equal(suggest(word, KEYS), undefined, word);
 		assert.equal(suggest('issuer', []), undefined);
 	});

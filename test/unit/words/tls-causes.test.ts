@@ -21,7 +21,7 @@ test('a failed handshake has a cause in words, and never the text of the error',
 	equal(connectionCause(failed('ECONNREFUSED')), 'connection refused');
 });
 
-test('a write that has waited for the handshake fails by the rule in its message', () => {
+test('a write that waited for the handshake fails with the rule in its message', () => {
 	const write = (rule: string) =>
 		Object.assign(new Error(`write EPROTO 40E3:error:0A00010B:SSL routines:ssl3_read_bytes:${rule}:../a.c:78:`), {
 			code: 'EPROTO',

@@ -70,7 +70,7 @@ export function checkGuard<Options extends object>(
 	if (rest.length > 0) {
 		throw new GateError(
 			'ERR_GATE_OPTIONS',
-			'there is an argument behind the options, which would be ignored; leave it out',
+			'there is an argument after the options, which would be ignored; remove it',
 		);
 	}
 	checkOptions('ERR_GATE_OPTIONS', '', options, kinds);
@@ -79,5 +79,5 @@ export function checkGuard<Options extends object>(
 /** @internal */
 export function checkGate(gate: unknown): void {
 	if (typeof (gate as Gate | null | undefined)?.check === 'function') return;
-	throw new GateError('ERR_GATE_OPTIONS', 'gate must be a gate, as createGate makes it');
+	throw new GateError('ERR_GATE_OPTIONS', 'gate must be a gate made by createGate');
 }

@@ -20,7 +20,10 @@ export function authorizationOf(request: AnyRequest): string | readonly string[]
 	if (Array.isArray(rawHeaders)) return authorizationIn(rawHeaders);
 	// `Headers` joins two values with a comma. No token has one, so the gate refuses them.
 	if (typeof headers?.get === 'function') return headers.get('authorization') ?? undefined;
-	throw new GateError('ERR_GATE_REQUEST', 'a request has rawHeaders (node:http, node:http2) or headers.get (fetch)');
+	throw new GateError(
+		'ERR_GATE_REQUEST',
+		'the request must have rawHeaders (node:http, node:http2) or headers.get (fetch)',
+	);
 }
 
 /**

@@ -38,7 +38,7 @@ function once(report: FaultReport): (req: IncomingMessage) => void {
 		if (told) return;
 		told = true;
 		const message =
-			'the handler gives HTTP/2 requests the prototype of HTTP/1.1 ones, as Express does: leave http2 off';
+			'the handler replaces the prototype of HTTP/2 requests with that of HTTP/1.1, as Express does: leave http2 off';
 		report(new GateError('ERR_TLS_HTTP2_HANDLER', message), req);
 	};
 }

@@ -57,6 +57,6 @@ function describe(error: unknown): string {
 	try {
 		return error instanceof Error ? (error.stack ?? error.message) : String(error);
 	} catch {
-		return 'something that cannot be shown';
+		return 'a value that cannot be printed';
 	}
 }

@@ -29,7 +29,7 @@ function visible(thrown: unknown): unknown {
 		void (thrown instanceof Error);
 		return thrown;
 	} catch {
-		return new Error('something was thrown that cannot be looked at');
+		return new Error('a value was thrown that cannot be inspected');
 	}
 }
 
@@ -42,7 +42,7 @@ export function answerNow<Answer>(code: () => Answer): Answer {
 	const value = code();
 	if (!isThenable(value)) return value;
 	new Promise((resolve) => resolve(value)).catch(ignore);
-	throw new TypeError('a promise where a value is wanted at once');
+	throw new TypeError('a promise was returned where a value is required');
 }
 
 function ignore(): void {}

@@ -281,7 +281,7 @@ function headersOf({ fields }: RateLimitFields): Readonly<Record<string, string>
 function readTrusted({ issuers, jwtPublicKey, issuer, audience }: GateOptions): ReadIssuers {
 	if (issuers !== undefined) {
 		if (jwtPublicKey === undefined && issuer === undefined && audience === undefined) return readIssuers(issuers);
-		const message = 'issuers take the place of jwtPublicKey, issuer and audience; give the one or the others';
+		const message = 'issuers replaces jwtPublicKey, issuer and audience; give either issuers or these three';
 		throw new GateError('ERR_GATE_ISSUERS', message);
 	}
 	const key = readVerificationKey(jwtPublicKey);
@@ -294,12 +294,12 @@ function readTrusted({ issuers, jwtPublicKey, issuer, audience }: GateOptions): 
 
 const NOTHING: Caller = {};
 
-const NO_CALLER = TOKEN_INVALID.because('the caller given to check is no plain object');
-const NO_SCOPES = TOKEN_INVALID.because('the scopes given to check are no list');
+const NO_CALLER = TOKEN_INVALID.because('the caller given to check is not a plain object');
+const NO_SCOPES = TOKEN_INVALID.because('the scopes given to check are not a list');
 const NO_SUCH_MEMBER = TOKEN_INVALID.because(
-	'the caller given to check has another member than certificate and scopes',
+	'the caller given to check has a member other than certificate and scopes',
 );
-const NOT_JUDGED = TOKEN_INVALID.because('could not be judged: the value, the certificate or the clock threw');
+const NOT_JUDGED = TOKEN_INVALID.because('could not be checked: the value, the certificate or the clock threw');
 
 /**
  * `undefined` means that there is no value. `null` means a value that cannot be trusted: more than one, or not a string, which a
@@ -322,5 +322,5 @@ function ownClock(): Clock {
 function readExpectation(name: string, code: GateErrorCode, value: string | null): string | undefined {
 	if (value === null) return undefined;
 	if (typeof value === 'string' && value !== '') return value;
-	throw new GateError(code, `${name} must be a non-empty string, or null to do without the check`);
+	throw new GateError(code, `${name} must be a non-empty string, or null to skip the check`);
 }

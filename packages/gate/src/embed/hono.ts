@@ -77,7 +77,10 @@ const KINDS: Kinds<GuardOptions> = { scopes: SCOPES, onRefused: FUNCTION };
 export function claimsOf(c: Context): Claims {
 	const claims: Claims | undefined = c.get('claims');
 	if (claims) return claims;
-	throw new GateError('ERR_GATE_NO_CLAIMS', 'this request has passed no gate: put guard(gate) in front of the handler');
+	throw new GateError(
+		'ERR_GATE_NO_CLAIMS',
+		'this request did not pass a gate: put guard(gate) in front of the handler',
+	);
 }
 
 /** Adds the verdict's headers to the response, and releases its slot when the response is over or the client has left. */

@@ -77,14 +77,14 @@ export function readIssuers(options: readonly IssuerOptions[]): ReadIssuers {
 	const read = options.map((one: IssuerOptions, i) => readIssuer(one, `issuers[${i}]`));
 	for (const [i, { seed }] of read.entries()) {
 		const others = read.slice(0, i).map((other) => other.seed);
-		if (others.some(({ issuer }) => issuer === seed.issuer)) throw wrong(`issuers[${i}].issuer`, 'is there twice');
+		if (others.some(({ issuer }) => issuer === seed.issuer)) throw wrong(`issuers[${i}].issuer`, 'is duplicated');
 		// `a` and `bob`, `ab` and `ob` would be one tenant.
 		const isShared = ({ tenantPrefix }: IssuerSeed) =>
 			tenantPrefix.startsWith(seed.tenantPrefix) || seed.tenantPrefix.startsWith(tenantPrefix);
 		if (others.some(isShared)) {
 			throw wrong(
 				`issuers[${i}].tenantPrefix`,
-				"must differ from the others, and none may begin another's: equal names of two issuers are two tenants",
+				"must not equal or begin another issuer's prefix: tenants of two issuers could get the same name",
 			);
 		}
 	}
@@ -123,11 +123,11 @@ function readIssuer(options: IssuerOptions, place: string): { seed: IssuerSeed; 
 	const { requiredClaims = [], maxRps = MAX_TENANT_RPS } = options;
 	const audiences = typeof audience === 'string' ? [audience] : audience;
 	demand('issuer', isName(issuer), 'must be a non-empty string');
-	demand('audience', audiences === null || areNames(audiences), 'must be a non-empty string, a list of such, or null');
+	demand('audience', audiences === null || areNames(audiences), 'must be a non-empty string, a list of them, or null');
 	demand(
 		'algorithms',
 		areNames(algorithms) && algorithms.every((one) => ALGORITHMS.includes(one)),
-		`must be a list out of ${ALGORITHMS.join(', ')}`,
+		`must be a list of algorithms from ${ALGORITHMS.join(', ')}`,
 	);
 	// A string would pass the comparisons, and `exp + '60'` would be a time far in the future.
 	const isLeeway = typeof leewayMs === 'number' && leewayMs >= 0 && leewayMs <= 600_000;
@@ -138,7 +138,7 @@ function readIssuer(options: IssuerOptions, place: string): { seed: IssuerSeed; 
 		'must be up to 64 visible characters of ASCII',
 	);
 	const path = [tenantClaim].flat();
-	demand('tenantClaim', areNames(path), 'must be the name of a claim, or the path of names that leads to it');
+	demand('tenantClaim', areNames(path), 'must be the name of a claim, or the path of names to it');
 	demand(
 		'certificateBound',
 		CERTIFICATE_BOUND.includes(certificateBound),
@@ -163,14 +163,14 @@ function readIssuer(options: IssuerOptions, place: string): { seed: IssuerSeed; 
 	return { seed: { ...rules, keys, remote: remote !== undefined }, ...(remote && { remote }) };
 }
 
-const NO_RATE_CLAIM = 'is the most that rateClaim may say, and there is none; set rateClaim too, or leave it out';
+const NO_RATE_CLAIM = 'is the upper bound of rateClaim, which is not set; set rateClaim, too, or leave this out';
 /** As `typeof` says. */
 const TYPES = { discovery: 'boolean', fetch: 'function', refreshMs: 'number', maxStaleMs: 'number' } as const;
 const SOURCES = ['publicKey', 'jwks', 'jwksUrl', 'discovery'] as const;
 
 function readRemote(options: IssuerOptions, rules: IssuerRules, place: string): FetchedIssuer | undefined {
 	const given = SOURCES.filter((source) => options[source] !== undefined && options[source] !== false);
-	if (given.length !== 1) throw wrong(place, `must have one of ${SOURCES.join(', ')}, and has ${given.length}`);
+	if (given.length !== 1) throw wrong(place, `must have one of ${SOURCES.join(', ')}, but has ${given.length}`);
 	for (const [key, type] of Object.entries(TYPES)) {
 		const value = options[key as keyof typeof TYPES];
 		if (value !== undefined && typeof value !== type) throw wrong(`${place}.${key}`, `must be a ${type}`);
@@ -216,12 +216,12 @@ function readKeys({ publicKey, jwks }: IssuerOptions, algorithms: readonly Algor
 function readRequired(claims: NonNullable<IssuerOptions['requiredClaims']>, place: string): RequiredClaim[] {
 	if (Array.isArray(claims) && claims.every(isName)) return claims.map((name) => ({ name, values: undefined }));
 	if (!isPlainObject(claims)) {
-		throw wrong(place, 'must be a list of names of claims, or an object of names with the values that are wanted');
+		throw wrong(place, 'must be a list of claim names, or an object of claim names and required values');
 	}
 	return Object.entries(claims).map(([name, value]) => {
 		const values: unknown[] = [value].flat();
 		if (values.length > 0 && values.every(isClaimValue)) return { name, values };
-		throw wrong(`${place}.${name}`, 'must be a text, a number, a boolean, or a list of at least one of these');
+		throw wrong(`${place}.${name}`, 'must be a string, a number, a boolean, or a non-empty list of these');
 	});
 }
 

@@ -80,7 +80,10 @@ const KINDS: Kinds<GuardOptions> = { scopes: SCOPES, onRefused: FUNCTION };
  */
 export function claimsOf(req: Request): Claims {
 	if (req.claims) return req.claims;
-	throw new GateError('ERR_GATE_NO_CLAIMS', 'this request has passed no gate: put guard(gate) in front of the handler');
+	throw new GateError(
+		'ERR_GATE_NO_CLAIMS',
+		'this request did not pass a gate: put guard(gate) in front of the handler',
+	);
 }
 
 function leaveTo<Req extends Request, Res extends Response>(

@@ -48,14 +48,14 @@ export function readQuotas(
 			if (!holds) throw new GateError('ERR_GATE_TENANTS', `tenants[${i}].${key} ${wanted}`);
 		};
 		demand('name', typeof name === 'string' && name !== '', 'must be a non-empty string');
-		demand('name', !names.has(name), 'is there twice');
+		demand('name', !names.has(name), 'is duplicated');
 		demand(
 			'rps',
 			rps === undefined || rps === 0 || isRps(rps),
 			'must be a whole number from 0 (no limit) to 1,000,000',
 		);
 		demand('burst', burst === rps || isRps(burst), 'must be a whole number from 1 to 1,000,000');
-		demand('burst', rps !== undefined || burst === undefined, 'needs rps beside it');
+		demand('burst', rps !== undefined || burst === undefined, 'needs rps, too');
 		demand(
 			'concurrency',
 			concurrency === undefined || isRps(concurrency),

@@ -99,7 +99,7 @@ export class RemoteKeys {
 	close(): void {
 		for (const refresher of this.#refreshers.values()) refresher.stop();
 		// No effect if the promise has settled.
-		this.#settle(new GateError('ERR_GATE_CLOSED', 'the gate was closed before each of its issuers had given keys'));
+		this.#settle(new GateError('ERR_GATE_CLOSED', 'the gate was closed before it had keys of every issuer'));
 	}
 }
 

@@ -119,4 +119,4 @@ export class RevokedCallers {
 }
 
 const REVOKED_CERTIFICATE = TOKEN_INVALID.because('revoked certificate');
-const UNKNOWN_CALLER = TOKEN_INVALID.because('no certificate given to look up among the revoked ones');
+const UNKNOWN_CALLER = TOKEN_INVALID.because('no certificate was given to check for revocation');

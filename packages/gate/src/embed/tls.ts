@@ -104,7 +104,10 @@ export function createMtlsServer(options: MtlsServerOptions, handler: RequestLis
 	checkOptions('ERR_TLS_OPTIONS', '', options, KINDS);
 	checkHandler('ERR_TLS_OPTIONS', handler);
 	if (options.onReload !== undefined && options.reloadOnSignal === undefined) {
-		throw new GateError('ERR_TLS_OPTIONS', 'onReload is called after reloads by signal; set reloadOnSignal: true too');
+		throw new GateError(
+			'ERR_TLS_OPTIONS',
+			'onReload is called only after a reload by signal; set reloadOnSignal: true, too',
+		);
 	}
 	const { http2 = false, reloadOnSignal = false, drainMs = DRAIN_MS, signal } = options;
 	const onReload = safeHook('onReload', options.onReload ?? warnOfFailure);
@@ -147,7 +150,7 @@ export function createMtlsServer(options: MtlsServerOptions, handler: RequestLis
 }
 
 const PATH = kind(
-	'must be a path: a text or a file: URL',
+	'must be a path: a string or a file: URL',
 	(value) => (typeof value === 'string' && value !== '') || value instanceof URL,
 );
 const KINDS: Kinds<MtlsServerOptions> = {

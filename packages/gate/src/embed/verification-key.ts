@@ -50,7 +50,7 @@ function readBytes(bytes: Uint8Array, algorithms: readonly Algorithm[]): KeyObje
 	try {
 		key = createPublicKey({ key: Buffer.from(bytes), format: 'der', type: 'spki' });
 	} catch {
-		throw new Error('is not a readable DER public key (SPKI); a private key or a certificate is none');
+		throw new Error('is not a readable DER public key (SPKI); private keys and certificates are not accepted');
 	}
 	return checkPublicKey(key, algorithms);
 }
@@ -62,7 +62,7 @@ function readCryptoKey(key: webcrypto.CryptoKey, algorithms: readonly Algorithm[
 		const found = [name, hash?.name].join(' ').trim();
 		throw new Error(`is a CryptoKey for ${found}; ${needed(algorithms)}`);
 	}
-	if (key.type !== 'public') throw new Error(`holds a ${key.type} key; give the publicKey of the pair`);
+	if (key.type !== 'public') throw new Error(`contains a ${key.type} key; give the publicKey of the pair`);
 	// Node has deprecated these (DEP0204), and a public key has nothing to hide.
 	if (!key.extractable) throw new Error('is a CryptoKey that is not extractable; import it with extractable: true');
 	return checkPublicKey(KeyObject.from(key), algorithms);
@@ -71,18 +71,18 @@ function readCryptoKey(key: webcrypto.CryptoKey, algorithms: readonly Algorithm[
 /** A JWK whose members name another purpose (RFC 7517 section 4) is refused: it is the wrong key. */
 function readJwk(jwk: webcrypto.JsonWebKey, algorithms: readonly Algorithm[]): KeyObject {
 	const { kty, use, alg, key_ops: operations } = jwk;
-	if ('keys' in jwk) throw new Error('is a JWK Set; give the one key of it that verifies, as keys[0]');
-	if (kty === undefined) throw new Error(`is an object without "kty", and so no JWK; ${WANTED}`);
+	if ('keys' in jwk) throw new Error('is a JWK Set; give the single key that verifies, such as keys[0]');
+	if (kty === undefined) throw new Error(`is an object without "kty", so it is not a JWK; ${WANTED}`);
 	if (kty !== 'RSA' && algorithms.every(isRsa)) {
-		throw new Error(`is a JWK with another kty than RSA; ${algorithms.join(', ')} needs an RSA key`);
+		throw new Error(`is a JWK whose kty is not RSA; ${algorithms.join(', ')} needs an RSA key`);
 	}
-	if ('d' in jwk) throw new Error('is a private JWK; give its public members alone: kty, n and e');
+	if ('d' in jwk) throw new Error('is a private JWK; give only its public members: kty, n and e');
 	if (alg !== undefined && !algorithms.includes(alg as Algorithm)) {
 		throw new Error(`is a JWK whose alg is not ${algorithms.join(' or ')}`);
 	}
 	if (use !== undefined && use !== 'sig') throw new Error('is a JWK whose use is not sig');
 	if (operations !== undefined && !operations.includes('verify')) {
-		throw new Error('is a JWK whose key_ops lack verify');
+		throw new Error('is a JWK whose key_ops does not include verify');
 	}
 	let key: KeyObject;
 	try {

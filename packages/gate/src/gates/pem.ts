@@ -26,13 +26,13 @@ export function readPem(text: string): PemBlock[] | string {
 		const label = BEGIN.exec(lines[i]!)?.[1];
 		if (label === undefined) {
 			if (isText(lines[i]!, i === lines.length - 1)) continue;
-			return `line ${i + 1} is a cut or damaged line of a PEM block; ${REMEDY}`;
+			return `line ${i + 1} is a truncated or damaged line of a PEM block; ${REMEDY}`;
 		}
 		let end = i + 1;
 		while (end < lines.length && !lines[end]!.includes(DASHES)) end++;
-		if (end === lines.length) return `the block that begins on line ${i + 1} is cut off; ${REMEDY}`;
+		if (end === lines.length) return `the block that begins on line ${i + 1} is truncated; ${REMEDY}`;
 		if (END.exec(lines[end]!)?.[1] !== label) {
-			return `the block that begins on line ${i + 1} is cut off or damaged on line ${end + 1}; ${REMEDY}`;
+			return `the block that begins on line ${i + 1} is truncated or damaged on line ${end + 1}; ${REMEDY}`;
 		}
 		blocks.push({ label, text: `${lines.slice(i, end + 1).join('\n')}\n`, line: i + 1 });
 		i = end;
@@ -40,7 +40,7 @@ export function readPem(text: string): PemBlock[] | string {
 	return blocks;
 }
 
-const REMEDY = 'write the file anew';
+const REMEDY = 'replace the file';
 const DASHES = '-----';
 /** OpenSSL requires them at the beginning of a line and allows trailing white space. */
 const BEGIN = /^-----BEGIN ([A-Z\d][A-Z\d ]*)-----[ \t]*$/;

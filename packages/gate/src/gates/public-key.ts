@@ -19,14 +19,15 @@ export function readPublicKey(pem: string, algorithms: readonly Algorithm[] = RS
 	const labels = [...pem.matchAll(/-----BEGIN ([A-Z0-9 ]+)-----/g)].map((match) => match[1]!);
 	if (labels.some((label) => label.endsWith('PRIVATE KEY'))) throw new Error(privateKeyFound(pem));
 	if (labels.length === 0) throw new Error(otherTextFound(pem));
-	if (labels.length > 1) throw new Error(`holds ${labels.length} PEM blocks; give the one PEM public key ${WANTED}`);
+	if (labels.length > 1)
+		throw new Error(`contains ${labels.length} PEM blocks; give a single PEM public key ${WANTED}`);
 	const [label] = labels as [string];
 	if (label !== 'PUBLIC KEY' && label !== 'RSA PUBLIC KEY') throw new Error(otherBlockFound(label));
 	let key: KeyObject;
 	try {
 		key = createPublicKey(pem);
 	} catch {
-		throw new Error('is not a readable PEM public key: it is cut off or damaged; write it anew');
+		throw new Error('is not a readable PEM public key: it is truncated or damaged; replace it');
 	}
 	return checkPublicKey(key, algorithms);
 }
@@ -39,9 +40,10 @@ export function readPublicKey(pem: string, algorithms: readonly Algorithm[] = RS
  * @throws Error whose message names the fault.
  */
 export function checkPublicKey(key: KeyObject, algorithms: readonly Algorithm[] = RS256): KeyObject {
-	if (key.type !== 'public') throw new Error(`holds a ${key.type} key; give the public key that belongs to the signer`);
+	if (key.type !== 'public')
+		throw new Error(`contains a ${key.type} key; give the public key that belongs to the signer`);
 	if (!algorithms.some((algorithm) => fitsAlgorithm(key, algorithm))) {
-		throw new Error(`holds a key of type ${typeOf(key, algorithms)}; ${needs(algorithms)}`);
+		throw new Error(`contains a key of type ${typeOf(key, algorithms)}; ${needs(algorithms)}`);
 	}
 	if (key.asymmetricKeyType === 'rsa') checkStrength(key);
 	return key;
@@ -50,13 +52,13 @@ export function checkPublicKey(key: KeyObject, algorithms: readonly Algorithm[] 
 function checkStrength(key: KeyObject): void {
 	const { modulusLength = 0, publicExponent = 0n } = key.asymmetricKeyDetails ?? {};
 	if (modulusLength < MIN_BITS) {
-		throw new Error(`holds an RSA key of ${modulusLength} bits; at least 2048 are needed (RFC 7518 section 3.3)`);
+		throw new Error(`contains an RSA key of ${modulusLength} bits; at least 2048 are needed (RFC 7518 section 3.3)`);
 	}
 	// With a small exponent, a verifier that checks padding carelessly accepts forged signatures.
 	if (publicExponent < MIN_EXPONENT) {
-		throw new Error(`holds an RSA key with the public exponent ${publicExponent}; at least 65537 is needed`);
+		throw new Error(`contains an RSA key with the public exponent ${publicExponent}; at least 65537 is needed`);
 	}
-	if (publicExponent % 2n === 0n) throw new Error('holds an RSA key with an even public exponent, which is no RSA key');
+	if (publicExponent % 2n === 0n) throw new Error('contains an RSA key with an even public exponent, which is invalid');
 }
 
 /** Includes the curve if an algorithm requires a particular one. */
@@ -84,37 +86,37 @@ const WANTED = '("BEGIN PUBLIC KEY" or "BEGIN RSA PUBLIC KEY")';
 function privateKeyFound(pem: string): string {
 	const encrypted = /-----BEGIN ENCRYPTED|^Proc-Type: 4,ENCRYPTED/m.test(pem);
 	const what = encrypted ? 'an encrypted private key' : 'a private key';
-	return `holds ${what}; give the public key alone (openssl pkey -in KEY -pubout)`;
+	return `contains ${what}; give only the public key (openssl pkey -in KEY -pubout)`;
 }
 
 function otherBlockFound(label: string): string {
 	if (/^(?:X509 |TRUSTED )?CERTIFICATE$/.test(label)) {
-		return 'holds a certificate, not a PEM public key; take the key out of it (openssl x509 -in FILE -noout -pubkey)';
+		return 'contains a certificate, not a PEM public key; extract the key from it (openssl x509 -in FILE -noout -pubkey)';
 	}
 	if (/^(?:NEW )?CERTIFICATE REQUEST$/.test(label)) {
-		return 'holds a certificate request, not a PEM public key; take the key out of it (openssl req -in FILE -noout -pubkey)';
+		return 'contains a certificate request, not a PEM public key; extract the key from it (openssl req -in FILE -noout -pubkey)';
 	}
 	// A label is one of a few PEM keywords, not a secret.
-	return `holds a PEM block of type ${label.slice(0, 40)}, not a PEM public key ${WANTED}`;
+	return `contains a PEM block of type ${label.slice(0, 40)}, not a PEM public key ${WANTED}`;
 }
 
 /** For a text without any PEM block. */
 function otherTextFound(text: string): string {
 	const trimmed = text.trim();
-	if (trimmed === '') return `is empty; a PEM public key is wanted ${WANTED}`;
+	if (trimmed === '') return `is empty; give a PEM public key ${WANTED}`;
 	if (/^\{\s*"/.test(trimmed)) {
 		return /"keys"\s*:\s*\[/.test(trimmed)
-			? `holds a JWK Set (JSON), not a PEM public key; write the signer's key of it as PEM (${jwkToPem('.keys[0]')})`
-			: `holds JSON, perhaps a JWK, not a PEM public key; write it as PEM (${jwkToPem('')})`;
+			? `contains a JWK Set (JSON), not a PEM public key; write the signer's key from it as PEM (${jwkToPem('.keys[0]')})`
+			: `contains JSON, perhaps a JWK, not a PEM public key; write it as PEM (${jwkToPem('')})`;
 	}
 	if (/^(?:ssh-|ecdsa-|---- BEGIN SSH2)/.test(trimmed)) {
-		return 'holds an OpenSSH key, not a PEM public key; write it as PEM (ssh-keygen -e -m PKCS8 -f FILE)';
+		return 'contains an OpenSSH key, not a PEM public key; write it as PEM (ssh-keygen -e -m PKCS8 -f FILE)';
 	}
 	// The first bytes of DER, 0x30 0x82, read as UTF-8.
 	if (text.startsWith('0\ufffd')) {
-		return 'holds bytes that may be DER, not a PEM public key; write it as PEM (openssl pkey -pubin -inform DER -in FILE)';
+		return 'contains bytes that may be DER, not a PEM public key; write it as PEM (openssl pkey -pubin -inform DER -in FILE)';
 	}
-	return `is not one PEM public key ${WANTED}`;
+	return `is not a PEM public key ${WANTED}`;
 }
 
 function jwkToPem(member: string): string {

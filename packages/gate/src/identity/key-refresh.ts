@@ -32,8 +32,8 @@ export function refreshDoubt({ refreshMs, maxStaleMs }: RefreshRules): string | 
 	const leastMs = refreshMs + Math.max(refreshMs, FETCH_LIMIT_MS);
 	if (maxStaleMs >= leastMs) return undefined;
 	return (
-		`is ${maxStaleMs / 1000} with refresh_secs of ${refreshMs / 1000}: one fetch that fails can leave the proxy without keys, ` +
-		`since a fetch may take ${FETCH_LIMIT_MS / 1000} s; give at least ${leastMs / 1000}, better hours`
+		`is ${maxStaleMs / 1000} with refresh_secs of ${refreshMs / 1000}: a single failed fetch can leave the proxy without keys, ` +
+		`because a fetch may take ${FETCH_LIMIT_MS / 1000} s; set it to at least ${leastMs / 1000}, preferably hours`
 	);
 }
 

@@ -70,8 +70,8 @@ export function readJwks(text: string, algorithms: readonly Algorithm[]): KeySet
 
 function entriesOf(text: string): readonly unknown[] {
 	const set = parseUniqueObject(text);
-	if (set === null) throw new Error('is JSON in which a name comes twice in an object');
-	if (set === undefined) throw new Error('is no JWK Set: no JSON object');
+	if (set === null) throw new Error('is JSON in which an object has a duplicate name');
+	if (set === undefined) throw new Error('is not a JWK Set: it is not a JSON object');
 	const { keys } = set;
 	if (Array.isArray(keys) && keys.length > 0) {
 		if (keys.length <= MAX_KEYS) return keys;
@@ -79,7 +79,7 @@ function entriesOf(text: string): readonly unknown[] {
 	}
 	if (Array.isArray(keys)) throw new Error('is an empty JWK Set');
 	if ('kty' in set) throw new Error('is a single JWK; write it as a set: {"keys": [...]}');
-	throw new Error('is JSON, but no JWK Set: it has no list "keys"');
+	throw new Error('is JSON, but not a JWK Set: it has no list "keys"');
 }
 
 /** @returns the key, or why the entry is skipped. */
@@ -87,16 +87,16 @@ function readEntry(entry: unknown, algorithms: readonly Algorithm[], place: stri
 	if (typeof entry !== 'object' || entry === null || Array.isArray(entry)) return 'no object';
 	const { kty, use, alg, kid, key_ops: operations } = entry as Record<string, unknown>;
 	// Refused rather than skipped: a published private key lets anyone forge tokens.
-	if (kty === 'oct') throw new Error(`has a symmetric key (${place}), which is a secret: publish public keys alone`);
+	if (kty === 'oct') throw new Error(`has a symmetric key (${place}), which is a secret: publish only public keys`);
 	if (PRIVATE_MEMBERS.some((member) => Object.hasOwn(entry, member))) {
 		throw new Error(
-			`has a private key (${place}), which is a secret no more: replace it, and publish its public members alone`,
+			`has a private key (${place}), which is no longer secret: replace it, and publish only its public members`,
 		);
 	}
-	if (kid !== undefined && typeof kid !== 'string') return 'kid is no string';
+	if (kid !== undefined && typeof kid !== 'string') return 'kid is not a string';
 	if (use !== undefined && use !== 'sig') return 'use is not "sig"';
 	if (operations !== undefined && !(Array.isArray(operations) && operations.includes('verify'))) {
-		return 'key_ops have no "verify"';
+		return 'key_ops does not include "verify"';
 	}
 	const allowed = alg === undefined ? algorithms : algorithms.filter((algorithm) => algorithm === alg);
 	if (allowed.length === 0) return `alg is not one of ${algorithms.join(', ')}`;

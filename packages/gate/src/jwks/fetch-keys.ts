@@ -110,14 +110,15 @@ async function discover(issuer: string, get: (address: string) => Promise<Answer
 /** RFC 8414 section 3.3: metadata of another issuer must not be used. */
 function jwksAddress(issuer: string, text: string): string {
 	const metadata = parseUniqueObject(text);
-	if (!metadata) throw new FetchError('the metadata is no JSON object');
-	if (metadata.issuer !== issuer) throw new FetchError('the metadata is that of another issuer');
+	if (!metadata) throw new FetchError('the metadata is not a JSON object');
+	if (metadata.issuer !== issuer) throw new FetchError('the metadata is for another issuer');
 	const { jwks_uri: address } = metadata;
 	const url = typeof address === 'string' ? URL.parse(address) : null;
 	if (url === null) throw new FetchError('the metadata has no jwks_uri');
 	// Without TLS, keys must come from the issuer's own origin, which is then on this machine.
 	const plain = url.protocol === 'http:' && url.origin === new URL(issuer).origin;
-	if (url.protocol !== 'https:' && !plain) throw new FetchError('the jwks_uri of the metadata is no https:// address');
+	if (url.protocol !== 'https:' && !plain)
+		throw new FetchError('the jwks_uri in the metadata is not an https:// address');
 	return url.href;
 }
 
@@ -140,7 +141,7 @@ async function get(address: string, fetch: Fetch, signal: AbortSignal, known?: V
 	let response: FetchResponse | undefined;
 	try {
 		response = await orAborted(fetch(address, { headers, redirect: 'manual', signal }), signal);
-		if (typeof response?.headers?.get !== 'function') throw new FetchError('fetch gave no Response');
+		if (typeof response?.headers?.get !== 'function') throw new FetchError('fetch did not return a Response');
 		return await orAborted(read(address, response, known), signal);
 	} catch (error) {
 		void drop(response);
@@ -213,7 +214,7 @@ async function readText(body: AsyncIterable<Uint8Array> | []): Promise<string> {
 	try {
 		return new TextDecoder('utf-8', { fatal: true }).decode(Buffer.concat(chunks));
 	} catch {
-		throw new FetchError('the answer is no UTF-8 text');
+		throw new FetchError('the answer is not UTF-8 text');
 	}
 }
 

@@ -11,7 +11,7 @@ export function parseJwksUrl(text: string): URL | string {
 	if (url.username !== '' || url.password !== '') return 'user info is not sent to issuers; leave it out';
 	if (text.includes('#')) return 'a fragment is not sent; leave it out';
 	if (url.protocol === 'http:' && !isLoopback(url.hostname)) {
-		return 'who can change what is on the way could sign tokens; http:// is for 127.0.0.1 and [::1] alone';
+		return 'anyone on the network path could replace the keys and sign tokens; http:// is only for 127.0.0.1 and [::1]';
 	}
 	return url;
 }

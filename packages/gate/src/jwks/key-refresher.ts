@@ -122,15 +122,15 @@ export class KeyRefresher implements SelfRefreshing<KeySetSeed> {
 		} catch (error) {
 			// The configured algorithms may have changed.
 			const { message } = error as Error;
-			log.warn(TARGET, 'last keys found in state_dir, but they cannot be used; the next fetch replaces them', {
+			log.warn(TARGET, 'keys in state_dir cannot be used; the next fetch replaces them', {
 				issuer,
 				file: kept.file,
-				cause: `the kept text ${message}`,
+				cause: `the file ${message}`,
 			});
 			return;
 		}
 		this.#refresh.restored(clock.now(), kept.ageMs);
-		log.info(TARGET, 'last keys found in state_dir', {
+		log.info(TARGET, 'keys loaded from state_dir', {
 			issuer,
 			age_s: Math.round(kept.ageMs / 1000),
 			...shown(this.#value),
@@ -178,11 +178,11 @@ export class KeyRefresher implements SelfRefreshing<KeySetSeed> {
 		const fields = { issuer, ...shown(seed), skipped: skipped.length || undefined };
 		if (JSON.stringify(seed) === JSON.stringify(this.#value)) {
 			// The end of an outage is worth a line; an unchanged set every five minutes is not.
-			if (failures > 0) log.info(TARGET, 'keys fetched again, the same', { ...fields, failures });
-			else log.debug(TARGET, 'keys fetched, the same', fields);
+			if (failures > 0) log.info(TARGET, 'keys fetched again, unchanged', { ...fields, failures });
+			else log.debug(TARGET, 'keys fetched, unchanged', fields);
 			return;
 		}
-		log.info(TARGET, 'keys fetched, others than before', { ...fields, skipped_because: skipped[0] });
+		log.info(TARGET, 'keys fetched, changed', { ...fields, skipped_because: skipped[0] });
 		this.#value = seed;
 		this.#changed();
 	}
@@ -192,7 +192,7 @@ export class KeyRefresher implements SelfRefreshing<KeySetSeed> {
 		const now = clock.now();
 		this.#refresh.failed(now);
 		this.fetches.failure++;
-		const cause = error instanceof FetchError ? error.message : `a fault of the proxy: ${error.message}`;
+		const cause = error instanceof FetchError ? error.message : `internal error: ${error.message}`;
 		log.warn(TARGET, this.#value === undefined ? 'keys not fetched' : 'keys not fetched; keeping old', {
 			issuer: this.issuer.issuer,
 			cause,

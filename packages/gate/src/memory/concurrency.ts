@@ -78,7 +78,9 @@ export class ConcurrencyCounts {
 			const found = Atomics.compareExchange(keys, place, 0n, tenant);
 			if (found === 0n || found === tenant) return place;
 		}
-		throw new Error(`more than ${keys.length} tenants have had a concurrency since the start; restart to begin anew`);
+		throw new Error(
+			`more than ${keys.length} tenants have had a concurrency limit since the start; restart the process`,
+		);
 	}
 }
 

@@ -9,19 +9,19 @@ export const LOG_TARGET_MEANINGS: Readonly<Record<string, string>> = {
 		'addresses of upstreams with `dns`: changes at `info`; failed look-ups, and names with more than 1,000 addresses, at `warn`',
 	'proxy::embed': 'the example service of `proxy embed-demo`',
 	'proxy::exchange':
-		'requests that failed after the gates (502, 504, 503 `overloaded`, broken answers), each with its reason; faults of the proxy itself, at `error`',
+		'requests that failed after the gates (502, 504, 503 `overloaded`, broken responses), each with its reason; internal errors, at `error`',
 	'proxy::health':
-		'upstreams that became healthy or unhealthy, or are unhealthy for a new cause, with `cause` and `remedy`',
-	'proxy::http2': 'HTTP/2 connections and streams that ended with an error of the client, and the reason',
+		'upstreams that became healthy or unhealthy, or are unhealthy for another cause, with `cause` and `remedy`',
+	'proxy::http2': 'HTTP/2 connections and streams that ended because of an error of the client, with the reason',
 	'proxy::jwks':
 		"fetches of issuers' keys: changed keys at `info`, unchanged keys at `debug`, failures at `warn`, keys dropped for their age at `error`",
-	'proxy::limiter': 'shared limits: the store is away, or back; revocations in the store, and unreadable entries',
+	'proxy::limiter': 'shared limits: the store is away or back; revocations in the store, and unreadable entries',
 	'proxy::listener': 'refused connections',
 	'proxy::log': 'missing lines: the reader fell behind, or a write failed',
-	'proxy::metrics': 'faults of the metrics listener',
+	'proxy::metrics': 'errors of the metrics listener',
 	'proxy::reload': 'reloads: the trigger and the outcome',
 	'proxy::request':
-		'requests refused with 400, 404, 405, 408, 413, 429, 431 or 501, each with its reason; each answer, at `debug`',
+		'requests refused with 400, 404, 405, 408, 413, 429, 431 or 501, each with its reason; each response, at `debug`',
 	'proxy::tls':
 		"failed handshakes, with the client's address and certificate; each connection that the proxy ends (`revoked`, `expired`, `ca_removed`, `age`), at `info` and without a limit; stale CRLs",
 	'proxy::trace': 'a collector that accepts no spans, at most once a minute, and its recovery',

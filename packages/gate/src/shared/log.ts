@@ -113,7 +113,7 @@ function targetProblem(target: string): string | undefined {
 	const meant = suggest(target, LOG_TARGETS);
 	if (meant !== undefined) return `nothing logs to ${JSON.stringify(target)}; did you mean ${meant}?`;
 	if (!isWithin(target, 'proxy')) return undefined;
-	return `nothing logs to ${JSON.stringify(target)}; there are ${LOG_TARGETS.join(', ')}`;
+	return `nothing logs to ${JSON.stringify(target)}; the targets are ${LOG_TARGETS.join(', ')}`;
 }
 
 function parseLevel(text: string): number | undefined {

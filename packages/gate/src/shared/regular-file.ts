@@ -35,9 +35,9 @@ export interface ReadOptions {
  */
 export async function readRegularFile(path: string, options: ReadOptions = {}): Promise<Buffer> {
 	const { maxBytes = MAX_FILE_BYTES, limitMs = READ_LIMIT_MS, open = openAtOnce } = options;
-	if (hanging.has(path)) throw new FileError('an earlier read of it has not come back yet');
+	if (hanging.has(path)) throw new FileError('an earlier read of it has not finished');
 	if (hanging.size >= MAX_HANGING) {
-		throw new FileError(`reads of other files have not come back yet (${[...hanging].join(', ')})`);
+		throw new FileError(`reads of other files have not finished (${[...hanging].join(', ')})`);
 	}
 	const reading = underWay(readWhole(path, maxBytes, open));
 	const late = Promise.withResolvers<never>();
@@ -45,7 +45,7 @@ export async function readRegularFile(path: string, options: ReadOptions = {}): 
 		hanging.add(path);
 		const forget = () => hanging.delete(path);
 		reading.then(forget, forget);
-		late.reject(new FileError(`it could not be read within ${limitMs / 1000} s; is its file system there?`));
+		late.reject(new FileError(`it could not be read within ${limitMs / 1000} s; check its file system`));
 	}, limitMs);
 	try {
 		return await Promise.race([reading, late.promise]);
@@ -141,7 +141,7 @@ const REASONS = new Map([
 	['EACCES', 'permission denied'],
 	['EISDIR', 'it is a directory'],
 	['ENXIO', 'it is a socket or a device, not a regular file'],
-	['ELOOP', 'its symbolic links go round in a circle'],
+	['ELOOP', 'its symbolic links form a loop'],
 ]);
 
 function sizeInWords(bytes: number): string {

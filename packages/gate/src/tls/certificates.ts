@@ -23,16 +23,16 @@ export function readCertificates(pem: string): X509Certificate[] {
 	// OpenSSL reads some of these in some places and skips them in others; a certificate must not be lost that way.
 	if (others !== undefined) {
 		throw new Error(
-			`holds a block "${others.label}" on line ${others.line}; write it as "CERTIFICATE" (openssl x509 -in FILE -out FILE)`,
+			`contains a block "${others.label}" on line ${others.line}; write it as "CERTIFICATE" (openssl x509 -in FILE -out FILE)`,
 		);
 	}
 	const blocks = all.filter(({ label }) => label === 'CERTIFICATE');
-	if (blocks.length === 0) throw new Error('holds no PEM certificate ("BEGIN CERTIFICATE")');
+	if (blocks.length === 0) throw new Error('contains no PEM certificate ("BEGIN CERTIFICATE")');
 	return blocks.map(({ text }, i) => {
 		try {
 			return new X509Certificate(text);
 		} catch {
-			throw new Error(`${nth(i)} is not readable; write the file anew`);
+			throw new Error(`${nth(i)} is not readable; replace the file`);
 		}
 	});
 }

@@ -104,30 +104,30 @@ export function judgeTlsMaterial(
 function readPrivateKey(pem: string): KeyObject {
 	const blocks = readBlocks(pem).filter(isPrivateKey);
 	if (blocks.some(({ label, text }) => label.startsWith('ENCRYPTED') || /^Proc-Type: 4,ENCRYPTED/m.test(text))) {
-		throw new Error('the key is encrypted and nobody is here to type a pass phrase; decrypt it (openssl pkey)');
+		throw new Error('the key is encrypted, and there is no way to enter a passphrase; decrypt it (openssl pkey)');
 	}
 	if (!blocks.some(({ label }) => /^(?:RSA |EC )?PRIVATE KEY$/.test(label))) {
-		throw new Error('holds no PEM private key (PKCS#8, PKCS#1 or SEC1)');
+		throw new Error('contains no PEM private key (PKCS#8, PKCS#1 or SEC1)');
 	}
 	try {
 		return createPrivateKey(pem);
 	} catch {
-		throw new Error('the private key is not readable; write the file anew');
+		throw new Error('the private key is not readable; replace the file');
 	}
 }
 
 function readBundle(pem: string, { peers }: TlsRole): X509Certificate[] {
 	const bundle = readCertificates(pem);
 	if (bundle.some((certificate) => certificate.ca)) return bundle;
-	throw new Error(`holds no CA certificate (basicConstraints CA:TRUE); give the CA that issues ${peers}`);
+	throw new Error(`contains no CA certificate (basicConstraints CA:TRUE); give the CA that issues ${peers}`);
 }
 
 function keyProblems([leaf, ...issuers]: readonly X509Certificate[], key: KeyObject, names: TlsNames): TlsFinding[] {
 	if (leaf!.checkPrivateKey(key)) return [];
 	const remedy = issuers.some((certificate) => certificate.checkPrivateKey(key))
-		? 'it fits a later certificate of the file: the leaf comes first, then its issuers'
+		? 'it matches a later certificate in the file: put the leaf first, then its issuers'
 		: 'give the key that this certificate was issued for';
-	return [{ of: 'key', message: `the key does not fit the first certificate of ${names.cert}; ${remedy}` }];
+	return [{ of: 'key', message: `the key does not match the first certificate of ${names.cert}; ${remedy}` }];
 }
 
 /** Problems of readable material are OpenSSL's policy: keys that are too short, digests that are too weak. */
@@ -158,8 +158,8 @@ function inPlainWords(refusal: string, [leaf, ...issuers]: readonly X509Certific
 	const { asymmetricKeyType: type = '', asymmetricKeyDetails: details = {} } = certificate.publicKey;
 	const size = details.modulusLength === undefined ? (details.namedCurve ?? '') : `${details.modulusLength} bits`;
 	return (
-		`the key of ${tooShort === 'ee' ? 'the leaf' : nth(at + 1)} is too small (${type.toUpperCase()}, ${size}); OpenSSL wants ` +
-		`RSA of ${LEAST_BITS.rsa} bits or EC of ${LEAST_BITS.ec} bits at least: issue it for a larger key`
+		`the key of ${tooShort === 'ee' ? 'the leaf' : nth(at + 1)} is too small (${type.toUpperCase()}, ${size}); OpenSSL requires ` +
+		`RSA of ${LEAST_BITS.rsa} bits or EC of ${LEAST_BITS.ec} bits at least: issue it with a larger key`
 	);
 }
 
@@ -178,7 +178,9 @@ function chainWarnings(
 	const [leaf, ...issuers] = chain;
 	const warnings = issuers.flatMap((certificate, i) => validityWarning(certificate, nth(i + 1), now));
 	if (needsName && leaf!.subjectAltName === undefined) {
-		warnings.push('the leaf has no subject alternative name, and clients look at nothing else; issue it for its names');
+		warnings.push(
+			'the leaf has no subject alternative name, and clients check no other name; issue it with its names there',
+		);
 	}
 	// In Node, `keyUsage` has the extended key usages. Without the extension a certificate may be used for anything.
 	if (leaf!.keyUsage !== undefined && !leaf!.keyUsage.includes(usage)) {
@@ -200,15 +202,15 @@ function chainWarnings(
 function bundleWarnings(bundle: readonly X509Certificate[], pem: string, now: Date): string[] {
 	const warnings = bundle.flatMap((certificate, i) => [
 		...validityWarning(certificate, nth(i), now),
-		...(certificate.ca ? [] : [`${nth(i)} is no CA (basicConstraints CA:TRUE) and counts for nothing`]),
+		...(certificate.ca ? [] : [`${nth(i)} is not a CA (basicConstraints CA:TRUE), and is ignored`]),
 	]);
 	for (const block of readBlocks(pem)) {
 		if (isPrivateKey(block)) {
 			warnings.push(
-				`holds a private key on line ${block.line}, which nobody needs here: take it out, and see who could read it`,
+				`contains a private key on line ${block.line}, which is not needed here: remove it, and check who could read it`,
 			);
 		} else if (block.label !== 'CERTIFICATE') {
-			warnings.push(`holds a block "${block.label}" on line ${block.line} that counts for nothing`);
+			warnings.push(`contains a block "${block.label}" on line ${block.line}, which is ignored`);
 		}
 	}
 	return warnings;

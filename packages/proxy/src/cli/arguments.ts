@@ -91,7 +91,7 @@ function withoutCommand(argv: readonly string[], words: readonly string[], comma
 	const [, ...others] = inFamily.map(invocation);
 	const names = inFamily.map(invocation).join(', ');
 	throw new UsageError([
-		`proxy ${first}: needs one more word; ${others.length > 0 ? 'there are' : 'there is'} ${names}`,
+		`proxy ${first}: needs a second word; ${others.length > 0 ? 'there are' : 'there is'} ${names}`,
 	]);
 }
 

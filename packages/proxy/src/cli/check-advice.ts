@@ -43,12 +43,12 @@ export function checkAdvice(
 			);
 		}
 		if (isGrpc && !trailers) {
-			advise(`routes[${i}].trailers`, 'is false, and a gRPC call without trailers has no status; take it out');
+			advise(`routes[${i}].trailers`, 'is false, but a gRPC call without trailers has no status; remove it');
 		}
 		for (const key of bodyMode === 'collected' ? keysOfStreams(route) : []) {
 			advise(
 				`routes[${i}].${key}`,
-				'means nothing in this build, which reads responses whole; streams need proxy-streaming',
+				'has no effect in this build, which reads responses whole; streams need proxy-streaming',
 			);
 		}
 		for (const address of upstream.addresses) {

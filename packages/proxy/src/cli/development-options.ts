@@ -17,7 +17,7 @@ export const DEVELOPMENT_DIR = {
 	flag: 'dir',
 	placeholder: 'DIR',
 	fallback: DEVELOPMENT_FOLDER,
-	about: 'folder that proxy init has filled',
+	about: 'folder made by proxy init',
 	candidates: 'folder',
 	parse: parseFileName,
 } as const satisfies ValueOption;
@@ -41,11 +41,11 @@ export function parseServerName(text: string): string {
 export function parseClientName(text: string): string {
 	if (!/^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/.test(text)) {
 		throw new Malformed(
-			`must be 1 to 64 letters, digits, '.', '_' or '-' (got ${quote(text)}); it is the name of its files, too`,
+			`must be 1 to 64 letters, digits, '.', '_' or '-' (got ${quote(text)}); its files have the same name`,
 		);
 	}
 	if (RESERVED_NAMES.includes(text)) {
-		throw new Malformed(`is the name of files that are there already (got ${quote(text)}); take another one`);
+		throw new Malformed(`is the name of existing files (got ${quote(text)}); choose another one`);
 	}
 	return text;
 }

@@ -19,7 +19,7 @@ export function unknownVariables(env: Environment, commands: readonly Command[])
 		.map((name) => {
 			const meant = suggest(name, known);
 			const remedy = meant === undefined ? `there are ${known.join(', ')}` : `did you mean ${meant}?`;
-			return { name, message: `is read by nobody; ${remedy}` };
+			return { name, message: `is not a variable of the proxy; ${remedy}` };
 		});
 }
 

@@ -44,5 +44,7 @@ function malformedAddress(text: string, reason: string, suggestion: string): Mal
 export function parseDuration(text: string): number {
 	const ms = durationMs(/\d$/.test(text) ? `${text}s` : text);
 	if (ms !== undefined && ms > 0) return ms;
-	throw new Malformed(`must be a time such as 30s, 500ms or 5m (got ${quote(text)}); a number alone is seconds`);
+	throw new Malformed(
+		`must be a time such as 30s, 500ms or 5m (got ${quote(text)}); a number without a unit is in seconds`,
+	);
 }

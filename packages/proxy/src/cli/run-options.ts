@@ -59,7 +59,7 @@ export const RUN_OPTIONS = {
 		env: 'PROXY_LOG_FORMAT',
 		placeholder: 'json|pretty',
 		fallback: 'json',
-		about: 'json: one JSON object a line; pretty: lines for people',
+		about: 'json: one JSON object per line; pretty: lines for people',
 		candidates: LOG_FORMATS,
 		parse: parseLogFormat,
 	},
@@ -103,7 +103,7 @@ function parseWorkers(text: string): number | 'auto' {
 	const workers = /^\d{1,5}$/.test(text) ? Number(text) : 0;
 	if (workers >= 1 && workers <= MAX_WORKERS) return workers;
 	throw new Malformed(
-		`must be a whole number from 1 to ${MAX_WORKERS} (got ${quote(text)}); write auto for one thread a core`,
+		`must be a whole number from 1 to ${MAX_WORKERS} (got ${quote(text)}); write auto for one thread per core`,
 	);
 }
 

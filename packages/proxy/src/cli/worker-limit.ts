@@ -11,6 +11,6 @@ export function assertFewWorkers(workers: number, cores: number, isForced: boole
 	if (workers <= most || isForced) return;
 	throw new StartError(
 		`--workers: ${workers} are too many for ${cores} ${cores === 1 ? 'core' : 'cores'}; at most ${most} (${WORKERS_PER_CORE} a core), ` +
-			'write auto for one a core, or add --force-workers',
+			'write auto for one per core, or add --force-workers',
 	);
 }

@@ -54,7 +54,7 @@ const RULES: Readonly<Record<string, (table: TomlTable, wrong: Wrong) => void>> 
 	tls: ({ crl_required, crl_path }, wrong) => {
 		if (crl_required !== true || crl_path !== undefined) return;
 		const message =
-			'is true, but there is no tls.crl_path, so no client could connect; set tls.crl_path, or take this out';
+			'is true, but there is no tls.crl_path, so no client could connect; set tls.crl_path, or remove this';
 		wrong('crl_required', message);
 	},
 	jwt: capWithoutClaim,
@@ -66,7 +66,7 @@ const RULES: Readonly<Record<string, (table: TomlTable, wrong: Wrong) => void>> 
 	routes: burstWithoutRate,
 	upstreams: (upstream, wrong) => {
 		addressSources(upstream, wrong);
-		const reason = 'is "auto", which is what TLS decides (ALPN), and this upstream has no TLS';
+		const reason = 'is "auto", which ALPN decides in the TLS handshake, and this upstream has no TLS';
 		if (upstream.protocol === 'auto' && upstream.tls === undefined) {
 			wrong('protocol', `${reason}; add [upstreams.tls], or write "h2" or "http/1.1"`);
 		}
@@ -76,7 +76,7 @@ const RULES: Readonly<Record<string, (table: TomlTable, wrong: Wrong) => void>> 
 		needs(tls, wrong, 'cert_path', 'key_path', `needs key_path: ${together}`);
 		needs(tls, wrong, 'key_path', 'cert_path', `needs cert_path: ${together}`);
 		if (tls.insecure_skip_verify === true && tls.ca_path !== undefined) {
-			wrong('insecure_skip_verify', 'is true, so nothing would be asked of ca_path; remove one of the two');
+			wrong('insecure_skip_verify', 'is true, so ca_path would have no effect; remove one of the two');
 		}
 	},
 	trace: (trace, wrong) => {
@@ -111,7 +111,7 @@ function needs(table: TomlTable, wrong: Wrong, key: string, other: string, messa
 }
 
 function capWithoutClaim(table: TomlTable, wrong: Wrong): void {
-	const message = 'is the most that rate_claim may say, and there is none; set rate_claim too, or leave it out';
+	const message = 'is the upper bound of rate_claim, which is not set; set rate_claim, too, or leave this out';
 	needs(table, wrong, 'max_rps', 'rate_claim', message);
 }
 
@@ -120,10 +120,10 @@ function burstWithoutRate({ rps, burst }: TomlTable, wrong: Wrong): void {
 	const most = (rps ?? 0) * MAX_BURST_SECONDS;
 	if (most === 0) {
 		const remedy = 'set rps too, or leave it out';
-		wrong('burst', `says how many may come at once, and there is no rps that fills them up again; ${remedy}`);
+		wrong('burst', `is the size of a bucket, and without rps nothing refills it; ${remedy}`);
 	} else if (typeof burst === 'number' && burst > most) {
 		const remedy = `set it to ${most} or less, or raise rps`;
-		wrong('burst', `takes more than ${MAX_BURST_SECONDS} s to fill up again; ${remedy}`);
+		wrong('burst', `takes more than ${MAX_BURST_SECONDS} s to refill; ${remedy}`);
 	}
 }
 
@@ -138,11 +138,11 @@ function keySources(issuer: TomlTable, wrong: Wrong): void {
 	}
 	const { issuer: name, refresh_secs: refresh = 300, max_stale_secs: stale = 86_400 } = issuer;
 	if (typeof stale === 'number' && typeof refresh === 'number' && stale < refresh) {
-		const why = 'keys would be dropped before they are asked for anew';
+		const why = 'keys would be dropped before the next fetch';
 		wrong('max_stale_secs', `is ${stale}, less than refresh_secs (${refresh}): ${why}`);
 	}
 	if (issuer.discovery === true && typeof name === 'string' && typeof parseJwksUrl(name) === 'string') {
-		const remedy = 'give jwks_url in its place';
+		const remedy = 'use jwks_url instead';
 		wrong('discovery', `needs an issuer that is an https:// address (got ${quote(name)}); ${remedy}`);
 	}
 }
@@ -157,10 +157,10 @@ function addressSources(upstream: TomlTable, wrong: Wrong): void {
 	else if (!has('addresses') && !has('dns')) {
 		wrong('addresses', 'is missing; set it to a list of addresses, or set dns to a name that has them');
 	} else if (!has('dns')) {
-		idle(['dns_refresh_secs', 'dns_server'], 'is for dns, and there is none; set dns, or leave it out');
+		idle(['dns_refresh_secs', 'dns_server'], 'needs dns; set dns, or leave this out');
 	}
 	if (has('max_requests') || has('max_connections')) return;
-	const none = 'is for what is over max_requests or max_connections, and there is neither; set one, or leave it out';
+	const none = 'needs max_requests or max_connections; set one of them, or leave this out';
 	idle(['queue', 'queue_timeout_secs'], none);
 }
 
@@ -181,10 +181,10 @@ function storeAddresses(limiter: TomlTable, wrong: Wrong): void {
 		wrong('store', 'has addresses with TLS and without; write redis:// in all of them, or rediss://');
 	}
 	if (addresses.some(({ database }) => database !== first.database)) {
-		wrong('store', 'has addresses with different databases; give all the same number behind the port');
+		wrong('store', 'has addresses with different databases; give all the same number after the port');
 	}
 	if (limiter.cluster === true && addresses.some(({ database }) => database !== 0)) {
-		wrong('store', 'names a database, and a Cluster has only number 0; leave the number out');
+		wrong('store', 'names a database, but a Cluster has only number 0; remove the number');
 	}
 	if (addresses.some(({ tls }) => tls)) return;
 	for (const key of STORE_TLS_KEYS.filter((one) => limiter[one] !== undefined)) {

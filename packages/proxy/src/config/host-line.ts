@@ -25,8 +25,8 @@ export function hostLineProblem(text: string): string | undefined {
 
 function problemOf(text: string): string | undefined {
 	if (HOST_WORDS.includes(text)) return undefined;
-	if (HOST_WORDS.includes(text.toLowerCase())) return 'its words are written in lower case';
-	if (/[/?#]/.test(text)) return 'it is a host, without scheme and path';
+	if (HOST_WORDS.includes(text.toLowerCase())) return 'these words must be lower case';
+	if (/[/?#]/.test(text)) return 'it must be a host without scheme and path';
 	const parsed = parseHostPort(text);
 	if (typeof parsed === 'string') return parsed;
 	if (parsed.port === 0) return 'nothing can listen on port 0';

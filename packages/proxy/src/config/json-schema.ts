@@ -105,7 +105,7 @@ function publish(schema: JsonSchema, readOfTable?: unknown): JsonSchema {
 	if (description !== undefined) {
 		const isTable = published.properties !== undefined || published.items !== undefined;
 		const facts = [
-			...(unset === undefined ? [] : [`Left out: ${unset}`]),
+			...(unset === undefined ? [] : [`If absent: ${unset}`]),
 			...(isTable || read === undefined || read === 'by each reload' ? [] : [`Read ${read}`]),
 		];
 		published.description = [capitalized(description), ...facts].map((sentence) => `${sentence}.`).join(' ');

@@ -27,12 +27,12 @@ export function prefixProblem(prefix: string): string | undefined {
 	if (typeof cleanTarget(prefix) !== 'string') {
 		return (
 			`can never match (got ${quote(prefix)}): requests for paths with dot segments, backslashes, doubtful ` +
-			'escapes or "//" at their beginning are refused before routes are looked at; write the plain path'
+			'escapes or "//" at the start are refused before routing; write the plain path'
 		);
 	}
-	const unsure = UNSURE_ESCAPE.exec(prefix)?.[0] ?? (isUtf8(prefix) ? undefined : 'what is not UTF-8');
+	const unsure = UNSURE_ESCAPE.exec(prefix)?.[0] ?? (isUtf8(prefix) ? undefined : 'it is not UTF-8');
 	if (unsure !== undefined) {
-		return `has an escape that no two upstreams read alike (got ${quote(prefix)}): ${unsure}; write a path without it`;
+		return `has an escape that upstreams read differently (got ${quote(prefix)}): ${unsure}; write a path without it`;
 	}
 	return undefined;
 }
@@ -61,7 +61,7 @@ export function prefixDoubt(prefix: string): string | undefined {
 	const literal = prefix.slice(0, prefix.lastIndexOf('/', at)) || '/';
 	return (
 		`${quote(prefix)} looks like a glob, a template or a regular expression, but is matched literally; ` +
-		`write ${quote(literal)} for that path and all that are below it`
+		`write ${quote(literal)} for that path and all paths below it`
 	);
 }
 

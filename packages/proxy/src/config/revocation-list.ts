@@ -44,12 +44,12 @@ export function readRevocationList(text: string): RevocationReading {
 const certificate = matching(
 	THUMBPRINT,
 	'the SHA-256 of a certificate, 64 hexadecimal digits',
-	'take it from client_sha256 of the access log, or from openssl x509 -noout -fingerprint -sha256',
+	'copy it from client_sha256 in the access log, or from openssl x509 -noout -fingerprint -sha256',
 ).transform(canonicalThumbprint);
 
 const ISSUER_ERROR = expected(
 	'an issuer\'s name, such as "C=DE, CN=Clients"',
-	"write it as the log has it, or openssl x509 -noout -issuer, in single quotes: '…'",
+	"write it as the log shows it, or as printed by openssl x509 -noout -issuer, in single quotes: '…'",
 );
 
 const serial = z.strictObject(
@@ -61,7 +61,7 @@ const serial = z.strictObject(
 		serial: matching(
 			SERIAL,
 			'a serial number in hexadecimal',
-			'write it as the log has it, or openssl x509 -noout -serial',
+			'write it as the log shows it, or as printed by openssl x509 -noout -serial',
 		).transform(canonicalSerial),
 	},
 	{ error: expected('a table', 'write { issuer = "CN=…", serial = "…" }') },
@@ -70,8 +70,8 @@ const serial = z.strictObject(
 const revocationList = z.strictObject({
 	certificates: list(certificate, 'thumbprints').default([]),
 	serials: list(serial, '{ issuer, serial }').default([]),
-	tokens: list(matching(/./s, 'the "jti" of a token', 'take the empty one out'), 'the "jti" of tokens').default([]),
-	tenants: list(matching(/./s, 'the name of a tenant', 'take the empty one out'), 'tenants').default([]),
+	tokens: list(matching(/./s, 'the "jti" of a token', 'remove the empty one'), 'the "jti" of tokens').default([]),
+	tenants: list(matching(/./s, 'the name of a tenant', 'remove the empty one'), 'tenants').default([]),
 });
 
 const KEYS = new Map([

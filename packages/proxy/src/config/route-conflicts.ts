@@ -69,9 +69,9 @@ function tenantPrefixes(document: TomlDocument): ConfigProblem[] {
 			return prefix === theirs ? j < i || prefix === '' : theirs.startsWith(prefix);
 		});
 		if (other === -1) return [];
-		const found = prefix === '' ? 'is missing' : `${quote(prefix)} is the beginning of that of issuers[${other}]`;
-		const remedy = 'give each issuer a prefix that begins no other\'s, for example "acme:"';
-		const message = `${found}: two issuers' tenants could have one name; ${remedy}`;
+		const found = prefix === '' ? 'is missing' : `${quote(prefix)} is the beginning of the prefix of issuers[${other}]`;
+		const remedy = 'give each issuer a prefix that does not begin another one, for example "acme:"';
+		const message = `${found}: tenants of two issuers could have the same name; ${remedy}`;
 		return [problemAt(document.lines, `${key}.tenant_prefix`, message)];
 	});
 }
@@ -110,7 +110,7 @@ function unknownGroups(document: TomlDocument): ConfigProblem[] {
 				meant === undefined ? `write one, or "http://${upstream}" for an address` : `did you mean ${quote(meant)}?`;
 			return [problem('upstream', `there is no [[upstreams]] with the name ${quote(upstream)}; ${remedy}`)];
 		}
-		const message = `holds for all that lead to [[upstreams]] ${quote(upstream)}; move it there`;
+		const message = `applies to all routes to [[upstreams]] ${quote(upstream)}; move it there`;
 		return Object.keys(upstreamKeys).flatMap((own) => (own in route ? [problem(own, message)] : []));
 	});
 }
@@ -140,7 +140,7 @@ function twoSchemes(document: TomlDocument): ConfigProblem[] {
 		if (route.scheme === other.scheme) return [];
 		const there = `${other.key} on line ${document.lines[`${other.key}.upstream`]}`;
 		const message =
-			`is ${route.scheme} here and ${other.scheme} for ${there}, for the same upstream ${authority}; write in both what it ` +
+			`is ${route.scheme} here and ${other.scheme} for ${there}, for the same upstream ${authority}; write in both the scheme that it ` +
 			'speaks on that port';
 		return [problemAt(document.lines, `${route.key}.upstream`, message)];
 	});

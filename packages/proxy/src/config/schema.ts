@@ -60,7 +60,7 @@ export const configFile = z.strictObject({
 		'none',
 	),
 	state_dir: optional(
-		folder('what is to outlive the process'),
+		folder('state that outlives the process'),
 		'folder for state that outlives the process: the last good keys of issuers. The proxy creates it with mode 0700',
 		'none',
 		'at start',

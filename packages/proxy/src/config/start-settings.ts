@@ -43,7 +43,7 @@ export function changedInVain(
 /** @param file the file that the key names, if its content has changed and the key has not. */
 export function vainSetting(key: string, { lines, path }: Pick<Config, 'lines' | 'path'>, file?: string): VainSetting {
 	const line = lines[key];
-	const place = line === undefined ? `taken out of ${path}` : `${path}:${line}`;
+	const place = line === undefined ? `removed from ${path}` : `${path}:${line}`;
 	return { key, words: file === undefined ? `${key} (${place})` : `${key} (${place}: ${file} has changed)` };
 }
 

@@ -34,7 +34,7 @@ export function stripConflicts(document: TomlDocument): ConfigProblem[] {
 			const line = document.lines[other.key];
 			const what = cuts(other)
 				? 'the same paths of the upstream'
-				: `${quote(other.prefix)} of the upstream, by ${quote(path)},`;
+				: `${quote(other.prefix)} of the upstream, through ${quote(path)},`;
 			const remedy = cuts(other)
 				? 'give both the same rules'
 				: `give both the same rules, or write a route ${quote(path)} with those of ${other.key}`;

@@ -9,7 +9,7 @@ export function nobodysTenant(tenant: string, issuers: readonly IssuerConfig[]):
 	const prefixes = issuers.map(({ rules }) => rules.tenantPrefix);
 	if (prefixes.length === 0 || prefixes.some((prefix) => tenant.startsWith(prefix))) return undefined;
 	const shown = prefixes.slice(0, MAX_PREFIXES).map((prefix) => `"${prefix}"`);
-	return `is the name of no issuer's tenant: these begin with ${shown.join(', ')}; write it with the prefix`;
+	return `is not the name of any issuer's tenant: their names begin with ${shown.join(', ')}; write it with the prefix`;
 }
 
 /** As many as fit on one line. */

@@ -27,7 +27,7 @@ export function tooDeepAt(text: string): number | undefined {
 	return undefined;
 }
 
-export const TOO_DEEP = `is nested deeper than ${MAX_DEPTH} levels, which no key of the configuration is; see docs/reference/configuration.md for what it may say`;
+export const TOO_DEEP = `is nested deeper than ${MAX_DEPTH} levels, deeper than any key of the configuration; see docs/reference/configuration.md for the keys`;
 
 /**
  * Strings and comments, each as one token, and brackets and separators. An unterminated string extends to the end of its line, or

@@ -35,13 +35,13 @@ const DURATION: Kind = {
 		const ms = durationMs(text);
 		return ms === undefined ? undefined : ms / 1_000;
 	},
-	hint: 'a duration is a number of seconds, or a text such as "500ms", "30s", "5m", "1h" or "7d"',
+	hint: 'a duration is a number of seconds, or a string such as "500ms", "30s", "5m", "1h" or "7d"',
 };
 const SIZE: Kind = {
 	keys: /_bytes(?:_per_tenant|_per_sec)?$/,
 	pattern: `^${DIGITS}(?:${Object.keys(UNITS_BYTES).join('|')})$`,
 	read: (text) => readUnit(text, UNITS_BYTES),
-	hint: 'a size is a number of bytes, or a text such as "64KiB", "10MB" or "1GiB"',
+	hint: 'a size is a number of bytes, or a string such as "64KiB", "10MB" or "1GiB"',
 };
 
 /** The kind of unit, by the name of the key; `undefined` for most keys. */

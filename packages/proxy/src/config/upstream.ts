@@ -50,11 +50,11 @@ export function parseUpstream(text: string): UpstreamUrl | string {
 		);
 	}
 	if (scheme !== known)
-		return refusal(text, 'upstreams are spoken to in HTTP/1.1 or HTTP/2, plain or over TLS', `http://${authority}`);
+		return refusal(text, 'upstreams speak HTTP/1.1 or HTTP/2, plain or over TLS', `http://${authority}`);
 	if (rest !== '') {
 		return refusal(
 			text,
-			'the path of the request is forwarded as it is, or without its prefix (strip_prefix), so none goes here',
+			'the path of the request is forwarded, whole or without its prefix (strip_prefix), so the address has none',
 			`${known}://${authority}`,
 		);
 	}

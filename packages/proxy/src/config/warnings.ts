@@ -14,8 +14,8 @@ import { quote } from './wording.ts';
 
 const HOUR_MS = 3_600_000;
 const NO_AUDIENCE =
-	'is not set: tokens without "aud" are accepted whatever service they were minted for, and tokens with any "aud" ' +
-	'are rejected; set it unless this is local';
+	'is not set: tokens without "aud" are accepted, whichever service they were issued for, and tokens with any "aud" ' +
+	'are refused; set it unless this is a local test';
 
 /** Allowed but rarely intended settings; logged at the start and after a reload. */
 export function configWarnings(config: Config): ConfigProblem[] {
@@ -23,7 +23,10 @@ export function configWarnings(config: Config): ConfigProblem[] {
 	const warnings: ConfigProblem[] = [];
 	const warn = (key: string, message: string) => void warnings.push(problemAt(lines, key, message));
 	if (jwt !== undefined && jwt.issuer === undefined) {
-		warn('jwt.issuer', 'is not set: tokens of any issuer are accepted if the key fits; set it unless this is local');
+		warn(
+			'jwt.issuer',
+			'is not set: tokens of any issuer are accepted if the key matches; set it unless this is a local test',
+		);
 	}
 	const trusted = [
 		...(jwt === undefined ? [] : [{ key: 'jwt', audience: jwt.audience, rateClaim: jwt.rateClaim }]),
@@ -32,18 +35,18 @@ export function configWarnings(config: Config): ConfigProblem[] {
 	for (const { key, audience, rateClaim } of trusted) {
 		if (audience === undefined) warn(`${key}.audience`, NO_AUDIENCE);
 		if (rateClaim === undefined || tenantRps !== 0) continue;
-		const message = 'limits only the tokens that have the claim, since tenant_rps is 0; set tenant_rps, too';
+		const message = 'limits only tokens that have the claim, because tenant_rps is 0; set tenant_rps, too';
 		warn(`${key}.rate_claim`, message);
 	}
-	if (routes.length === 0) warn('routes', 'there are none: every request will be answered 404; write [[routes]]');
+	if (routes.length === 0) warn('routes', 'there are none, so every request gets 404; add [[routes]]');
 	const named = new Set(routes.map(({ upstream }) => upstream.name));
 	for (const [i, { name, tls }] of upstreams.entries()) {
-		if (!named.has(name)) warn(`upstreams[${i}].name`, 'no route leads there; write it as the upstream of one');
+		if (!named.has(name)) warn(`upstreams[${i}].name`, 'no route uses it; name it as the upstream of a route');
 		if (tls?.verify === false) {
 			warn(
 				`upstreams[${i}].tls.insecure_skip_verify`,
 				'is true: any server at these addresses, or on the way there, can read and change requests and responses; ' +
-					'set ca_path, and take this out',
+					'set ca_path, and remove this',
 			);
 		}
 	}
@@ -56,34 +59,35 @@ export function configWarnings(config: Config): ConfigProblem[] {
 			const other = `routes[${routes.indexOf(weaker)}]`;
 			warn(
 				`routes[${i}].prefix`,
-				`${quote(prefix)} is not for ${quote(bare)}, which leads to ${other} and its weaker rules, though many upstreams take the ` +
-					`two for one path; write ${quote(bare)}`,
+				`${quote(prefix)} does not match ${quote(bare)}, which leads to ${other} with weaker rules, but many upstreams read the ` +
+					`two as the same path; write ${quote(bare)}`,
 			);
 		} else if (bare !== prefix && bare !== '') {
-			const message = `${quote(prefix)} matches what is below it and not ${quote(bare)} itself; write ${quote(bare)} for both`;
+			const message = `${quote(prefix)} matches only paths below it, not ${quote(bare)} itself; write ${quote(bare)} for both`;
 			warn(`routes[${i}].prefix`, message);
 		}
 		if (upstream.health === undefined && lines[`routes[${i}].health_path`] !== undefined) {
-			warn(`routes[${i}].health_path`, 'is never asked for, since health = false; take one of the two out');
+			warn(`routes[${i}].health_path`, 'is never requested, because health = false; remove one of the two');
 		}
 		for (const key of ['websocket_end_at_expiry', 'websocket_messages_per_sec']) {
 			if (webSocket !== undefined || lines[`routes[${i}].${key}`] === undefined) continue;
-			warn(`routes[${i}].${key}`, 'means nothing without websocket = true; add that, or take this out');
+			warn(`routes[${i}].${key}`, 'has no effect without websocket = true; add that, or remove this');
 		}
 		warnIf(`routes[${i}].prefix`, prefixDoubt(prefix));
 		if (forwarding?.stripsPrefix && withoutSlash(prefix) === '') {
-			warn(`routes[${i}].strip_prefix`, 'cuts nothing from the paths of the prefix "/"; leave it out');
+			warn(`routes[${i}].strip_prefix`, 'has no effect with the prefix "/"; leave it out');
 		}
 		const { host } = forwarding ?? {};
 		const meant = typeof host === 'object' ? suggest(host.name, HOST_WORDS) : undefined;
-		if (meant !== undefined) warn(`routes[${i}].host`, `is sent as the name that it is; did you mean ${quote(meant)}?`);
+		if (meant !== undefined)
+			warn(`routes[${i}].host`, `is sent literally, as a host name; did you mean ${quote(meant)}?`);
 		for (const [j, tenant] of access?.tenants?.entries() ?? [])
 			warnIf(`routes[${i}].tenants[${j}]`, nobodysTenant(tenant, issuers));
 	}
 	for (const [i, { name, rate, concurrency }] of tenants.entries()) {
 		warnIf(`tenants[${i}].name`, nobodysTenant(name, issuers));
 		if (rate === undefined && concurrency === undefined) {
-			warn(`tenants[${i}].name`, 'says nothing of its tenant: give it rps or concurrency, or leave it out');
+			warn(`tenants[${i}].name`, 'sets no limit for its tenant: add rps or concurrency, or remove the table');
 		}
 	}
 	for (const [i, { keys }] of issuers.entries()) {
@@ -93,7 +97,7 @@ export function configWarnings(config: Config): ConfigProblem[] {
 		warn('listener.proxy_protocol_timeout_secs', 'has no effect: proxy_protocol_from names no load balancer');
 	}
 	if (trace !== undefined && new URL(trace.endpoint).pathname === '/') {
-		warn('trace.endpoint', 'has no path, and is sent to as it is; collectors take spans at /v1/traces');
+		warn('trace.endpoint', 'has no path, and the proxy adds none; collectors accept spans at /v1/traces');
 	}
 	for (const [i, range] of config.listener.proxyProtocolFrom.entries()) {
 		if (!range.endsWith('/0')) continue;
@@ -117,7 +121,7 @@ function warnOfLimits({ limits, routes }: Config, warn: (key: string, message: s
 	const { maxRequestBodyBytes, maxBufferedBytes, maxBufferedBytesPerTenant } = limits;
 	const isLong = ({ upstreamTimeoutMs = 0 }: RequestLimitsSeed) => upstreamTimeoutMs > HOUR_MS;
 	if (isLong(limits)) warn('limits.upstream_timeout_secs', TOO_LONG);
-	const tooSmall = 'is less than limits.max_request_body_bytes: the largest bodies allowed can never be held';
+	const tooSmall = 'is less than limits.max_request_body_bytes: the largest allowed bodies never fit';
 	if (maxBufferedBytes < maxRequestBodyBytes) warn('limits.max_buffered_bytes', tooSmall);
 	if (maxBufferedBytesPerTenant < Math.min(maxRequestBodyBytes, maxBufferedBytes)) {
 		warn('limits.max_buffered_bytes_per_tenant', tooSmall);
@@ -127,10 +131,10 @@ function warnOfLimits({ limits, routes }: Config, warn: (key: string, message: s
 		const held = Math.min(maxBufferedBytes, maxBufferedBytesPerTenant);
 		if ((own.maxBodyBytes ?? 0) <= held) continue;
 		const budget = held === maxBufferedBytes ? 'max_buffered_bytes' : 'max_buffered_bytes_per_tenant';
-		const message = `is more than limits.${budget} (${held}): in collected mode the largest bodies allowed can never be held`;
+		const message = `is more than limits.${budget} (${held}): in collected mode the largest allowed bodies never fit`;
 		warn(`routes[${i}].max_body_bytes`, message);
 	}
 }
 
 const TOO_LONG =
-	'is more than an hour: an upstream that hangs holds its requests, their memory and their places for as long; set it to the slowest response that is right';
+	'is more than an hour: requests to an upstream that hangs keep their memory and their places for that long; set it just above the slowest legitimate response';

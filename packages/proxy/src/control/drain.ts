@@ -40,7 +40,7 @@ export class Drain {
 	#delay(name: string): void {
 		const { delayMs, timers, log } = this.#parts;
 		this.#phase = 'shutdown delay';
-		log.info(TARGET, 'not ready any more; serving on until the drain', { signal: name, delay_ms: delayMs });
+		log.info(TARGET, 'not ready any more; still serving until the drain', { signal: name, delay_ms: delayMs });
 		timers.after(delayMs, () => void this.#drain(name));
 	}
 
@@ -51,7 +51,7 @@ export class Drain {
 		const outOfTime = Promise.withResolvers<'out of time'>();
 		timers.after(limitMs, () => outOfTime.resolve('out of time'));
 		const end = await Promise.race([drainWorkers(), outOfTime.promise]);
-		if (end === 'out of time') log.warn(TARGET, 'drain limit reached; dropping the connections that are left');
+		if (end === 'out of time') log.warn(TARGET, 'drain limit reached; closing the remaining connections');
 		else log.info(TARGET, 'drained');
 		exit(0);
 	}

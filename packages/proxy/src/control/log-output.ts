@@ -110,6 +110,6 @@ export function createLogOutput(
 }
 
 function lost(lines: number, time: Date): LogRecord {
-	const message = 'log lines are missing here: its reader did not keep up, or it could not be written';
+	const message = 'log lines are missing here: the reader did not keep up, or a write failed';
 	return { time, level: 'warn', target: 'proxy::log', message, fields: { lines } };
 }

@@ -144,5 +144,5 @@ function proxyProtocol({ proxyProtocolFrom, proxyProtocolTimeoutMs }: Config['li
 
 function workerWarnings(wanted: number, workers: number): string[] {
 	if (wanted === workers) return [];
-	return [`this platform cannot share a port among threads: there will be ${workers} worker, not ${wanted}`];
+	return [`threads cannot share a port on this platform: the proxy runs ${workers} worker instead of ${wanted}`];
 }

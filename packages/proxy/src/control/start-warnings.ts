@@ -5,7 +5,7 @@ const SAFE_NODE = '26.13.1';
 export function nodeWarnings(version: string): string[] {
 	if (!isBelow(version, SAFE_NODE)) return [];
 	return [
-		`Node ${version} has known faults in TLS that can be reached over the network; use ${SAFE_NODE} or later: ` +
+		`Node ${version} has known TLS vulnerabilities that can be exploited over the network; use ${SAFE_NODE} or later: ` +
 			'the container image has it, a version manager or nodejs.org installs it (npm has none above 26.10.0)',
 	];
 }
@@ -40,8 +40,8 @@ export function runsInContainer(
 export function connectionWarnings(configured: number | undefined, derived: number): string[] {
 	if (configured === undefined && derived < FEW_CONNECTIONS) {
 		return [
-			`the limit of open files leaves room for ${derived} clients only; raise it (ulimit -n, LimitNOFILE), ` +
-				'or set limits.max_connections to what you want',
+			`the limit of open files leaves room for only ${derived} clients; raise it (ulimit -n, LimitNOFILE), ` +
+				'or set limits.max_connections to the number that you need',
 		];
 	}
 	if (configured === undefined || configured <= derived) return [];

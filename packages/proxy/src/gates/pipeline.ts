@@ -15,7 +15,7 @@ export const PIPELINE = {
 	'tenant rate': both('the rate of the tenant'),
 	'tenant concurrency': both("the tenant's requests in flight, if it has such a limit"),
 	path: both('the path is unambiguous'),
-	'protocol change': both('no upgrade, CONNECT or TRACE; a WebSocket only where its route takes them'),
+	'protocol change': both('no upgrade, CONNECT or TRACE; a WebSocket only if its route accepts them'),
 	'grpc timeout': both('the `grpc-timeout` of a gRPC call, if it has one, is well-formed'),
 	'body length': both('the declared length of the body (streaming mode: after the route)'),
 	body: traced('collected mode: the whole body, if there is one'),
@@ -29,9 +29,9 @@ export const PIPELINE = {
 	'route rate': both('the rate of the route, if it has one'),
 	'dispatch queue': traced('the request may be sent in this turn of the event loop'),
 	'circuit breaker': both('the breaker of the upstream admits it'),
-	'upstream queue': traced('an upstream at its limit had a place for it'),
-	upstream: both('the answer of the upstream is there (streaming mode: its head)'),
-	answer: traced('the answer to the client broke off'),
+	'upstream queue': traced('an upstream at its limit had room for it'),
+	upstream: both('the upstream has answered (streaming mode: its head has arrived)'),
+	answer: traced('the response to the client broke off'),
 } as const;
 
 type Pipeline = typeof PIPELINE;

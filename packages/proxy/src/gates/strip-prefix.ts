@@ -30,4 +30,4 @@ export function withoutSlash(prefix: string): string {
 	return prefix.endsWith('/') ? prefix.slice(0, -1) : prefix;
 }
 
-const EMPTY_BEHIND_PREFIX = BAD_PATH.because('empty segment behind the prefix');
+const EMPTY_BEHIND_PREFIX = BAD_PATH.because('empty segment after the prefix');

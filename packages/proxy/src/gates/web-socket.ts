@@ -114,11 +114,11 @@ export function problemOfAnswer(
 	}
 	const chosen = of('protocol');
 	if (chosen.length > 1 || (chosen.length === 1 && !protocols.has(chosen[0]!.trim()))) {
-		return 'the answer to the WebSocket handshake chooses a subprotocol that the client has not offered';
+		return 'the answer to the WebSocket handshake chooses a subprotocol that the client did not offer';
 	}
 	const agreed = listOf(of('extensions'), EXTENSION);
 	if (agreed === undefined || [...namesOf(agreed)].some((name) => !extensions.has(name))) {
-		return 'the answer to the WebSocket handshake has an extension that the client has not offered';
+		return 'the answer to the WebSocket handshake has an extension that the client did not offer';
 	}
 	return undefined;
 }
@@ -154,9 +154,9 @@ const EXTENSION = new RegExp(`^${TOKEN_SOURCE}(?:${PARAMETER})*$`);
 /** 16 bytes in base64: the four unused bits of the last digit are zero. */
 const KEY = /^[A-Za-z0-9+/]{21}[AQgw]==$/;
 
-const NOT_GET = BAD_REQUEST.because('WebSocket handshake with another method than GET');
+const NOT_GET = BAD_REQUEST.because('WebSocket handshake with a method other than GET');
 const NOT_NAMED = BAD_REQUEST.because('Connection does not name the upgrade');
-const WITH_BODY = BAD_REQUEST.because('WebSocket handshake with a body, or a length of one');
+const WITH_BODY = BAD_REQUEST.because('WebSocket handshake with a body or a body length');
 const ENDED = BAD_REQUEST.because('WebSocket handshake that ends its stream');
 /** RFC 6455 section 4.4: the answer names the supported version. */
 const OTHER_VERSION = BAD_REQUEST.withHeaders(['sec-websocket-version', '13']).because(

@@ -132,7 +132,7 @@ export class HpackDecoder<Field extends TableEntry> {
 			this.#entries.push(field);
 			return field;
 		}
-		if ((first & 0x20) !== 0) throw malformed('a table size update behind a field');
+		if ((first & 0x20) !== 0) throw malformed('a table size update after a field');
 		return this.#literal(this.#integer(0x0f));
 	}
 
@@ -172,23 +172,23 @@ export class HpackDecoder<Field extends TableEntry> {
 	/** The end of the string literal that begins here. The position does not move. */
 	#endOfString(): number {
 		const begin = this.#at;
-		if (begin >= this.#end) throw malformed('a block that breaks off');
+		if (begin >= this.#end) throw malformed('a truncated block');
 		const length = this.#integer(0x7f);
 		const end = this.#at + length;
-		if (end > this.#end) throw malformed('a string that breaks off');
+		if (end > this.#end) throw malformed('a truncated string');
 		this.#at = begin;
 		return end;
 	}
 
 	/** RFC 7541 section 5.2. */
 	#string(): string {
-		if (this.#at >= this.#end) throw malformed('a block that breaks off');
+		if (this.#at >= this.#end) throw malformed('a truncated block');
 		const bytes = this.#bytes;
 		const isCoded = (bytes[this.#at]! & 0x80) !== 0;
 		const length = this.#integer(0x7f);
 		const from = this.#at;
 		const to = from + length;
-		if (to > this.#end) throw malformed('a string that breaks off');
+		if (to > this.#end) throw malformed('a truncated string');
 		this.#at = to;
 		if (!isCoded) return bytes.toString('latin1', from, to);
 		const room = decodedRoom(length);
@@ -208,7 +208,7 @@ export class HpackDecoder<Field extends TableEntry> {
 		let value = bytes[this.#at++]! & mask;
 		if (value < mask) return value;
 		for (let shift = 0; shift <= 21; shift += 7) {
-			if (this.#at >= this.#end) throw malformed('a block that breaks off');
+			if (this.#at >= this.#end) throw malformed('a truncated block');
 			const byte = bytes[this.#at++]!;
 			value += (byte & 0x7f) << shift;
 			if (byte < 0x80) return value;

@@ -25,7 +25,7 @@ export class PeerSettings {
 	/** Reads the payload of a SETTINGS frame. All values are checked. @throws ConnectionError */
 	read(bytes: Buffer, from: number, to: number): void {
 		if ((to - from) % 6 !== 0)
-			throw new ConnectionError(CODE.FRAME_SIZE_ERROR, 'frame-size', 'SETTINGS of an odd length');
+			throw new ConnectionError(CODE.FRAME_SIZE_ERROR, 'frame-size', 'SETTINGS of a wrong length');
 		for (let at = from; at < to; at += 6) this.#take((bytes[at]! << 8) | bytes[at + 1]!, uint32At(bytes, at + 2));
 	}
 

@@ -97,17 +97,17 @@ function spiffePattern(text: string): NamePattern | PatternProblem {
 	if (domain.includes('*')) {
 		return {
 			wanted: 'a SPIFFE ID with its trust domain',
-			remedy: 'name the trust domain: "*" is for segments behind it',
+			remedy: 'name the trust domain: "*" is for the segments after it',
 		};
 	}
 	const star = starProblem(path, '/');
 	if (star !== undefined) return star;
 	const literal = spiffeId(`spiffe://${[domain, ...path.map((one) => (one === '*' ? 'any' : one))].join('/')}`);
 	if (literal === undefined) {
-		const all = path.at(-1) === '' ? `; for each that is one segment longer write "${text}*"` : '';
+		const all = path.at(-1) === '' ? `; to match each ID that is one segment longer, write "${text}*"` : '';
 		return {
 			wanted: 'a SPIFFE ID, spiffe://trust-domain/segment/…, of letters, digits, ".", "-" and "_"',
-			remedy: `write the ID as it stands in the certificate${all}`,
+			remedy: `write the ID exactly as in the certificate${all}`,
 		};
 	}
 	return { text, kind: 'spiffe', segments: literal.map((one, i) => (i > 0 && path[i - 1] === '*' ? undefined : one)) };
@@ -122,7 +122,7 @@ function dnsPattern(text: string): NamePattern | PatternProblem {
 	if (literal === undefined) {
 		return {
 			wanted: 'dns: and a host name',
-			remedy: 'write it as it stands in the certificate, for example "dns:*.billing.internal"',
+			remedy: 'write it exactly as in the certificate, for example "dns:*.billing.internal"',
 		};
 	}
 	return { text, kind: 'dns', segments: literal.map((one, i) => (labels[i] === '*' ? undefined : one)) };
@@ -133,7 +133,7 @@ function commonNamePattern(text: string): NamePattern | PatternProblem {
 	if (name !== '' && !name.includes('*')) return { text, kind: 'cn', segments: [name] };
 	return {
 		wanted: 'cn: and a whole common name',
-		remedy: 'write it out: a common name has no segments that "*" could stand for',
+		remedy: 'write the whole name: a common name has no segments that "*" could match',
 	};
 }
 
@@ -143,9 +143,9 @@ function starProblem(segments: readonly string[], separator: string): PatternPro
 	if (wrong === undefined) return undefined;
 	const wanted = 'a name in which "*" stands for one whole segment';
 	if (/^\*+$/.test(wrong)) {
-		return { wanted, remedy: `write one "*" for each segment, "*${separator}*" for two of them` };
+		return { wanted, remedy: `write one "*" for each segment: "*${separator}*" for two` };
 	}
-	return { wanted, remedy: 'never for a part of one: write the segment out, or "*" for all of it' };
+	return { wanted, remedy: '"*" does not match a part of a segment: write the whole segment, or only "*"' };
 }
 
 const SCHEMES: Readonly<Record<string, (rest: string) => string>> = {

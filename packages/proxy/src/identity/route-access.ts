@@ -68,6 +68,6 @@ export const NO_CERTIFICATE = CERTIFICATE_FORBIDDEN.because('no certificate');
 
 function namePattern(text: string): NamePattern {
 	const pattern = parseNamePattern(text);
-	if ('wanted' in pattern) throw new Error(`${text} is no pattern of a name: it must be ${pattern.wanted}`);
+	if ('wanted' in pattern) throw new Error(`${text} is not a name pattern: it must be ${pattern.wanted}`);
 	return pattern;
 }

@@ -102,7 +102,7 @@ export interface LoopReading {
 	readonly sampledAt: number;
 	/** Fraction of the time between the last two samples in which the loop was busy, 0 to 1. */
 	readonly utilization: number;
-	/** Milliseconds in which the loop was busy, and in which it waited for events, over all threads that have had this index. */
+	/** Milliseconds in which the loop was busy, and in which it waited for events, across all threads that have had this index. */
 	readonly activeMs: number;
 	readonly idleMs: number;
 	/** Delay of timers in the last 10 to 20 s, ms: median, 99th percentile, maximum. */

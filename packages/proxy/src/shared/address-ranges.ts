@@ -16,22 +16,23 @@ export interface AddressRange {
 export function parseAddressRange(text: string): AddressRange | string {
 	const [, address = '', digits] = /^([^/]*)(?:\/(.*))?$/s.exec(text)!;
 	const quoted = JSON.stringify(text);
-	if (address.includes('%')) return `must have no zone (got ${quoted}); write the address without "%" and what follows`;
+	if (address.includes('%'))
+		return `must have no zone (got ${quoted}); write the address without "%" and the text after it`;
 	const version = isIP(address);
 	if (version === 0) {
 		return `must be an IP address or a range of them (got ${quoted}); write for example "192.0.2.7" or "10.0.0.0/8": names are not looked up`;
 	}
 	const bits = bitsOf(address);
 	if (version === 6 && isMapped(bits)) {
-		return `must be an IPv4 address (got ${quoted}, which is one within IPv6); write it as IPv4`;
+		return `must be an IPv4 address (got ${quoted}, which is one within IPv6); write it in IPv4 form`;
 	}
 	const prefix = digits === undefined ? bits.length : Number(digits);
 	if (digits !== undefined && !(/^\d{1,3}$/.test(digits) && prefix <= bits.length)) {
-		return `must have a prefix of 0 to ${bits.length} (got ${quoted}); write "${address}" for this address alone`;
+		return `must have a prefix of 0 to ${bits.length} (got ${quoted}); write "${address}" for only this address`;
 	}
 	if (bits.includes('1', prefix)) {
 		const range = `${addressOf(bits.slice(0, prefix).padEnd(bits.length, '0'))}/${prefix}`;
-		return `must be a range by its first address (got ${quoted}); write "${range}" for all of it, or "${address}" for this address alone`;
+		return `must begin with the first address of the range (got ${quoted}); write "${range}" for all of it, or "${address}" for only this address`;
 	}
 	return { family: version === 4 ? 'ipv4' : 'ipv6', address, prefix };
 }

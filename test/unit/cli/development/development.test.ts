@@ -25,7 +25,7 @@ import { inspect } from '../../../../packages/proxy/src/control/files/inspection
 
 const NOW = Date.now();
 
-describe('what is made for development', () => {
+describe('files for development', () => {
 	let root: string;
 	let made: Initialised;
 	let alice: string;
@@ -51,13 +51,13 @@ describe('what is made for development', () => {
 			}
 		});
 
-		it('makes a configuration with which one tenant opens no breaker, and says why', () => {
+		it('makes a configuration in which one tenant cannot open a breaker, and explains it', () => {
 			const text = readFileSync(join(root, 'edge/config.toml'), 'utf8');
 			assert.deepEqual(
 				parseConfig(text, 'config.toml').routes.map(({ opening }) => opening),
 				[{ failures: 1, tenants: 2 }],
 			);
-			assert.match(text, /^# .*tenant.*\ntenants = 2$/m);
+			assert.match(text, /^# .*tenant.*\n(?:# .*\n)*tenants = 2$/m);
 		});
 
 		it('shows the default of every key that has one, as a comment that can be taken away', async () => {
@@ -91,7 +91,7 @@ describe('what is made for development', () => {
 			assert.equal(statSync(join(root, 'edge/dev')).mode & 0o777, 0o700);
 		});
 
-		it('overwrites nothing, and writes nothing where it would have to', async () => {
+		it('overwrites nothing, and writes nothing if it would have to', async () => {
 			const dir = join(root, 'other');
 			// The last of its files: what was written before it is taken back.
 			const key = join(dir, 'dev/issuer.key');
@@ -99,7 +99,7 @@ describe('what is made for development', () => {
 			writeFileSync(key, 'mine');
 			await assert.rejects(
 				initialise({ dir, hosts: [], upstream: 'http://127.0.0.1:3000' }, NOW),
-				new CommandError(`${key}: is there already, and nothing is overwritten; move it away, or name another folder`),
+				new CommandError(`${key}: already exists, and is not overwritten; move it away, or name another folder`),
 			);
 			assert.deepEqual([readdirSync(dir), readdirSync(join(dir, 'dev'))], [['dev'], ['issuer.key']]);
 			assert.equal(readFileSync(key, 'utf8'), 'mine');
@@ -124,7 +124,7 @@ describe('what is made for development', () => {
 		const commands = [...text.matchAll(/^ {2}((?:cd|node|curl) .*)$/gm)].map(([, command]) => command!);
 		assert.deepEqual(commands.slice(0, 3), ["cd './-x y'", 'node /opt/main.js check', 'node /opt/main.js']);
 		assert.match(commands[3]!, /^curl --cacert dev\/ca\.crt .*\$\(node \/opt\/main\.js token --sub acme\)/);
-		assert.match(text, /The proxy serves until Ctrl-C: type the last one in another terminal/);
+		assert.match(text, /The proxy runs until Ctrl-C: enter the last command in another terminal/);
 	});
 
 	describe('proxy pki client', () => {
@@ -138,12 +138,12 @@ describe('what is made for development', () => {
 			assert.equal(statSync(key).mode & 0o777, 0o600);
 		});
 
-		it('says where there is no CA, and overwrites no client', async () => {
+		it('reports a missing CA, and overwrites no client', async () => {
 			await assert.rejects(
 				createClient(join(root, 'none'), 'web', [], NOW),
-				/none\/ca\.crt: .*there is no such file; `proxy init` makes it/,
+				/none\/ca\.crt: .*there is no such file; `proxy init` creates it/,
 			);
-			await assert.rejects(createClient(join(root, 'edge/dev'), 'alice', [], NOW), /alice\.crt: is there already/);
+			await assert.rejects(createClient(join(root, 'edge/dev'), 'alice', [], NOW), /alice\.crt: already exists/);
 		});
 
 		it('refuses a CA with the key of another one', async () => {
@@ -163,7 +163,7 @@ describe('what is made for development', () => {
 				assert.throws(() => parseSan(wrong), Malformed, wrong);
 		});
 
-		it('takes no prefix of OpenSSL’s for the scheme of a URI', () => {
+		it('does not take a prefix of OpenSSL for the scheme of a URI', () => {
 			for (const wrong of ['URI:spiffe://a/b', 'IP:127.0.0.1', 'email:a@b.test', 'otherName:x', 'DNS:a_ b'])
 				assert.throws(() => parseSan(wrong), /must be a URI or dns:NAME/, wrong);
 		});
@@ -198,10 +198,10 @@ describe('what is made for development', () => {
 			const payload = await verified(await make({ certificate: readFileSync(alice, 'utf8') }));
 			const thumbprint = Buffer.from(certificate(alice).fingerprint256.replaceAll(':', ''), 'hex');
 			assert.deepEqual(payload.cnf, { 'x5t#S256': thumbprint.toString('base64url') });
-			await assert.rejects(make({ certificate: 'x' }), /--cert: holds no certificate/);
+			await assert.rejects(make({ certificate: 'x' }), /--cert: contains no PEM certificate/);
 		});
 
-		it('takes each claim once', () => {
+		it('accepts each claim once', () => {
 			const problems = (...claims: string[]) =>
 				token.conflicts!({ claims: claims.map(parseClaim) } as never).map((problem) => problem.split(';')[0]);
 			assert.deepEqual(problems('aud=x', 'scope=y'), []);
@@ -226,7 +226,7 @@ describe('what is made for development', () => {
 		});
 	});
 
-	it('reads claims as JSON where they are, otherwise as text', () => {
+	it('reads claims as JSON if they are, otherwise as text', () => {
 		const claims = ['a=1', 'a=true', 'a=["x"]', 'a="1"', 'a=x y', 'a=', 'a=b=c'].map(parseClaim);
 		assert.deepEqual(claims, [
 			['a', 1],

@@ -13,7 +13,7 @@ import {
 import { cleanTarget, doubtIn } from '../../../../packages/proxy/src/gates/path.ts';
 import { fitOf, PrefixTable } from '../../../../packages/proxy/src/gates/prefix-table.ts';
 
-test('a doubt in a target is found where the gate refuses it, for the same reason, and lies where it is said to lie', () => {
+test('a doubt in a target is found exactly if the gate refuses it, with the same reason and position', () => {
 	const piece = fc.constantFrom(
 		'/',
 		'a',
@@ -57,7 +57,7 @@ test('the longest prefix that fits is the one that is taken', () => {
 	);
 });
 
-test('a field is forwarded where it is said to be', () => {
+test('a field is forwarded if it is said to be', () => {
 	const names = [
 		...[
 			'X-A',

@@ -29,7 +29,7 @@ const gate = ({ gates }: ExplainResult, name: string) => gates.find((one) => one
 const exp = Math.floor(Date.now() / 1000) + 3600;
 const good = { iss: ISSUER, aud: AUDIENCE, sub: 'acme', exp };
 
-test('gates behind the one that refuses are judged, and marked as not reached', async () => {
+test('gates after a refusal are checked, and marked as not reached', async () => {
 	const token = mintToken(pki.tokenKey, { ...good, aud: 'other', scope: 'a' });
 	const said = await ask({ token, path: '/scopes/x', method: 'PUT', bodyBytes: 1001 });
 	const refused = said.gates.filter(({ verdict }) => verdict === 'refused');
@@ -41,13 +41,10 @@ test('gates behind the one that refuses are judged, and marked as not reached', 
 	assert.equal(said.ended_by, 'token');
 	assert.equal(said.upstream_head, null);
 	const text = toText(said, false);
-	assert.match(
-		text,
-		/REFUSED {4}token: aud[\s\S]+Not reached, and judged all the same:[\s\S]+REFUSED {4}scopes: scope/,
-	);
+	assert.match(text, /REFUSED {4}token: aud[\s\S]+Not reached, but checked anyway:[\s\S]+REFUSED {4}scopes: scope/);
 });
 
-test('body length: the limit of the route, and where it is set', async () => {
+test('body length: the limit of the route, and if it is set', async () => {
 	const details = async (path: string) =>
 		gate(await ask({ path, method: 'PUT', bodyBytes: 1500 }), 'body length')!.details.join();
 	assert.match(await details('/plain'), /^1500 bytes; at most 1000 bytes, limits\.max_request_body_bytes \(.+:\d+\)$/);
@@ -122,11 +119,11 @@ describe('what a route says of streams', () => {
 		);
 	};
 
-	test('is told of the upstream, with the place of each key; what this build cannot do is said', async () => {
+	test('is shown with the place of each key, and what this build cannot do', async () => {
 		const only = (what: string) =>
 			BODY_MODE === 'streaming'
 				? what
-				: 'nothing for a response of this build, which reads it whole; streams need proxy-streaming';
+				: 'no effect in this build, which reads responses whole; streams need proxy-streaming';
 		const lines = [
 			`idle_timeout_secs (line): ${only('the response ends after 120 s without a byte')}`,
 			`end_streams_at_expiry (line): ${only('the response ends when the token expires, TIME with its leeway')}`,
@@ -153,7 +150,7 @@ describe('what a route says of streams', () => {
 		assert.deepEqual(own(await details('/talk', 'protocol change', HANDSHAKE)), [
 			'idle_timeout_secs (the default): it ends after 300 s without a byte',
 			'websocket_end_at_expiry (line): it may outlive its token',
-			'websocket_messages_per_sec (line): 50 messages of the client in a second; more are read later',
+			'websocket_messages_per_sec (line): 50 messages per second from the client; the proxy reads further ones later',
 		]);
 		assert.deepEqual(own(await details('/chat', 'protocol change', HANDSHAKE)), [
 			'idle_timeout_secs (the default): it ends after 300 s without a byte',
@@ -169,7 +166,7 @@ test('says that an upstream with protocol = "auto" chooses in the handshake', as
 	assert.match(notes.join(), /the upstream chooses HTTP\/2 or HTTP\/1\.1 in the handshake/);
 });
 
-test('prints each claim with its value and the expected one, also behind the first refused claim', async () => {
+test('prints each claim with its value and the expected one, also after the first refused claim', async () => {
 	const token = mintToken(pki.tokenKey, { ...good, exp: 1000, nbf: exp, aud: ['x', 'y'], sub: 7, cnf: {} });
 	const checks = gate(await ask({ token }), 'token')!.checks;
 	assert.deepEqual(
@@ -197,7 +194,7 @@ test('prints a key that does not fit next to the existing ones', async () => {
 	assert.match(chosen.detail, /^iss is "https:\/\/nobody\.test"; \[\[issuers\]\] has "https:\/\/issuer\.test", /);
 });
 
-test('what a route changes is told: what is cut, what of the client is not passed on, and why not', async () => {
+test("the changes of a route are shown: the cut prefix, and the client's fields that are not forwarded", async () => {
 	const cut = await ask({
 		path: '/strip/a?token=s3cr3t',
 		headers: ['x-forwarded-prefix: /evil', 'x-forwarded-port: 1'],
@@ -207,8 +204,8 @@ test('what a route changes is told: what is cut, what of the client is not passe
 	assert.deepEqual(
 		details.map((one) => one.replace(/ \([^)]*:\d+\)/, '')),
 		[
-			'routes[7].strip_prefix: "/strip" is cut, the upstream gets "/a"',
-			'x-forwarded-prefix: not forwarded, the proxy says that itself by this route',
+			'routes[7].strip_prefix: "/strip" is cut off, the upstream gets "/a"',
+			'x-forwarded-prefix: not forwarded: the proxy sets it on this route',
 		],
 	);
 	assert.deepEqual(cut.upstream_head!.slice(0, 3), [
@@ -218,8 +215,8 @@ test('what a route changes is told: what is cut, what of the client is not passe
 	]);
 	assert.ok(cut.upstream_head!.includes('x-forwarded-port: 1'));
 	const words = async (path: string) => gate(await ask({ path }), 'forwarding')?.details[0];
-	assert.match(String(await words('/strip//x')), /begins with two slashes for some readers/);
-	assert.match(String(await words('http://a:b/told')), /the host in the target is none/);
+	assert.match(String(await words('/strip//x')), /with two slashes at the start/);
+	assert.match(String(await words('http://a:b/told')), /the host in the target is not a host/);
 	assert.equal(await words('/plain'), undefined);
 });
 
@@ -242,26 +239,29 @@ test('prints limits with their source', async () => {
 	assert.match(gate(await ask({ path: '/plain/deep' }), 'route rate')!.details[0]!, /^500 requests\/s/);
 });
 
-test('routes: the one taken, the shorter ones, and why the nearest others are not', async () => {
+test('routes: the chosen one, the shorter ones, and why the nearest others do not match', async () => {
 	const words = async (path: string) => {
 		const { details } = gate(await ask({ path }), 'route')!;
 		return details.map((one) => one.replace(/, routes.*\)/, ''));
 	};
 	assert.deepEqual((await words('/plain/deep/x')).slice(0, 2), [
-		'"/plain/deep": taken, the longest that matches',
-		'"/plain": matches, too, but a longer one does; there is no falling through',
+		'"/plain/deep": chosen, the longest match',
+		'"/plain": matches, but a longer prefix wins, and there is no fallback',
 	]);
 	const plainer = await words('/plainer');
 	assert.ok(
 		plainer.includes('"/plain": no; it ends within a segment: "/plain" is followed by "e", not by "/" or the end'),
 		`${plainer}`,
 	);
-	assert.ok(plainer.includes('"/plain/deep": no; the path differs from it at character 7: "e" for "/"'), `${plainer}`);
-	assert.ok((await words('/PLAIN')).some((one) => one === '"/plain": no; it is spelled in another case'));
-	assert.match(plainer.at(-1)!, /^and \d+ more that the path does not begin with$/);
+	assert.ok(
+		plainer.includes('"/plain/deep": no; the path differs from it at character 7: "e" instead of "/"'),
+		`${plainer}`,
+	);
+	assert.ok((await words('/PLAIN')).some((one) => one === '"/plain": no; it differs in letter case'));
+	assert.match(plainer.at(-1)!, /^and \d+ more that do not match$/);
 });
 
-test('a path that is refused is told with the part that is to blame', async () => {
+test('a refused path is shown with the offending part', async () => {
 	const words = async (path: string) => gate(await ask({ path }), 'path')!.details[0];
 	assert.equal(await words('/plain/a%2f%2E%2e;x/b'), '"%2E%2e;x" at character 12: dot segment');
 	assert.equal(await words('/plain/../x?a=/../'), '".." at character 8: dot segment');
@@ -273,10 +273,10 @@ test('a path that is refused is told with the part that is to blame', async () =
 test('fields that are not forwarded are told with the reason', async () => {
 	const headers = ['Connection: X-Mine', 'X-Mine: 1', 'X_Proxy_Tenant: a', 'Forwarded: for=x', 'Accept: */*'];
 	assert.deepEqual(gate(await ask({ headers }), 'header fields')!.details, [
-		'connection: not forwarded, it is for this connection alone',
-		'x-mine: not forwarded, the connection field names it',
-		'x_proxy_tenant: not forwarded, some servers read its name as one that only the proxy may say',
-		'forwarded: not forwarded, it is the proxy that says who is calling',
+		'connection: not forwarded: it is only for this connection',
+		'x-mine: not forwarded: the Connection field names it',
+		'x_proxy_tenant: not forwarded: some servers read its name as a field that only the proxy sets',
+		'forwarded: not forwarded: only the proxy says who is calling',
 	]);
 });
 
@@ -290,7 +290,7 @@ test('without a certificate, what does not need one passes, and what does is und
 	for (const path of ['/pay', '/deny', '/chain', '/xfcc']) {
 		const said = await of(path);
 		assert.deepEqual([said.outcome, said.answer, said.upstream_head], ['undecided', null, null], path);
-		assert.match(toText(said, false), /Cannot be told: the gate "certificate (names|headers)"/);
+		assert.match(toText(said, false), /Undecided: the gate "certificate (names|headers)"/);
 	}
 	const bound = await of('/plain', mintToken(pki.tokenKey, { ...good, cnf: { 'x5t#S256': 'A'.repeat(43) } }));
 	assert.deepEqual([bound.outcome, bound.ended_by], ['undecided', 'bound token']);
@@ -298,7 +298,7 @@ test('without a certificate, what does not need one passes, and what does is und
 	assert.equal((await of('/pay', 'a.b')).outcome, 'refused');
 });
 
-test('keys over the network: fetched once, from state_dir where they cannot be had, and otherwise undecided', async () => {
+test('keys over the network: fetched once, else from state_dir, else undecided', async () => {
 	const pair = keyFor('RS256');
 	const set = jwks(jwkOf(pair, { kid: 'k' }));
 	await using issuer = await startIssuer('http', set);
@@ -340,7 +340,7 @@ upstream = "http://127.0.0.1:9"
 	await createKeyStore(stateDir, nobody).save(remote.remotes[0]!, set, Date.now() / 1000 - 120);
 	const kept = await of(true);
 	assert.equal(kept.outcome, 'passes');
-	assert.match(kept.notes[0]!, /took 1 key from state_dir, 2 min old$/);
+	assert.match(kept.notes[0]!, /used 1 key from state_dir, 2 min old$/);
 });
 
 test('HTTP/2: what is malformed there resets the stream', async () => {
@@ -352,7 +352,7 @@ test('HTTP/2: what is malformed there resets the stream', async () => {
 	assert.match(toText(said, false), /the stream is reset without an answer/);
 });
 
-test('what a token says cannot move the cursor, and colours are there for terminals alone', async () => {
+test('a token cannot move the cursor, and colours are only for terminals', async () => {
 	const token = mintToken(pki.tokenKey, { ...good, aud: '\u001b[2J\u202eedge\u0007' });
 	const said = await ask({ token });
 	assert.doesNotMatch(toText(said, false), /[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u202e]/);
@@ -366,7 +366,7 @@ test('text is at most 80 columns wide', async () => {
 	}
 });
 
-test('secrets are taken out by the name of their field or parameter, and by their looks', () => {
+test('secrets are redacted by the name of their field or parameter, and by their form', () => {
 	const jwt = `ey${'J'}hbGciOiJub25lIn0.e30.abc-_`;
 	const fields = ['Authorization: bearer abc', 'X-Api-Key: k', `x: 1 ${jwt}`];
 	const clean = ['Authorization: bearer [redacted]', 'X-Api-Key: [redacted]', 'x: 1 [redacted]'];
@@ -402,7 +402,7 @@ test('the circuit breaker and the health of the upstream, by the metrics of a ru
 	const page = 'proxy_circuit_state{upstream="127.0.0.1:9"} 1\nproxy_upstream_alive{upstream="127.0.0.1:9"} 0';
 	const trouble = { upstream: '127.0.0.1:9', group: null, breaker, last_probe };
 	const why = await explained(files, { name: '', reason: undefined }, page, { dns: [], upstreams: [trouble] });
-	assert.equal(gate(why, 'circuit breaker')!.details[0], `of 127.0.0.1:9: open since ${at}, because of: health: 404`);
+	assert.equal(gate(why, 'circuit breaker')!.details[0], `of 127.0.0.1:9: open since ${at}, because: health: 404`);
 	assert.equal(
 		gate(why, 'upstream')!.details[0],
 		`${health}failed: GET /health answered 404: set health_path, or health = false`,
@@ -425,7 +425,7 @@ test('the circuit breaker and the health of the upstream, by the metrics of a ru
 		'proxy_dns_addresses{group="pods"} 0',
 	);
 	assert.deepEqual([none.outcome, none.reason], ['refused', 'circuit open']);
-	assert.deepEqual(gate(none, 'circuit breaker')!.details, ['DNS has named no address of pods.test:80 yet']);
+	assert.deepEqual(gate(none, 'circuit breaker')!.details, ['DNS has returned no address for pods.test:80 yet']);
 	const failing = { name: 'pods.test:80', routes: ['/pods'], addresses: 0, age_seconds: null, failures: 7 };
 	const since = { failing_since: '2026-11-22T10:00:00.000Z', cause: 'the name has no addresses' };
 	const told = await explained(
@@ -442,7 +442,7 @@ test('the circuit breaker and the health of the upstream, by the metrics of a ru
 	);
 	assert.equal(
 		gate(told, 'circuit breaker')!.details[1],
-		'the name has no addresses; asked 7 times in vain, since 2026-11-22T10:00:00.000Z',
+		'the name has no addresses; 7 lookups have failed since 2026-11-22T10:00:00.000Z',
 	);
 });
 
@@ -465,7 +465,7 @@ test('Host of several addresses: the first stands for whichever is chosen, and t
 			return [lines!.find((line) => line.startsWith('host: ')), ...notes];
 		}),
 	);
-	const note = 'Host is that of the address that the request goes to; shown is the first of 2, 10.0.0.1:80';
+	const note = 'Host is the address that the request goes to; this is the first of 2, 10.0.0.1:80';
 	assert.deepEqual(said, [
 		['host: 10.0.0.1:80', note],
 		['host: billing.internal'],
@@ -475,7 +475,7 @@ test('Host of several addresses: the first stands for whichever is chosen, and t
 	]);
 });
 
-test('of many addresses a few are named, those first that are not well', async () => {
+test('a few of many addresses are shown, those with problems first', async () => {
 	const addresses = Array.from({ length: 20 }, (_, i) => `10.0.0.${i + 1}:80`);
 	const [head] = explainConfig('many').split('[[routes]]');
 	const tables = `[[routes]]\nprefix = "/"\nupstream = "many"\n[[upstreams]]\nname = "many"\naddresses = ${JSON.stringify(addresses)}\n`;

@@ -22,7 +22,7 @@ class Printed {
 const failsWith = (message: RegExp) => (error: unknown) => error instanceof CommandError && message.test(error.message);
 
 describe('proxy reload', () => {
-	test('waits for what comes of it', async () => {
+	test('waits for the outcome', async () => {
 		const [machine, out] = [new FakeMachine(), new Printed()];
 		machine.onSleep = (count) => {
 			machine.facts = { ...machine.facts, reloading: count < 3 };
@@ -43,25 +43,25 @@ describe('proxy reload', () => {
 		assert.equal(
 			out.text,
 			'config.toml:3: tls.key_path: cannot be read\nconfig.toml:4: ?[2Jx: unknown key\n' +
-				'the reload failed, and what could not be taken over stays as it was: generation 1 is in force (process 42, 0.1 s)\n',
+				'the reload failed, and the parts that failed are unchanged: generation 1 is in force (process 42, 0.1 s)\n',
 		);
 	});
 
 	test('names the settings that need a restart, with 3', async () => {
 		const [machine, out] = [new FakeMachine(), new Printed()];
 		machine.onSleep = () => {
-			const needsRestart = ['tenant_rps (config.toml:3)', 'jwt.audience (taken out of config.toml)'];
+			const needsRestart = ['tenant_rps (config.toml:3)', 'jwt.audience (removed from config.toml)'];
 			machine.facts = { ...machine.facts, generation: 2, reloads: { success: 1, failure: 0 }, needsRestart };
 		};
 		assert.equal(await reload({ ...target, wait: true }, out, machine), 3);
 		assert.equal(
 			out.text,
-			'needs a restart: tenant_rps (config.toml:3), jwt.audience (taken out of config.toml)\n' +
+			'needs a restart: tenant_rps (config.toml:3), jwt.audience (removed from config.toml)\n' +
 				'reloaded: generation 2 is in force (process 42, 0.1 s)\n',
 		);
 	});
 
-	test('takes no other reload for its own', () => {
+	test('does not mistake another reload for its own', () => {
 		const before = { reloads: { success: 3, failure: 1 } };
 		const after = (success: number, failure: number, reloading: boolean) =>
 			outcomeOf(before, { ...OUTCOME, reloads: { success, failure }, reloading })?.exitCode;
@@ -77,24 +77,24 @@ describe('proxy reload', () => {
 		machine.facts = { ...machine.facts, reloading: true };
 		await assert.rejects(
 			reload({ ...target, wait: true }, new Printed(), machine),
-			failsWith(/^no outcome within 1\.0 s: the reload is still running; the log of process 42 says it later$/),
+			failsWith(/^no outcome within 1\.0 s: the reload is still running; the log of process 42 has it later$/),
 		);
 	});
 
-	test('sends nothing where it could not see the outcome, unless it need not', async () => {
+	test('sends nothing if it could not see the outcome, except with --no-wait', async () => {
 		const [machine, out] = [new FakeMachine(), new Printed()];
 		machine.answer = new CommandError('127.0.0.1:9090: nobody listens there');
 		const pidFile = await pidFileOf(42);
 		await assert.rejects(
 			reload({ ...target, pidFile, wait: true }, out, machine),
 			failsWith(
-				/^nothing was reloaded, because its outcome could not be seen: 127\.0\.0\.1:9090: nobody listens there; give --metrics/,
+				/^nothing was reloaded, because the outcome could not be read: 127\.0\.0\.1:9090: nobody listens there; give --metrics/,
 			),
 		);
 		assert.deepEqual(machine.signals, []);
 		assert.equal(await reload({ ...target, pidFile, wait: false }, out, machine), 0);
 		assert.deepEqual(machine.signals, ['SIGHUP 42']);
-		assert.equal(out.text, 'process 42 was told to reload; its log says what comes of it\n');
+		assert.equal(out.text, 'process 42 was told to reload; its log has the outcome\n');
 	});
 
 	test('notices when the process ends over it', async () => {
@@ -105,14 +105,14 @@ describe('proxy reload', () => {
 		};
 		await assert.rejects(
 			reload({ ...target, wait: true }, new Printed(), machine),
-			failsWith(/^process 42 has ended meanwhile/),
+			failsWith(/^process 42 has ended in the meantime/),
 		);
 	});
 
-	test('says whose process it is where it may not signal it', async () => {
+	test('says whose process it is if it may not signal it', async () => {
 		for (const [code, message] of [
-			['EPERM', /another user's \(EPERM\); run the command as that user/],
-			['ESRCH', /has gone/],
+			['EPERM', /belongs to another user \(EPERM\); run the command as that user/],
+			['ESRCH', /is gone/],
 		] as const) {
 			const machine = new FakeMachine();
 			machine.signalError = Object.assign(new Error(code), { code });
@@ -122,7 +122,7 @@ describe('proxy reload', () => {
 });
 
 describe('a proxy that is named by its pid file', () => {
-	test('is found by its number and start, also where the clock was set since the file was written', async () => {
+	test('is found by its number and start, also if the clock was set since the file was written', async () => {
 		const pidFile = await pidFileOf(42);
 		const machine = new FakeMachine();
 		const [entry] = machine.processes.values();
@@ -130,12 +130,12 @@ describe('a proxy that is named by its pid file', () => {
 		assert.equal(await drain({ ...target, pidFile, wait: false }, new Printed(), machine), 0);
 		assert.deepEqual(machine.signals, ['SIGTERM 42']);
 		machine.answer = new CommandError('a:1: nobody listens there');
-		await assert.rejects(drain({ ...target, pidFile, wait: false }, new Printed(), machine), failsWith(/has gone/));
+		await assert.rejects(drain({ ...target, pidFile, wait: false }, new Printed(), machine), failsWith(/is gone/));
 	});
 });
 
 describe('proxy drain', () => {
-	test('tells it once, and returns', async () => {
+	test('sends the signal once, and returns', async () => {
 		const [machine, out] = [new FakeMachine(), new Printed()];
 		assert.equal(await drain({ ...target, wait: false }, out, machine), 0);
 		machine.facts = { ...machine.facts, phase: 'stopping' };
@@ -144,7 +144,7 @@ describe('proxy drain', () => {
 		assert.equal(out.text, 'process 42 was told to drain\nprocess 42 is draining already\n');
 	});
 
-	test('waits until the process has gone, also where another one has its number by then', async () => {
+	test('waits until the process is gone, also if another one has its number by then', async () => {
 		for (const after of [undefined, { startTicks: 2_000 }]) {
 			const [machine, out] = [new FakeMachine(), new Printed()];
 			machine.onSleep = (count) => {
@@ -161,7 +161,7 @@ describe('proxy drain', () => {
 		const machine = new FakeMachine();
 		await assert.rejects(
 			drain({ ...target, wait: true }, new Printed(), machine),
-			failsWith(/^process 42 still drains after 1\.0 s, and goes on with it/),
+			failsWith(/^process 42 is still draining after 1\.0 s; see its log/),
 		);
 		assert.deepEqual(machine.signals, ['SIGTERM 42']);
 	});

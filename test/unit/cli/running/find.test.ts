@@ -35,16 +35,20 @@ describe('a running proxy is found', () => {
 	test('by no metrics address of another machine or pid namespace', async () => {
 		const none = new FakeMachine();
 		none.processes.clear();
-		await fails(byMetrics, none, /^127\.0\.0\.1:9090: its process 42 is none of this machine or container/);
+		await fails(
+			byMetrics,
+			none,
+			/^127\.0\.0\.1:9090: reports process 42, which does not exist on this machine or in this container/,
+		);
 		const other = new FakeMachine();
 		other.processes.set(42, { startTicks: 7, args: ['/sbin/init'] });
-		await fails(byMetrics, other, /none of this machine/);
+		await fails(byMetrics, other, /does not exist on this machine/);
 	});
 
 	test('by no metrics address whose listener names another program, be it with its start', async () => {
 		const machine = new FakeMachine();
 		machine.processes.set(42, { startTicks: 1_000, startedMs: 0, args: ['/usr/sbin/sshd', '-D'] });
-		await fails(byMetrics, machine, /^127\.0\.0\.1:9090: its process 42 is another program/);
+		await fails(byMetrics, machine, /^127\.0\.0\.1:9090: reports process 42, which is another program/);
 	});
 
 	test('without /proc, only by a loopback address', async () => {
@@ -55,11 +59,11 @@ describe('a running proxy is found', () => {
 		await fails(
 			{ ...byMetrics, metrics: { host: 'edge-2', port: 9090 } },
 			machine,
-			/^edge-2:9090: .*none of this machine/,
+			/^edge-2:9090: .*does not exist on this machine/,
 		);
 	});
 
-	test('by its metrics address only where a proxy answers', async () => {
+	test('by its metrics address only if a proxy answers', async () => {
 		for (const [status, body] of [
 			[404, 'not found'],
 			[200, '<html>'],
@@ -85,31 +89,23 @@ describe('a running proxy is found', () => {
 		assert.deepEqual([found.pid, found.startTicks, found.facts], [42, 1_000, machine.facts]);
 		machine.facts = { ...machine.facts, pid: 43 };
 		const { facts } = await findProxy({ pidFile: path, metrics: METRICS }, MAIN, machine);
-		assert.equal(facts, '127.0.0.1:9090: is process 43, and the file names 42');
+		assert.equal(facts, '127.0.0.1:9090: reports process 43, but the file names 42');
 	});
 
-	test('by no pid file that names a process which has gone, or which is another program', async () => {
+	test('by no pid file that names a process which is gone, or which is another program', async () => {
 		const machine = new FakeMachine();
 		machine.processes.set(44, { startTicks: 1, startedMs: 0, args: ['/usr/bin/vim', 'notes'] });
 		machine.processes.set(45, { startTicks: 1, startedMs: Date.now() + 60_000, args: ['node', MAIN] });
 		for (const pid of [43, 44, 45]) {
-			await fails(
-				{ pidFile: pidFile(`${pid}\n`), metrics: METRICS },
-				machine,
-				new RegExp(`its process ${pid} has gone`),
-			);
+			await fails({ pidFile: pidFile(`${pid}\n`), metrics: METRICS }, machine, new RegExp(`process ${pid} is gone`));
 		}
 		await fails(
 			{ pidFile: join(dir, 'none.pid'), metrics: METRICS },
 			machine,
-			/none\.pid: is not there; does the proxy run/,
+			/none\.pid: does not exist; is the proxy running/,
 		);
-		await fails({ pidFile: pidFile(''), metrics: METRICS }, machine, /is not there/);
-		await fails(
-			{ pidFile: pidFile('root:x:0'), metrics: METRICS },
-			machine,
-			/holds something else than a process number/,
-		);
+		await fails({ pidFile: pidFile(''), metrics: METRICS }, machine, /does not exist/);
+		await fails({ pidFile: pidFile('root:x:0'), metrics: METRICS }, machine, /does not contain a process number/);
 		await fails({ pidFile: dir, metrics: METRICS }, machine, /cannot be read: EISDIR/);
 	});
 });

@@ -37,7 +37,7 @@ describe('asking the metrics listener', () => {
 			[createServer(() => {}), 20, /: no answer within 20 ms$/],
 			[raw(''), 5_000, /: closed the connection without an answer$/],
 			[raw('SSH-2.0-OpenSSH\r\n'), 5_000, /: does not speak HTTP; is that its --metrics-bind\?$/],
-			[raw(`HTTP/1.0 200 OK\r\n\r\n${'x'.repeat(70_000)}`), 5_000, /: says more than a proxy would/],
+			[raw(`HTTP/1.0 200 OK\r\n\r\n${'x'.repeat(70_000)}`), 5_000, /: sent more than a proxy would/],
 		];
 		for (const [server, limitMs, message] of cases) {
 			await using listener = await listening(server);
@@ -49,7 +49,7 @@ describe('asking the metrics listener', () => {
 		}
 		await assert.rejects(
 			askMetrics({ host: '127.0.0.1', port: 1 }, '/', 5_000),
-			/^CommandError: 127\.0\.0\.1:1: nobody listens/,
+			/^CommandError: 127\.0\.0\.1:1: nothing listens there/,
 		);
 	});
 

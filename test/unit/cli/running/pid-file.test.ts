@@ -28,7 +28,7 @@ describe('the pid file', () => {
 		assert.deepEqual(readdirSync(join(dir, 'new')), ['proxy.pid']);
 	});
 
-	test('is taken over from a process that has gone, from an empty file, and from our own number of a life before', () => {
+	test('replaces that of a dead process, an empty file, and our own number from an earlier life', () => {
 		for (const [name, text] of [
 			['gone', '2147483646\n'],
 			['empty', ''],
@@ -50,18 +50,18 @@ describe('the pid file', () => {
 			() => claimPidFile(path, main),
 			(error) =>
 				error instanceof StartError &&
-				/^--pid-file: ".*live\/proxy\.pid" belongs to process \d+, a running proxy; end that one \(proxy drain --wait --pid-file .*\) or name another file$/.test(
+				/^--pid-file: ".*live\/proxy\.pid" belongs to process \d+, a running proxy; stop it \(proxy drain --wait --pid-file .*\) or name another file$/.test(
 					error.message,
 				),
 		);
 	});
 
-	test('is no file that holds anything else, and none that cannot be written', () => {
+	test('refuses a file with other content, and one that cannot be written', () => {
 		const path = pathIn('other');
 		writeFileSync(path, 'root:x:0:0\n');
 		const cases: [path: string, message: RegExp][] = [
-			[path, /^--pid-file: ".*" is there and holds something else than a process number; name another file$/],
-			[join(dir, 'no/such/folder.pid'), /^--pid-file: cannot use ".*": its folder is not there; make it/],
+			[path, /^--pid-file: ".*" exists, but does not contain a process number; name another file$/],
+			[join(dir, 'no/such/folder.pid'), /^--pid-file: cannot use ".*": its folder does not exist; create it/],
 			[dir, /^--pid-file: cannot use ".*": it is a folder; name a file in it$/],
 			[join(path, 'x'), /^--pid-file: cannot use ".*": its folder is a file/],
 		];
@@ -75,7 +75,7 @@ describe('the pid file', () => {
 		assert.equal(readFileSync(path, 'utf8'), 'root:x:0:0\n');
 	});
 
-	test('holds a number, whatever blanks an editor leaves around it', () => {
+	test('accepts blanks around the number', () => {
 		for (const text of ['7\n', ' 7 ', '7', '7\r\n']) assert.equal(parsePid(text), 7, text);
 		for (const text of ['0', '-7', '7 8', '7\n8\n', '0x7', '99999999999']) assert.equal(parsePid(text), 'no pid', text);
 		for (const text of ['', '\n']) assert.equal(parsePid(text), undefined, text);

@@ -104,7 +104,7 @@ describe('the addresses of a name', () => {
 		const dns = new Dns();
 		dns.say('billing.test', ['10.0.0.1']);
 		await dns.addresses.follow([BILLING]);
-		dns.answers.set('billing.test', new Error('no answer of the name server'));
+		dns.answers.set('billing.test', new Error('no answer from the name server'));
 		await dns.time.advance(REFRESH_MS);
 		const waits: number[] = [];
 		for (let i = 0; i < 8; i++) {
@@ -119,10 +119,10 @@ describe('the addresses of a name', () => {
 		assert.deepEqual(one!.fetches, { success: 1, failure: 9 });
 		assert.ok(one!.ageMs! > 120_000);
 		const sinceSeconds = 1_800_000_000 + REFRESH_MS / 1000;
-		assert.deepEqual(one!.failing, { sinceSeconds, failures: 9, cause: 'no answer of the name server' });
+		assert.deepEqual(one!.failing, { sinceSeconds, failures: 9, cause: 'no answer from the name server' });
 		dns.say('billing.test', ['10.0.0.1']);
 		await dns.time.advance(REFRESH_MS);
-		assert.equal(dns.log.fields('addresses of an upstream resolved again, the same').failures, 9);
+		assert.equal(dns.log.fields('addresses of an upstream resolved again, unchanged').failures, 9);
 		assert.deepEqual([one!.ageMs, one!.failing], [0, undefined]);
 	});
 
@@ -130,7 +130,7 @@ describe('the addresses of a name', () => {
 		const dns = new Dns();
 		await dns.addresses.follow([BILLING]);
 		assert.deepEqual(dns.of(BILLING), []);
-		assert.equal(dns.log.fields('no addresses of an upstream').cause, 'the name has no addresses');
+		assert.equal(dns.log.fields('addresses not resolved; the upstream has none').cause, 'the name has no addresses');
 		dns.say('billing.test', ['10.0.0.1']);
 		await dns.time.advance(1_000);
 		assert.deepEqual([dns.of(BILLING), dns.changes], [['10.0.0.1:8080'], 1]);
@@ -174,7 +174,7 @@ describe('the addresses of a name', () => {
 		const dns = new Dns();
 		const many = (count: number) => Array.from({ length: count }, (_, i) => `10.0.${i >> 8}.${i & 255}`);
 		const lines = () =>
-			dns.log.lines.filter((line) => line.endsWith(': more addresses of an upstream than are used')).length;
+			dns.log.lines.filter((line) => line.endsWith(': an upstream has more addresses than are used')).length;
 		for (const [count, so_far] of [
 			[1_000, 0],
 			[1_001, 1],
@@ -187,7 +187,7 @@ describe('the addresses of a name', () => {
 			else await dns.time.advance(REFRESH_MS);
 			assert.deepEqual([dns.of(BILLING).length, lines()], [1_000, so_far], `${count} addresses`);
 		}
-		const { addresses, used } = dns.log.fields('more addresses of an upstream than are used');
+		const { addresses, used } = dns.log.fields('an upstream has more addresses than are used');
 		assert.deepEqual([addresses, used], [1_001, 1_000]);
 	});
 

@@ -38,7 +38,7 @@ describe('a name', () => {
 		await assert.rejects(ask('broken.test'), /^Error: the name server has failed \(SERVFAIL\)$/);
 	});
 
-	test('that nobody wants any more is not asked for: the file of hosts may take its time', async () => {
+	test('that is no longer needed is not looked up, however slow the hosts file is', async () => {
 		server.names.set('late.test', ['10.0.0.1']);
 		const { asked } = server;
 		const source = { host: 'late.test', server: server.authority };
@@ -52,7 +52,7 @@ describe('a name', () => {
 		assert.ok(ttlMs === undefined || ttlMs >= 0);
 	});
 
-	test('of the file of hosts is found as every program finds it: before DNS, and also where there is no name server', async () => {
+	test('in the hosts file is found before DNS, also without a name server', async () => {
 		const folder = mkdtempSync(join(tmpdir(), 'proxy-hosts-'));
 		after(() => rmSync(folder, { recursive: true }));
 		const path = join(folder, 'hosts');

@@ -124,13 +124,13 @@ describe('the first scrape', () => {
 		}
 	});
 
-	test('has every family also where there are no routes, and a request counter to start from', async () => {
+	test('has every family also if there are no routes, and a request counter to start from', async () => {
 		const page = await scrape(testSources().sources);
 		for (const name of Object.keys(FAMILY_TYPES)) assert.ok(page.has(name), name);
 		assert.equal(page.get('proxy_requests_total')!.samples.length, 1);
 	});
 
-	test('tells of the store of the shared limits, with a zero for each way to fail', async () => {
+	test('has the store of the shared limits, with a zero for each kind of failure', async () => {
 		const { sources } = testSources();
 		const store = (revocations: number | undefined) => () => ({
 			isAway: true,
@@ -163,7 +163,7 @@ describe('the first scrape', () => {
 		assert.equal(withRevocations.get('proxy_limiter_store_revocations')?.samples[0]?.value, 0);
 	});
 
-	test('tells of the spans that were exported, and of those that were lost here or in a worker', async () => {
+	test('has the exported spans, and those lost here or in a worker', async () => {
 		const { sources } = testSources();
 		sources.workerStats[0]!.count('dropped', 'spans');
 		const page = await scrape({ ...sources, spans: () => ({ exported: 5, failed: 3, dropped: 1 }) });
@@ -177,7 +177,7 @@ describe('the first scrape', () => {
 		);
 	});
 
-	test('tells of the keys of each issuer whose keys come over the network', async () => {
+	test('has the keys of each issuer with keys from the network', async () => {
 		const { sources } = testSources();
 		const keys = { named: true, keys: [{ kid: 'a', pem: '', algorithms: ['RS256' as const] }] };
 		const refreshing = { start: () => {}, stop: () => {}, fetches: { success: 2, failure: 3 } };
@@ -197,7 +197,7 @@ describe('the first scrape', () => {
 		assert.equal(sampleSum(page, 'proxy_jwks_age_seconds', { issuer }), 1.5);
 	});
 
-	test('tells of the addresses of each upstream whose addresses DNS says', async () => {
+	test('has the addresses of each upstream with dns', async () => {
 		const { sources } = testSources();
 		const refreshing = { start: () => {}, stop: () => {}, fetches: { success: 2, failure: 3 } };
 		const all = [
@@ -342,7 +342,7 @@ describe('a later scrape', () => {
 		assert.equal(sampleSum(page, 'proxy_crl_next_update_seconds', { issuer: 'CN=B' }), -7);
 	});
 
-	test('adds up what workers and health probes have made of a circuit', async () => {
+	test('adds the transitions of a circuit by workers and by health probes', async () => {
 		const { sources, upstreams, upstreamStats } = testSources('a:1');
 		for (const worker of [0, 1]) upstreamStats('a:1', worker).transitions.count('open', 'status');
 		upstreamStats('a:1', 1).transitions.count('half-open', 'probe');
@@ -355,7 +355,7 @@ describe('a later scrape', () => {
 		assert.equal(sampleSum(page, name), 4);
 	});
 
-	test('says nothing of the health of an upstream that is not probed', async () => {
+	test('has no health of an upstream without probes', async () => {
 		const { sources, upstreams } = testSources();
 		upstreams.apply(upstreams.plan([withUpstream(route('/', 'a:1'), { health: undefined })]));
 		const page = await scrape(sources);
@@ -386,7 +386,7 @@ describe('a later scrape', () => {
 });
 
 describe('the page of many upstreams', () => {
-	test('is made in pieces, and others have their turn in between', async () => {
+	test('is rendered in slices, and other work runs in between', async () => {
 		const { sources } = testSources(...Array.from({ length: 2000 }, (_, i) => `up-${i}:1`));
 		let steps = 0;
 		for (const _ of writeProxyFamilies(new Exposition(), sources)) steps++;
@@ -405,7 +405,7 @@ describe('the page of many upstreams', () => {
 		assert.equal(parseMetrics(body).get('proxy_circuit_state')!.samples.length, 2000);
 	});
 
-	test('is the same in every bucket after a scrape that nothing has followed', async () => {
+	test('is unchanged in every bucket if nothing happened since the last scrape', async () => {
 		const { sources, upstreams } = testSources('a:1');
 		const { durations } = upstreams.current.endpoints.get('a:1')!.counters;
 		BucketCounts.view(LAYOUT, durations, 0).record(5);
@@ -487,7 +487,7 @@ describe('the metrics listener', () => {
 		assert.deepEqual([head.status, head.body], [200, '']);
 	});
 
-	test('refuses with 421 a Host that DNS rebinding could use, at every path with something to read', async () => {
+	test('answers 421 to a Host that DNS rebinding could use, on every readable path', async () => {
 		using listener = await listening(testSources().sources, READY, ['Edge.example.com']);
 		const statusFor = async (path: string, host: string) => (await call(listener.port, path, 'GET', { host })).status;
 		const own = ['127.0.0.1:9090', '[::1]:9090', 'proxy', 'proxy.prod.svc.cluster.local:9090', 'edge.example.com:9090'];

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Readiness } from '../../../../packages/proxy/src/control/admin/readiness.ts';
 
-test('is there from the end of the start to the first signal, as long as a worker accepts connections', () => {
+test('lasts from the end of the start to the first signal, while a worker accepts connections', () => {
 	let listening = 2;
 	const readiness = new Readiness(
 		() => listening,
@@ -35,7 +35,7 @@ test('waits for the first keys of each issuer whose keys come over the network',
 	assert.equal(readiness.obstacle, undefined);
 });
 
-test('is not there without the keys of any issuer; while one has keys, the others are a remark', () => {
+test('needs the keys of one issuer; the others are a remark', () => {
 	const keys = { named: false, keys: [] };
 	const first = { issuer: 'https://a.test', keys: undefined as typeof keys | undefined };
 	const second = { issuer: 'https://b.test', keys: undefined as typeof keys | undefined };

@@ -12,8 +12,8 @@ function runs() {
 	return { shared, ends };
 }
 
-describe('a page that many ask for', () => {
-	test('is made once for all who ask while another one is being made, and begun after they asked', async () => {
+describe('a page with concurrent requests', () => {
+	test('is rendered once for all requests that arrive during a rendering, and starts after them', async () => {
 		const { shared, ends } = runs();
 		const first = shared.ask();
 		const others = [shared.ask(), shared.ask(), shared.ask()];
@@ -30,7 +30,7 @@ describe('a page that many ask for', () => {
 		assert.equal(await last, 3);
 	});
 
-	test('is made anew where the one before has failed', async () => {
+	test('is rendered again if the one before failed', async () => {
 		const { shared, ends } = runs();
 		const [first, second] = [shared.ask(), shared.ask()];
 		ends[0]!.reject(new Error('no'));

@@ -64,7 +64,7 @@ describe('a CRL', () => {
 		assert.equal(isIssuedBy(await readCrl(der), ca), false);
 	});
 
-	test('is refused where it does not say by itself who is revoked', async () => {
+	test('is refused if it does not list all revocations by itself', async () => {
 		const some = { serials: ['01'] };
 		const point = (...members: Buffer[]) => element(0x30, ...members);
 		const yes = Buffer.from([0xff]);
@@ -79,7 +79,7 @@ describe('a CRL', () => {
 			],
 			[/^is an indirect CRL/, await issueCrl(pki.ca, { ...some, entryExtensions: [['2.5.29.29', point(), true]] })],
 			[
-				/^is for some reasons.*give the complete CRL$/,
+				/^covers only some reasons.*give the complete CRL$/,
 				await issueCrl(pki.ca, { extensions: [['2.5.29.28', point(element(0x83, Buffer.from([1, 0x40]))), true]] }),
 			],
 			[
@@ -94,14 +94,14 @@ describe('a CRL', () => {
 				/^has a critical extension \(1\.2\.3\.4\)/,
 				await issueCrl(pki.ca, { ...some, entryExtensions: [['1.2.3.4', point(), true]] }),
 			],
-			[/^says nothing of the next update/, await issueCrl(pki.ca, { nextUpdate: undefined })],
+			[/^has no nextUpdate/, await issueCrl(pki.ca, { nextUpdate: undefined })],
 		];
 		for (const [reason, der] of cases) assert.match(await refusalOf(der), reason);
 		const harmless = { extensions: [['1.2.3.4', point(), false]] } as const;
 		assert.equal(await refusalOf(await issueCrl(pki.ca, harmless)), 'none');
 	});
 
-	test('may speak of a part of the certificates', async () => {
+	test('may cover a part of the certificates', async () => {
 		const covers = async (tag: number) => {
 			const value = element(0x30, element(tag, Buffer.from([0xff])));
 			return (await readCrl(await issueCrl(pki.ca, { extensions: [['2.5.29.28', value, true]] }))).covers;
@@ -109,7 +109,7 @@ describe('a CRL', () => {
 		assert.deepEqual([await covers(0x81), await covers(0x82)], ['users', 'authorities']);
 	});
 
-	test('that is damaged anywhere is refused, and nothing else happens', async () => {
+	test('that is damaged anywhere is refused without another effect', async () => {
 		const der = await issueCrl(pki.ca, { serials: ['0102030405', '0607'] });
 		for (let at = 0; at < der.length; at++) {
 			assert.notEqual(await refusalOf(der.subarray(0, at)), 'none', `cut at ${at}`);
@@ -121,7 +121,7 @@ describe('a CRL', () => {
 					assert.equal(isIssuedBy(await readCrl(damaged), ca), false, `byte ${at}`);
 			}
 		}
-		assert.match(await refusalOf(Buffer.concat([der, Buffer.from([0])])), /^is not readable; write the file anew$/);
+		assert.match(await refusalOf(Buffer.concat([der, Buffer.from([0])])), /^is not readable; replace the file$/);
 	});
 
 	test('may have hundreds of thousands of entries', async () => {

@@ -78,7 +78,7 @@ describe('the CRLs', () => {
 		const alone = await inspected({ tls: { crl_path: pki.writeFile('alone.crl', text) } });
 		assert.match(
 			alone.problems.join('\n'),
-			/^config.toml:\d+: tls.crl_path \(alone.crl\): the CRL on line 1 is signed by no CA of tls.client_ca_path; .* its certificate in the same file$/,
+			/^config.toml:\d+: tls.crl_path \(alone.crl\): the CRL on line 1 is not signed by a CA of tls.client_ca_path; .* certificate into the same file, too$/,
 		);
 		const together = await inspected({ tls: { crl_path: pki.writeFile('together.crl', text + intermediate.certPem) } });
 		assert.deepEqual([together.problems, together.warnings], [[], []]);
@@ -104,13 +104,13 @@ describe('the CRLs', () => {
 		const { clients, problems } = await inspected({ tls: { crl_path: paths } });
 		assert.equal(clients, undefined);
 		const wanted = [
-			/^config.toml:\d+: tls.crl_path\[0\] \(cut.crl\): the block that begins on line 1 is cut off.*; write the file anew$/,
+			/^config.toml:\d+: tls.crl_path\[0\] \(cut.crl\): the block that begins on line 1 is truncated.*; replace the file$/,
 			/tls.crl_path\[1\] \(delta.crl\): the CRL on line 2 is a delta CRL.*; give the complete CRL$/,
-			/tls.crl_path\[2\] \(foreign.crl\): the CRL on line 1 is signed by no CA of tls.client_ca_path/,
-			/tls.crl_path\[3\] \(key.crl\): holds a block "PRIVATE KEY" on line \d+, which is no CRL; take it out$/,
-			/tls.crl_path\[4\] \(cert.crl\): holds no CRL/,
-			/tls.crl_path\[5\] \(none.crl\): holds no CRL/,
-			/tls.crl_path\[6\] \(broken.der\): the CRL is not readable; write the file anew$/,
+			/tls.crl_path\[2\] \(foreign.crl\): the CRL on line 1 is not signed by a CA of tls.client_ca_path/,
+			/tls.crl_path\[3\] \(key.crl\): contains a block "PRIVATE KEY" on line \d+, which is not a CRL; remove it$/,
+			/tls.crl_path\[4\] \(cert.crl\): contains no CRL/,
+			/tls.crl_path\[5\] \(none.crl\): contains no CRL/,
+			/tls.crl_path\[6\] \(broken.der\): the CRL is not readable; replace the file$/,
 			/tls.crl_path\[7\] \(\/nowhere\/x.crl\): cannot be read: there is no such file$/,
 		];
 		assert.equal(problems.length, wanted.length, problems.join('\n'));
@@ -127,13 +127,13 @@ describe('the CRLs', () => {
 		const { problems } = await inspected({ tls: { crl_path: pki.writeFile('stranger.crl', text) } });
 		assert.match(
 			problems.join(),
-			/tls.crl_path \(stranger.crl\): the CRL on line 1 is signed by no CA of tls.client_ca_path/,
+			/tls.crl_path \(stranger.crl\): the CRL on line 1 is not signed by a CA of tls.client_ca_path/,
 		);
 		// A CA of the bundle has issued it, but it is nobody's CA.
 		const keys = await newKeys();
 		const client = await certify(pki.ca, 'client', keys, { isCa: false });
 		const own = pki.writeFile('own.crl', (await pem(client)) + client.certPem);
-		assert.match((await inspected({ tls: { crl_path: own } })).problems.join(), /own.crl.* is signed by no CA/);
+		assert.match((await inspected({ tls: { crl_path: own } })).problems.join(), /own.crl.* is not signed by a CA/);
 		// Through another certificate of the file, in any order.
 		const upper = await pki.issueAuthority('Between');
 		const lower = await pki.issueAuthority('At the end', upper);
@@ -163,21 +163,21 @@ describe('the CRLs', () => {
 		assert.ok(clients!.crls[0]!.serials.octets.buffer instanceof SharedArrayBuffer, 'workers get it without a copy');
 	});
 
-	test('that are stale, or missing for a CA, are warned of', async () => {
+	test('that are stale, or missing for a CA, cause a warning', async () => {
 		const stale = await inspected({
 			tls: { crl_path: pki.writeFile('stale.crl', await pem(pki.ca, { thisUpdate: -9, nextUpdate: -1 })) },
 		});
 		assert.equal(stale.problems.length, 0);
 		assert.match(
 			stale.warnings.join('\n'),
-			/^config.toml:\d+: tls.crl_path \(stale.crl\): the CRL on line 1 is out of date since .*Z; fetch the next one$/,
+			/^config.toml:\d+: tls.crl_path \(stale.crl\): the CRL on line 1 has been out of date since .*Z; fetch the next one$/,
 		);
 		const bundle = pki.writeFile('bundle.crt', pki.ca.certPem + (await pki.issueAuthority('Unlisted')).certPem);
 		const crl_path = pki.writeFile('fresh.crl', await pem(pki.ca));
 		const missing = await inspected({ tls: { crl_path, client_ca_path: bundle } });
 		assert.match(
 			missing.warnings.join('\n'),
-			/no CRL of the CA "CN=Unlisted" .*: nobody asks whether its certificates are revoked; add its CRL$/,
+			/no CRL of the CA "CN=Unlisted" .*: its certificates are not checked for revocation; add its CRL$/,
 		);
 		const refused = await inspected({ tls: { crl_path, client_ca_path: bundle, crl_required: true } });
 		assert.match(
@@ -186,7 +186,7 @@ describe('the CRLs', () => {
 		);
 	});
 
-	test('are not blamed for a bundle that is wrong', async () => {
+	test('are not reported if the bundle is wrong', async () => {
 		const crl_path = pki.writeFile('fresh.crl', await pem(pki.ca));
 		const { problems } = await inspected({ tls: { crl_path, client_ca_path: pki.server.keyPath } });
 		assert.deepEqual(
@@ -205,7 +205,7 @@ describe('the list of what is revoked', () => {
 		assert.deepEqual(reloadedFiles(config).slice(-2), [crl_path, join(pki.dir, 'revoked.toml')]);
 	});
 
-	test('is named with file and lines where it is wrong', async () => {
+	test('is named with file and lines if it is wrong', async () => {
 		const { problems, clients } = await inspected({ revoked: 'tokens = ["a"]\ncertificates = ["abc"]\n' });
 		assert.equal(clients, undefined);
 		assert.match(
@@ -220,7 +220,7 @@ describe('the list of what is revoked', () => {
 		const { warnings, clients } = await inspected({ revoked: entry('CN=Test CA, C=DE') });
 		assert.match(
 			warnings.join('\n'),
-			/revoked_path \(revoked.toml\): line 1: serials\[0\].issuer: is the name of no CA of tls.client_ca_path, which has "CN=Test CA"; check its spelling/,
+			/revoked_path \(revoked.toml\): line 1: serials\[0\].issuer: is not the name of a CA in tls.client_ca_path, which has "CN=Test CA"; check its spelling/,
 		);
 		assert.deepEqual(clients?.revoked.serials, [{ issuer: issuerKey('CN=Test CA, C=DE'), serial: '01' }]);
 	});
@@ -234,11 +234,14 @@ tenant_prefix = "a/"
 `;
 		const { warnings, clients } = await inspected({ issuers, revoked: 'tenants = [\n"a/joe",\n"joe"]' });
 		const [warning, ...others] = warnings.filter((one) => one.includes('revoked_path'));
-		assert.match(warning!, /line 3: tenants\[1\]: is the name of no issuer's tenant: these begin with "a\/"/);
+		assert.match(
+			warning!,
+			/line 3: tenants\[1\]: is not the name of any issuer's tenant: their names begin with "a\/"/,
+		);
 		assert.deepEqual([others, clients?.revoked.tenants], [[], ['a/joe', 'joe']]);
 	});
 
-	test('is nothing where there is none', async () => {
+	test('is empty without a file', async () => {
 		const { clients, warnings } = await inspected({});
 		assert.deepEqual(warnings, []);
 		assert.deepEqual(clients, {

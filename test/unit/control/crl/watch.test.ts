@@ -6,7 +6,7 @@ import { serialMemory } from '../../../fixtures/crl.ts';
 import { FakeTime } from '../fixtures/fake-time.ts';
 import { RecordedLog } from '../fixtures/recorded-log.ts';
 
-test('a CRL that goes out of date is warned of once, unless a newer one of its CA is there', async () => {
+test('a CRL that becomes stale causes one warning, unless its CA has a newer one', async () => {
 	const time = new FakeTime();
 	const log = new RecordedLog();
 	const at = (minutes: number) => time.wallSeconds() + 60 * minutes;

@@ -17,8 +17,8 @@ function material(ca: string, crls: readonly CrlSeed[] = []) {
 
 const CRL = { authority: 'a', issuer: 'CN=A\nO=X', covers: 'all', serials: serialMemory([]), nextUpdate: 50 } as const;
 
-describe('what runs out', () => {
-	test("is the server's certificate, and each CA of the bundle, of which two may have one name", () => {
+describe('certificates and CRLs that expire', () => {
+	test("are the server's certificate and each CA of the bundle, even if two share a name", () => {
 		const found = expiringOf(material(pki.ca.certPem + pki.otherCa.certPem + pki.ca.certPem));
 		const [server, ca, otherCa, ...others] = found;
 		assert.deepEqual([server!.kind, server!.expiresSeconds], ['server', expiryOf(pki.server.certPem)]);
@@ -39,7 +39,7 @@ describe('what runs out', () => {
 		assert.equal(expiringOf(one), expiringOf(one));
 	});
 
-	test('is what upstreams are shown, and the CAs that theirs chain to, however many name them', () => {
+	test('are the certificates for upstreams and their CAs, each once', () => {
 		const { certPem: cert, keyPem: key } = pki.clients.fourIntermediates;
 		const tls = { cert, key, ca: pki.ca.certPem, serverName: undefined, minVersion: undefined, verify: true };
 		const found = expiringOfUpstreams([tls, { ...tls, serverName: 'a' }, { ...tls, ca: undefined, cert: undefined }]);

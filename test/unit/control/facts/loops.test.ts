@@ -9,7 +9,7 @@ describe("what is said of a worker's event loop", () => {
 		assert.deepEqual(loopFact(READING, 1250), { utilization: 0.1, delayP50: 1, delayP99: 2, delayMax: 3 });
 	});
 
-	test('is that it is stuck, where the next sample is overdue', () => {
+	test('is stuck if the next sample is overdue', () => {
 		assert.deepEqual(loopFact(READING, 3500), { utilization: 1, delayP50: 1, delayP99: 2000, delayMax: 2000 });
 	});
 

@@ -24,7 +24,7 @@ const judge = (limiter: NonNullable<ConfigFiles['limiter']>) =>
 	});
 
 describe('the files of [limiter]', () => {
-	it('are read where they are named', async () => {
+	it('are read if they are named', async () => {
 		const nothing = {
 			password: undefined,
 			sentinelPassword: undefined,
@@ -50,11 +50,15 @@ describe('the files of [limiter]', () => {
 	for (const [what, limiter, message] of [
 		['a missing password', { passwordPath: join(folder, 'nowhere') }, /cannot be read/],
 		['an empty password', { passwordPath: file('empty', '\n') }, /is empty/],
-		['a short secret', { secretPath: file('secret', SECRET) }, /has less than 32 characters; fill it from a random/],
+		['a short secret', { secretPath: file('secret', SECRET) }, /has fewer than 32 characters; fill it from a random/],
 		['two lines', { passwordPath: file('two', `user\n${SECRET}\n`) }, /has several lines/],
-		['a CA that is none', { caPath: file('ca', SECRET) }, /holds no PEM certificate/],
-		['a key that is none', { certPath: pki.server.certPath, keyPath: file('key', SECRET) }, /holds no PEM private key/],
-		["another's key", { certPath: pki.caPath, keyPath: pki.server.keyPath }, /does not fit the first certificate/],
+		['a CA that is none', { caPath: file('ca', SECRET) }, /contains no PEM certificate/],
+		[
+			'a key that is none',
+			{ certPath: pki.server.certPath, keyPath: file('key', SECRET) },
+			/contains no PEM private key/,
+		],
+		["another's key", { certPath: pki.caPath, keyPath: pki.server.keyPath }, /does not match the first certificate/],
 	] as const) {
 		it(`are refused with the remedy: ${what}`, async () => {
 			const { store, problems } = await judge(limiter);

@@ -93,7 +93,7 @@ describe('the TLS files', () => {
 		const { keyPath } = await pki.issueServer('other');
 		await assert.rejects(readTlsFiles(configWith({ key: keyPath }), new Date()), {
 			message:
-				`config.toml:4: tls.key_path (${keyPath}): the key does not fit the first certificate of ` +
+				`config.toml:4: tls.key_path (${keyPath}): the key does not match the first certificate of ` +
 				`tls.cert_path (${pki.server.certPath}); give the key that this certificate was issued for`,
 		});
 	});
@@ -111,16 +111,16 @@ describe('the JWT key', () => {
 		const path = pki.writeFile('private.pem', pki.server.keyPem);
 		const [problem, ...others] = await problemsOf(path);
 		assert.deepEqual([problem!.line, problem!.key, problem!.file], [8, 'jwt.jwks_path', path]);
-		assert.match(problem!.message, /^holds a private key/);
+		assert.match(problem!.message, /^contains a private key/);
 		assert.deepEqual(others, []);
 	});
 
-	test('with a rest that is no whole block is refused', async () => {
+	test('with an incomplete block after it is refused', async () => {
 		const path = pki.writeFile('rest.pub', `${pki.tokenKey.publicKeyPem}-----BEGIN PUB`);
-		assert.match((await problemsOf(path))[0]!.message, /^line \d+ is a cut or damaged line of a PEM block/);
+		assert.match((await problemsOf(path))[0]!.message, /^line \d+ is a truncated or damaged line of a PEM block/);
 	});
 
-	test('that is cut off anywhere is refused', async () => {
+	test('that is truncated anywhere is refused', async () => {
 		const whole = pki.tokenKey.publicKeyPem.trimEnd();
 		for (let cut = 0; cut < whole.length; cut++) {
 			const path = pki.writeFile('cut.pub', whole.slice(0, cut));
@@ -145,17 +145,15 @@ describe('an inspection', () => {
 		return { files, problems: describe(problems), warnings: describe(warnings) };
 	};
 
-	test('of what can be used gives all that the start needs, and the warnings', async () => {
+	test('of usable files returns everything for the start, and the warnings', async () => {
 		const { files, problems, warnings } = await inspected(textWith({}));
 		assert.deepEqual(problems, []);
-		assert.deepEqual(warnings, [
-			'config.toml: routes: there are none: every request will be answered 404; write [[routes]]',
-		]);
+		assert.deepEqual(warnings, ['config.toml: routes: there are none, so every request gets 404; add [[routes]]']);
 		assert.equal(files?.identity.issuers[0]?.keys?.keys[0]?.pem, pki.tokenKey.publicKeyPem);
 		assert.equal(files?.tls.key, pki.server.keyPem);
 	});
 
-	test('finds what is wrong in the configuration and in each of its files at once', async () => {
+	test('reports all mistakes in the configuration and in its files at once', async () => {
 		const cert = pki.writeFile('cut.crt', pki.server.certPem.slice(0, 300));
 		const ca = pki.writeFile('empty.crt', '');
 		const text = textWith({ cert, key: '/nowhere/edge.key', ca, jwt: pki.caPath }, [
@@ -170,8 +168,8 @@ describe('an inspection', () => {
 				`config.toml:14: routes[0].upstream: must be`,
 				`config.toml:3: tls.cert_path (${cert}): the block`,
 				`config.toml:4: tls.key_path (/nowhere/edge.key): cannot be`,
-				`config.toml:5: tls.client_ca_path (${ca}): holds no`,
-				`config.toml:8: jwt.jwks_path (${pki.caPath}): holds a`,
+				`config.toml:5: tls.client_ca_path (${ca}): contains no`,
+				`config.toml:8: jwt.jwks_path (${pki.caPath}): contains a`,
 			].toSorted(),
 		);
 	});

@@ -28,7 +28,7 @@ describe('the file of header fields', () => {
 		[`x:`, /line 1/],
 		[`x: ${SECRET}\x00`, /line 1/],
 		[`Content-Type: ${SECRET}`, /line 1 a field that the exporter sets; remove it/],
-		[`x: 1\nX: ${SECRET}`, /line 2 a field for the second time/],
+		[`x: 1\nX: ${SECRET}`, /line 2 a duplicate field/],
 	] as const) {
 		it(`names the line that is wrong, and nothing of it: ${JSON.stringify(lines)}`, () => {
 			assert.throws(
@@ -40,7 +40,7 @@ describe('the file of header fields', () => {
 });
 
 describe('the files of [trace]', () => {
-	it('are read where they are named', async () => {
+	it('are read if they are named', async () => {
 		assert.deepEqual((await judge({})).trace, { ca: undefined, headers: {} });
 		const headersPath = file('headers', `authorization: ${SECRET}\n`);
 		const { trace } = await judge({ caPath: pki.caPath, headersPath });

@@ -87,17 +87,17 @@ describe('the files of TLS to upstreams', () => {
 				{ ca_path: '/nowhere.pem' },
 				/^config\.toml:13: upstreams\[0\]\.tls\.ca_path \(\/nowhere\.pem\): cannot be read: there is no such file/,
 			],
-			[{ ca_path: keyPath }, /tls\.ca_path .*holds no PEM certificate/],
+			[{ ca_path: keyPath }, /tls\.ca_path .*contains no PEM certificate/],
 			[
 				{ ca_path: certPath },
-				/holds no CA certificate \(basicConstraints CA:TRUE\); give the CA that issues the upstream/,
+				/contains no CA certificate \(basicConstraints CA:TRUE\); give the CA that issues the upstream/,
 			],
 			[
 				{ cert_path: certPath, key_path: pki.server.keyPath },
-				/tls\.key_path .*the key does not fit the first certificate/,
+				/tls\.key_path .*the key does not match the first certificate/,
 			],
-			[{ cert_path: keyPath, key_path: keyPath }, /tls\.cert_path .*holds no PEM certificate/],
-			[{ cert_path: certPath, key_path: certPath }, /tls\.key_path .*holds no PEM private key/],
+			[{ cert_path: keyPath, key_path: keyPath }, /tls\.cert_path .*contains no PEM certificate/],
+			[{ cert_path: certPath, key_path: certPath }, /tls\.key_path .*contains no PEM private key/],
 		] as [Record<string, string>, RegExp][]) {
 			const found = await problemsOf(tls);
 			assert.equal(found.length, 1, found.join('\n'));
@@ -105,7 +105,7 @@ describe('the files of TLS to upstreams', () => {
 		}
 	});
 
-	test('are warned of before they run out, and where they are for something else', async () => {
+	test('cause a warning before they expire, and if they are for another purpose', async () => {
 		const soon = new Date(Date.now() + 40 * 24 * 3_600_000);
 		const { warnings } = await read({ ca_path: pki.caPath, cert_path: certPath, key_path: keyPath }, soon);
 		assert.deepEqual(
@@ -128,7 +128,7 @@ describe('the files of TLS to upstreams', () => {
 		);
 	});
 
-	test('are judged by proxy check also where the configuration is wrong elsewhere', async () => {
+	test('are judged by proxy check also if the configuration is wrong elsewhere', async () => {
 		const path = pki.writeFile(
 			'wrong.toml',
 			textWith({ ca_path: '/nowhere.pem', cert_path: certPath, key_path: keyPath }, 'nonsense://a'),

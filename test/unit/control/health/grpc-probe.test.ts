@@ -30,18 +30,18 @@ describe('a health check by grpc.health.v1', () => {
 		return [verdict.healthy, [found, remedy].filter(Boolean).join(': ')];
 	}
 
-	it('passes where the server, or the named service, is SERVING', async () => {
+	it('passes if the server, or the named service, is SERVING', async () => {
 		server.health.set('a.B', 1);
 		deepEqual(await ask(''), [true, 'serving']);
 		deepEqual(await ask('a.B'), [true, 'serving']);
 	});
 
-	it('fails where it is not serving', async () => {
+	it('fails if it is not serving', async () => {
 		server.health.set('a.B', 2);
 		deepEqual(await ask('a.B'), [false, 'not serving']);
 	});
 
-	it('fails where the server does not know the service, and says so', async () => {
+	it('fails if the server does not know the service, and says so', async () => {
 		deepEqual(await ask('a.C'), [false, 'grpc-status 5: health_grpc names a service that the server does not know']);
 	});
 
@@ -49,7 +49,7 @@ describe('a health check by grpc.health.v1', () => {
 		['refuses HTTP/2 by an alert', { ALPNProtocols: ['http/1.1'] }],
 		['knows nothing of ALPN', {}],
 	] as const) {
-		it(`fails over TLS with one reason where the server ${what}`, async () => {
+		it(`fails over TLS with one reason if the server ${what}`, async () => {
 			const { server: identity } = await testPki();
 			const secure = createTlsServer({ ...options, cert: identity.certPem, key: identity.keyPem }).listen(
 				0,
@@ -62,12 +62,12 @@ describe('a health check by grpc.health.v1', () => {
 			secure.close();
 			deepEqual(outcome, [
 				false,
-				'it does not choose HTTP/2 (ALPN): switch HTTP/2 on there, which gRPC needs; without gRPC, set protocol = "auto"',
+				'it did not choose HTTP/2 (ALPN): switch HTTP/2 on there, which gRPC needs; without gRPC, set protocol = "auto"',
 			]);
 		});
 	}
 
-	it('fails where the server speaks HTTP/1.1', async () => {
+	it('fails if the server speaks HTTP/1.1', async () => {
 		const http1 = createServer((_, res) => res.end()).listen(0, '127.0.0.1');
 		await new Promise((resolve) => http1.once('listening', resolve));
 		const [healthy] = await ask('', (http1.address() as { port: number }).port);

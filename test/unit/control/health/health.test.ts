@@ -240,7 +240,7 @@ describe('when the prober asks', () => {
 		assert.deepEqual([...new Set(prober.asked.slice(4))].sort(), ['a:1', 'b:2', 'c:3', 'd:4']);
 	});
 
-	test('an upstream that is not to be probed is never asked', async () => {
+	test('an upstream without probes is never probed', async () => {
 		const prober = new TestProber();
 		const unwatched = { ...upstream('silent:1'), health: undefined };
 		prober.watch([unwatched]);
@@ -250,7 +250,7 @@ describe('when the prober asks', () => {
 		assert.deepEqual(prober.asked, []);
 	});
 
-	test('after the stop nobody is asked', async () => {
+	test('no upstream is probed after the stop', async () => {
 		const prober = new TestProber();
 		prober.watch([upstream('a:1')]);
 		void prober.start();
@@ -327,7 +327,7 @@ describe('what a verdict does', () => {
 		assert.equal(a.breaker.circuit, CLOSED);
 	});
 
-	test('what it makes of a breaker has its cause', async () => {
+	test('its breaker transitions have a cause', async () => {
 		const prober = new TestProber();
 		const made: Transition[] = [];
 		const a = upstream('a:1', HEALTH, made);
@@ -403,7 +403,7 @@ describe('what a verdict does', () => {
 		}
 		assert.deepEqual(prober.log.lines, [
 			'warn proxy::health: upstream is unhealthy',
-			'info proxy::health: upstream is unhealthy for another cause',
+			'info proxy::health: upstream is still unhealthy, for another cause',
 		]);
 		assert.equal(inWords(a.lastProbe!), 'GET /health answered 404: set health_path, or health = false');
 		await prober.answer(a, HEALTHY);

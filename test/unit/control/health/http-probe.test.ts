@@ -94,7 +94,7 @@ describe('the verdict of a health probe', () => {
 		assert.deepEqual(verdict, { healthy: false, cause: 'no answer within 0.05 s' });
 	});
 
-	test('a head that comes one byte at a time is held to the same limit', async () => {
+	test('a head that arrives byte by byte has the same time limit', async () => {
 		const verdict = await probeTcp((socket) => {
 			const timer = setInterval(() => socket.write('H'), 5);
 			socket.on('close', () => clearInterval(timer));
@@ -151,7 +151,7 @@ describe('a plain probe of an upstream that speaks TLS', () => {
 		assert.deepEqual(verdict, { healthy: false, cause: 'it speaks TLS on this port' });
 	});
 
-	test('is made on one connection where nothing suggests TLS, and leaves a plain 400 what it is', async () => {
+	test('is made on one connection if nothing suggests TLS, and leaves a plain 400 what it is', async () => {
 		let connections = 0;
 		const answering = (status: number) => async () => {
 			connections = 0;
@@ -188,7 +188,7 @@ describe('what a health probe costs', () => {
 		assert.deepEqual(paths, ['/ready?deep=1']);
 	});
 
-	test('an endless body is cut off after the verdict', async () => {
+	test('an endless body is closed after the verdict', async () => {
 		const cut = Promise.withResolvers<void>();
 		await using server = await listening(
 			createServer((_, response) => {
@@ -214,7 +214,7 @@ describe('what a health probe costs', () => {
 		await cut.promise;
 	});
 
-	test('one that is abandoned lets go of its connection', async () => {
+	test('an abandoned probe closes its connection', async () => {
 		const asked = Promise.withResolvers<void>();
 		const gone = Promise.withResolvers<void>();
 		await using server = await listening(
@@ -233,7 +233,7 @@ describe('what a health probe costs', () => {
 });
 
 describe('a health probe over TLS', () => {
-	test('verifies and shows what requests do', async () => {
+	test('verifies, and sends the certificate, as requests do', async () => {
 		const pki = await testPki();
 		const { certPem: cert, keyPem: key } = pki.server;
 		const options = { cert, key, requestCert: true, ca: pki.ca.certPem };
@@ -274,16 +274,12 @@ describe('a health probe over TLS', () => {
 		}
 	});
 
-	test('says of a certificate for *.internal that it is none for up.internal, and why', async () => {
+	test('explains that a certificate for *.internal is not valid for up.internal', async () => {
 		const pki = await testPki();
 		const day = 24 * 3_600_000;
 		const validity = { notBefore: new Date(Date.now() - day), notAfter: new Date(Date.now() + day) };
 		for (const [san, name, cause] of [
-			[
-				'*.internal',
-				'up.internal',
-				'its certificate has a wildcard with a single label behind it, which counts for no name',
-			],
+			['*.internal', 'up.internal', 'its certificate has a wildcard followed by only one label, which matches no name'],
 			['*.internal', 'a.up.internal', 'its certificate is for another name'],
 			['*.svc.internal', 'up.svc.internal', undefined],
 		] as const) {

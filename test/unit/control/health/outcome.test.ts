@@ -36,7 +36,7 @@ describe('what a health probe found', () => {
 		assert.match(byCode('ERR_SSL_WRONG_VERSION_NUMBER'), /^it does not speak TLS on this port: write http:/);
 	});
 
-	test('is nothing to do about where it has passed', () => {
+	test('has no remedy after a pass', () => {
 		assert.equal(
 			inWords(outcomeOf({ healthy: true, cause: 'status 200', status: 200 }, { path: '/' }, 0)),
 			'GET / answered 200',

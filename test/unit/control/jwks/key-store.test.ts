@@ -26,7 +26,7 @@ function stored() {
 const fileIn = (dir: string) => join(dir, readdirSync(dir).find((name) => name.endsWith('.json'))!);
 
 describe('the last good keys', () => {
-	test('are kept in a file of their own that nobody else can read, and their age is known', async () => {
+	test('are kept in a private file with their age', async () => {
 		const { dir, log, store } = stored();
 		assert.equal(await store.load(ISSUER, NOW), undefined);
 		await store.save(ISSUER, 'first', NOW - 10);
@@ -51,44 +51,41 @@ describe('the last good keys', () => {
 		const kept = JSON.parse(readFileSync(path, 'utf8'));
 		assert.deepEqual(log.lines, [], 'what is not there is no fault');
 		for (const [text, cause] of [
-			['', 'is no JSON'],
-			['{', 'is no JSON'],
-			['null', 'is no file of this program'],
+			['', 'is not JSON'],
+			['{', 'is not JSON'],
+			['null', 'was not written by this proxy'],
 			[JSON.stringify({ ...kept, issuer: 'https://other.test' }), 'has the keys of another issuer'],
 			[JSON.stringify({ ...kept, url: null }), 'has the keys of another issuer'],
-			[JSON.stringify({ ...kept, fetched_at: '1' }), 'is no file of this program'],
-			[JSON.stringify({ ...kept, jwks: {} }), 'is no file of this program'],
+			[JSON.stringify({ ...kept, fetched_at: '1' }), 'was not written by this proxy'],
+			[JSON.stringify({ ...kept, jwks: {} }), 'was not written by this proxy'],
 		] as const) {
 			writeFileSync(path, text);
 			assert.equal(await store.load(ISSUER, NOW), undefined, text);
 			const { level, message, fields } = log.records.at(-1)!;
 			assert.deepEqual([level, fields], ['warn', { issuer: ISSUER.issuer, file: path, cause }]);
-			assert.match(message, /^last keys in state_dir cannot be read; remove the file/);
+			assert.match(message, /^keys in state_dir cannot be read; remove the file/);
 		}
 		assert.equal(log.lines.length, 7);
 	});
 
-	test('that are no file, or cannot be opened, leave a line as well', async () => {
+	test('that are not a file, or cannot be opened, log a line, too', async () => {
 		const { dir, log, store } = stored();
 		await store.save(ISSUER, 'text', NOW);
 		const path = fileIn(dir);
 		rmSync(path);
 		mkdirSync(path);
 		assert.equal(await store.load(ISSUER, NOW), undefined);
-		assert.equal(
-			log.fields('last keys in state_dir cannot be read; remove the file, or see to its permissions').file,
-			path,
-		);
+		assert.equal(log.fields('keys in state_dir cannot be read; remove the file, or fix its permissions').file, path);
 	});
 
-	test('that cannot be kept cost a line and nothing else', async () => {
+	test('that cannot be saved only log a line', async () => {
 		const { dir, log, store } = stored();
 		// A file where the folder should be: that holds for root as well.
 		mkdirSync(join(dir, '..'), { recursive: true });
 		writeFileSync(dir, '');
 		chmodSync(dir, 0o600);
 		await store.save(ISSUER, 'text', NOW);
-		assert.match(log.lines[0]!, /^warn proxy::jwks: keys not kept in state_dir/);
+		assert.match(log.lines[0]!, /^warn proxy::jwks: keys could not be saved in state_dir/);
 		assert.equal(log.records[0]!.fields?.state_dir, dir);
 	});
 });

@@ -95,7 +95,7 @@ function kidsIn({ issuers }: IdentitySeed) {
 }
 
 describe('keys over the network', () => {
-	test('are taken over by all workers in one round, and workers that come later begin with them', async () => {
+	test('are applied by all workers in one round, and later workers start with them', async () => {
 		const test = new TestKeys();
 		await test.serve();
 		assert.deepEqual(test.inForce, { a: ['one'], filed: ['filed'] });
@@ -114,7 +114,7 @@ describe('keys over the network', () => {
 		test.published.set('a', setOf('two'));
 		await test.time.advance(10_000);
 		assert.deepEqual(test.inForce, { a: ['one'], filed: ['filed'] });
-		assert.match(String(test.pool.log.fields('keys not taken over; trying again').cause), /worker 1 refused/);
+		assert.match(String(test.pool.log.fields('keys not applied; trying again').cause), /worker 1 refused/);
 		test.pool.thread(1).temper = 'obedient';
 		await test.time.advance(RETRY_MS);
 		assert.deepEqual(test.inForce, { a: ['two'], filed: ['filed'] });
@@ -131,7 +131,7 @@ describe('keys over the network', () => {
 		assert.deepEqual(test.inForce, { a: ['one'], filed: ['filed'] });
 	});
 
-	test('of an issuer that a reload brings are asked for first, and without them nothing changes', async () => {
+	test('of an issuer that a reload adds are fetched first, and without them nothing changes', async () => {
 		const test = new TestKeys();
 		await test.serve();
 		await assert.rejects(test.set(remote('a'), remote('b')), /^Error: no keys of b: status 500$/);
@@ -147,7 +147,7 @@ describe('keys over the network', () => {
 		assert.equal(length, 2);
 	});
 
-	test('are not asked for anew where a reload has not changed their issuer, and no more where it has gone', async () => {
+	test('are not fetched again if a reload keeps their issuer, and no more if it removes it', async () => {
 		const test = new TestKeys();
 		await test.serve();
 		const [before] = test.all;

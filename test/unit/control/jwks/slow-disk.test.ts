@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { SlowDisk } from '../../../../packages/proxy/src/control/jwks/slow-disk.ts';
 
-test('work on a folder goes one by one, also behind work that fails', async () => {
+test('work on a folder runs one by one, also after a failure', async () => {
 	const disk = new SlowDisk();
 	let [atOnce, most] = [0, 0];
 	const work = async () => {
@@ -15,7 +15,7 @@ test('work on a folder goes one by one, also behind work that fails', async () =
 	assert.equal(most, 1);
 });
 
-test('work that hangs is given up; other work fails at once until it has come back, then goes on', async () => {
+test('work that hangs is abandoned; other work fails at once until it returns', async () => {
 	const disk = new SlowDisk(5);
 	const hanging = Promise.withResolvers<void>();
 	let begun = 0;
@@ -24,9 +24,9 @@ test('work that hangs is given up; other work fails at once until it has come ba
 	};
 	await assert.rejects(
 		disk.run(() => hanging.promise),
-		/does not answer/,
+		/does not respond/,
 	);
-	await assert.rejects(disk.run(work), /does not answer/);
+	await assert.rejects(disk.run(work), /does not respond/);
 	assert.equal(begun, 0, 'it takes no other thread');
 	hanging.resolve();
 	await new Promise(setImmediate);

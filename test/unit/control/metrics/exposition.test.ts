@@ -55,7 +55,7 @@ describe('the exposition format', () => {
 		);
 	});
 
-	test('values that are no number are written as the format wants them', () => {
+	test('NaN and infinities are written as the format requires', () => {
 		const page = new Exposition();
 		page
 			.family({ name: 'x', type: 'gauge', help: 'X.' })
@@ -105,7 +105,7 @@ describe('a summary', () => {
 		assert.ok(Math.abs(value('d_seconds', '0.99') - 0.3) < 0.006);
 	});
 
-	test('without records has quantiles that are no number, and zeros', () => {
+	test('without records has NaN quantiles, and zeros', () => {
 		const samples = read(summaryOf());
 		assert.ok(samples.slice(0, 5).every(({ value }) => Number.isNaN(value)));
 		assert.deepEqual(
@@ -145,7 +145,7 @@ describe('a histogram', () => {
 		]);
 	});
 
-	test('in OpenMetrics has a unit, an exemplar, and when it began', () => {
+	test('in OpenMetrics has a unit, an exemplar and a creation time', () => {
 		assert.deepEqual(write('openmetrics'), [
 			'# HELP d_seconds Say \\"how long\\".',
 			'# TYPE d_seconds histogram',
@@ -163,7 +163,7 @@ describe('a histogram', () => {
 });
 
 describe('OpenMetrics', () => {
-	test('has counters and infos under the names that it wants, and when counters began', () => {
+	test('has the required names of counters and infos, and the creation times of counters', () => {
 		const page = new Exposition('openmetrics', 5);
 		page
 			.family({ name: 'things_total', type: 'counter', help: 'T.' })
@@ -190,7 +190,7 @@ describe('OpenMetrics', () => {
 		]);
 	});
 
-	test('is put together in pieces, and loses nothing between them', () => {
+	test('is rendered in slices without losing text between them', () => {
 		const page = new Exposition('openmetrics');
 		const family = page.family({ name: 'x', type: 'gauge', help: 'X.' });
 		for (let i = 0; i < 20_000; i++) family.sample(i, { i: String(i) });

@@ -33,7 +33,7 @@ describe('changed files', () => {
 		assert.deepEqual(changes.look(stamps('cert@3', 'key@2', 'ca@1')), ['cert', 'key']);
 	});
 
-	test('that are as they were when they were read, whatever they were in between, are none', () => {
+	test('that are back at their old state are not a change', () => {
 		const changes = watched('cert');
 		assert.deepEqual(changes.look(stamps('cert@ENOENT')), []);
 		assert.deepEqual(changes.look(stamps('cert@1')), []);
@@ -82,7 +82,7 @@ describe('files that a new configuration names', () => {
 		assert.deepEqual(changes.look(stamps('config@3', 'new@1')), ['config']);
 	});
 
-	test('are read again where nothing could be found out about them', () => {
+	test('are read again if nothing could be found out about them', () => {
 		const changes = watched('config');
 		changes.follow(['config', 'new'], stamps());
 		assert.deepEqual(changes.look(stamps('config@1', 'new@1')), []);

@@ -50,7 +50,7 @@ class TestWatch {
 }
 
 describe('a watch', () => {
-	test('tells once of files that have changed, when they have been still for a look', async () => {
+	test('reports changed files once, when they are unchanged for one look', async () => {
 		const test = await TestWatch.started('config', 'cert', 'key');
 		test.stamps.set('cert', 'second');
 		await test.looks(1);
@@ -131,12 +131,12 @@ describe('the stamp of a file', () => {
 		return path;
 	};
 
-	test('is the same as long as nobody does anything to it', async () => {
+	test('is the same while the file is unchanged', async () => {
 		const path = write('same', 'x');
 		assert.equal(await stampOf(path), await stampOf(path));
 	});
 
-	test('is another one after each way of replacing it', async () => {
+	test('changes with each way of replacing the file', async () => {
 		const path = write('replaced', 'first');
 		const seen = [await stampOf(path)];
 		const replace: (() => void)[] = [
@@ -158,7 +158,7 @@ describe('the stamp of a file', () => {
 		assert.equal(seen[3], 'ENOENT');
 	});
 
-	test('is another one when the folder behind a symbolic link is exchanged, as Kubernetes does', async () => {
+	test('is another one when the folder after a symbolic link is exchanged, as Kubernetes does', async () => {
 		for (const version of ['..v1', '..v2']) {
 			mkdirSync(join(dir, version));
 			// The same in everything but its place.

@@ -13,7 +13,7 @@ describe('the journal of reloads', () => {
 		assert.deepEqual(journal.recent, []);
 	});
 
-	test('tells of each part when it was last taken over, and when that last failed, and why', () => {
+	test('has for each part the last success, and the last failure with its cause', () => {
 		let now = 5;
 		const journal = new ReloadJournal(() => now);
 		now = 6;

@@ -98,7 +98,7 @@ class TestReload extends ReconciledPool {
 const BOTH_RELOADED = ['info proxy::reload: mTLS config reloaded', 'info proxy::reload: routing table reloaded'];
 
 describe('a reload', () => {
-	test('takes TLS material and routes over, in all workers, under one new generation', async () => {
+	test('applies TLS material and routes in all workers, as one new generation', async () => {
 		const test = await TestReload.started();
 		await test.reloader.request();
 		assert.deepEqual(test.outcome, BOTH_RELOADED);
@@ -135,7 +135,7 @@ describe('a reload', () => {
 		assert.equal(test.journal.recent[0]!.asked, 'files changed');
 	});
 
-	test('takes over whom we believe as a round of its own, if the configuration says so', async () => {
+	test('applies the identity in a round of its own, if the configuration says so', async () => {
 		const test = await TestReload.started();
 		test.readConfig = () => withJwt({ ...configWith(OLD_ROUTES), reloadsIdentity: true });
 		await test.reloader.request();
@@ -209,7 +209,7 @@ describe('a reload', () => {
 		]);
 	});
 
-	test('leaves an upstream alone of whose rules one is as it was', async () => {
+	test('keeps an upstream if one of its rules is unchanged', async () => {
 		const test = await TestReload.started();
 		test.readConfig = () => configWith([...OLD_ROUTES, route('/more', 'old:1')]);
 		await test.reloader.request();
@@ -222,7 +222,7 @@ describe('a reload', () => {
 		const settings = ['health_interval_secs (config.toml:2)', 'tenant_rps (config.toml:1)'];
 		test.readConfig = () => configWith(OLD_ROUTES, 'tenant_rps = 7\nhealth_interval_secs = 77\n');
 		await test.reloader.request();
-		const { keys, ...said } = test.log.fields('needs a restart: settings have changed that are read at the start only');
+		const { keys, ...said } = test.log.fields('needs a restart: settings that are read only at the start have changed');
 		assert.deepEqual([keys, said.settings], [['health_interval_secs', 'tenant_rps'], settings]);
 		const since = test.inForce.needsRestart?.sinceSeconds;
 		assert.deepEqual([since, test.inForce.reloads], [test.time.wallSeconds(), { success: 1, failure: 0 }]);
@@ -246,7 +246,7 @@ describe('a reload', () => {
 		assert.deepEqual(test.inForce.failures, []);
 	});
 
-	test('tells what is wrong with certificates that can be used all the same', async () => {
+	test('warns of usable certificates with faults', async () => {
 		const test = await TestReload.started();
 		await test.reloader.request();
 		assert.ok(
@@ -336,7 +336,7 @@ describe('a reload that fails', () => {
 		const test = await TestReload.started();
 		test.thread(0).temper = 'dying';
 		await test.reloader.request();
-		assert.equal(test.log.fields('mTLS reload failed; keeping old').cause, 'worker 0 died over it');
+		assert.equal(test.log.fields('mTLS reload failed; keeping old').cause, 'worker 0 died while applying it');
 		assert.equal(test.inForce.tls, OLD_TLS);
 		assert.equal(test.thread(1).types[1], 'discard');
 	});

@@ -86,7 +86,7 @@ describe('Host of probes', () => {
 		});
 	}
 
-	test('that changes with its route is asked for before the first request', () => {
+	test('that changes with its route is probed before the first request', () => {
 		const upstreams = provenUpstreams([named('/a', 'a.internal')]);
 		const plan = upstreams.plan([named('/a', 'b.internal')]);
 		assert.deepEqual(
@@ -95,7 +95,7 @@ describe('Host of probes', () => {
 		);
 	});
 
-	test('that another route changes takes no breaker from those that stay', () => {
+	test('that another route changes keeps the breakers of unchanged routes', () => {
 		const upstreams = provenUpstreams([named('/a', 'a.internal')]);
 		const old = find(upstreams, 'x:1');
 		const plan = upstreams.plan([named('/a', 'a.internal'), route('/b', 'x:1')]);
@@ -162,7 +162,7 @@ describe('which breakers a reload keeps', () => {
 		});
 	}
 
-	test('an upstream that is not probed starts closed, and one that is from now on has to prove itself', () => {
+	test('an upstream without probes starts closed, and one that gains probes starts unproven', () => {
 		const upstreams = testUpstreams();
 		upstreams.apply(upstreams.plan([withUpstream(route('/a', 'x:1'), { health: undefined })]));
 		assert.equal(find(upstreams, 'x:1').breaker.circuit, CLOSED);
@@ -193,7 +193,7 @@ describe('which breakers a reload keeps', () => {
 	});
 });
 
-describe('what a worker gets to know', () => {
+describe('what a worker receives', () => {
 	test('each upstream once, with the shared breaker and its own counters; routes point at them', () => {
 		const upstreams = testUpstreams();
 		const access = { allow: ['dns:a'], deny: undefined, tenants: undefined, scopes: undefined };
@@ -284,7 +284,7 @@ describe('the counters of an upstream', () => {
 		assert.deepEqual(log.fields('circuit is closed'), { ...fields, suppressed: undefined });
 	});
 
-	test('are forgotten when 256 others have left after it: ever new upstreams do not fill the memory', () => {
+	test('are forgotten after 256 later departures, so that new upstreams do not fill the memory', () => {
 		const upstreams = provenUpstreams([route('/a', 'first:1')]);
 		count(upstreams, 'first:1');
 		for (let i = 0; i < 257; i++) upstreams.apply(upstreams.plan([route('/a', `other-${i}:1`)]));
@@ -312,7 +312,7 @@ describe('the counters of an upstream', () => {
 describe('the counters of a route', () => {
 	const of = (upstreams: Upstreams, prefix: string) => upstreams.current.traffic.get(prefix)!;
 
-	test('go on where they were when the route comes back, and nothing of a dead worker is in flight', () => {
+	test('continue when the route comes back, and nothing of a dead worker is in flight', () => {
 		const upstreams = testUpstreams();
 		upstreams.apply(upstreams.plan([route('/a', 'x:1'), route('/b', 'x:1')]));
 		const { stats, createdSeconds } = of(upstreams, '/a');
@@ -423,7 +423,7 @@ describe('the addresses of one upstream', () => {
 		assert.equal(one!.total, 1);
 	});
 
-	test('lie side by side in memory; one that comes back has a place that nobody has had', () => {
+	test('are adjacent in memory; one that comes back gets a fresh place', () => {
 		const many = Array.from({ length: 70 }, (_, i) => `a:${i + 1}`);
 		const upstreams = new Upstreams(WORKERS, new FakeTime(), new RecordedLog().logger);
 		const placesOf = (addresses: typeof many) => {
@@ -443,7 +443,7 @@ describe('the addresses of one upstream', () => {
 		assert.ok(places.every(({ loads, at }) => loads !== back!.loads || at !== back!.at));
 	});
 
-	test('serve from the moment on at which their breakers close', async () => {
+	test('serve from the moment that their breakers close', async () => {
 		const time = new FakeTime();
 		const upstreams = new Upstreams(WORKERS, time, new RecordedLog().logger);
 		upstreams.apply(upstreams.plan([billing([a, b])]));
@@ -545,7 +545,7 @@ describe('TLS to the upstreams of a table', () => {
 		assert.equal(find(upstreams, 'x:1').counters, before.counters);
 	});
 
-	test('is never left out for want of its files', () => {
+	test('is never skipped because its files are missing', () => {
 		assert.throws(() => testUpstreams().plan([overTls]), /the TLS files of x:1 have not been read/);
 	});
 });

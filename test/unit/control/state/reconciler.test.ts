@@ -176,7 +176,7 @@ async function take(world: World, one: typeof step extends fc.Arbitrary<infer St
 }
 
 describe('the reconciler', () => {
-	test('brings all workers to the newest state after any order of sets, changes, faults and deaths', async () => {
+	test('brings all workers to the newest state after any order of sets, changes, errors and deaths', async () => {
 		await fc.assert(
 			fc.asyncProperty(fc.array(step, { maxLength: 40 }), async (steps) => {
 				const world = await World.serving();
@@ -196,7 +196,7 @@ describe('the reconciler', () => {
 		);
 	});
 
-	test('takes the newest of several specifications, and all who have set one learn what became of it', async () => {
+	test('applies the newest of several specifications, and reports the result to all setters', async () => {
 		const world = await World.serving();
 		const before = world.spawned[0]!.thread.received.length;
 		const [first, ...others] = [1, 2, 3].map((spec) => world.resources.first.set(spec));
@@ -206,7 +206,7 @@ describe('the reconciler', () => {
 		assert.equal(rounds, 2, 'the first, and the newest of those that were set meanwhile');
 	});
 
-	test('keeps the specification in force where a newer one is refused, and takes over what changed meanwhile', async () => {
+	test('keeps the specification in force if a newer one is refused, and takes over what changed meanwhile', async () => {
 		const world = await World.serving();
 		world.thread(1).temper = 'refusing';
 		const refused = assert.rejects(world.resources.first.set(7), /^Error: worker 1 refused: not with me$/);
@@ -248,7 +248,7 @@ describe('the reconciler', () => {
 		await assert.rejects(world.reconciler.start(), /^Error: cannot be worked out$/);
 	});
 
-	test('begins nothing after its stop, and says so to all who wait', async () => {
+	test('starts nothing after its stop, and rejects all waiters', async () => {
 		const world = await World.serving();
 		world.thread(1).temper = 'silent';
 		const underWay = world.resources.first.set(1);

@@ -97,7 +97,7 @@ describe('gRPC calls of the last ten minutes', () => {
 		assert.equal(history.grpcRise('b:2', 14, 3), 3);
 	});
 
-	test('cost memory only where there are any', () => {
+	test('cost memory only if there are any', () => {
 		const { history, calls, pass } = historyOf('a:1', 'b:2');
 		pass(11);
 		const before = history.bytes;
@@ -202,7 +202,7 @@ describe('the last ten minutes', () => {
 		assert.equal(history.chart('b:2', now()), undefined);
 	});
 
-	test('begin anew where the counters of an upstream do, after it was gone so long that they were forgotten', () => {
+	test('begin anew if the counters of an upstream do, after it was gone so long that they were forgotten', () => {
 		const { history, answers, pass, now } = historyOf('a:1');
 		pass(20, () => answers.set('a:1', answers.get('a:1')! + 1_000));
 		answers.set('a:1', 30);

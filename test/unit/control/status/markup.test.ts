@@ -19,7 +19,7 @@ describe('markup', () => {
 		assert.ok(html`x` instanceof Markup);
 	});
 
-	test('shows what is invisible, or turns the direction of what follows, by its number', () => {
+	test('shows invisible and direction-changing characters by their number', () => {
 		assert.equal(html`a\u202eb\u0000c\u200bd`.toString(), 'a\u202eb\u0000c\u200bd', 'the text of a template is ours');
 		assert.equal(html`${'a\u202eb\u0000c\u200bd\ufeff'}`.toString(), 'a\\u{202e}b\\u{0}c\\u{200b}d\\u{feff}');
 	});

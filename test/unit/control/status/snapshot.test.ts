@@ -40,10 +40,10 @@ function bodyOf(found: Found, query = ''): string {
 
 const [NAME] = WELL.dns as [Found['dns'][number]];
 const [UPSTREAM] = WELL.upstreams as [UpstreamStatus];
-const FAILING = { failures: 7, cause: 'no answer of the name server' };
+const FAILING = { failures: 7, cause: 'no answer from the name server' };
 const inState = (state: UpstreamStatus['breaker']['state']) => ({ ...UPSTREAM.breaker, state });
 
-describe('what is not well', () => {
+describe('a problem of a snapshot', () => {
 	const cases: Record<string, [found: Partial<Found>, problems: string[]]> = {
 		nothing: [{}, []],
 		'an open breaker': [
@@ -66,7 +66,7 @@ describe('what is not well', () => {
 		],
 		'a name that has no address, whether DNS says why or nothing yet': [
 			{ dns: [{ ...NAME, ...FAILING, addresses: 0, failing_since: ago(0) }] },
-			['error dns An upstream has no address: search (search.internal:9200: no answer of the name server)'],
+			['error dns An upstream has no address: search (search.internal:9200: no answer from the name server)'],
 		],
 		'many names without an address': [
 			{ dns: Array.from({ length: 5 }, (_, i) => ({ ...NAME, name: `n${i}:80`, addresses: 0, age_seconds: null })) },
@@ -80,7 +80,7 @@ describe('what is not well', () => {
 				],
 			},
 			[
-				'warning dns DNS fails for an upstream: search (search.internal:9200: no answer of the name server); the last addresses hold',
+				'warning dns DNS lookups fail for an upstream: search (search.internal:9200: no answer from the name server); the last addresses stay in use',
 			],
 		],
 		'a worker that is gone': [
@@ -123,7 +123,7 @@ describe('what is not well', () => {
 		],
 		'a store of limits that is away, where that refuses requests': [
 			{ shared_limits: { ...WELL.shared_limits!, store: 'away', reason: null, on_store_failure: 'refuse' } },
-			['error limits The store of the shared limits is away (no answer yet): requests under a limit are refused'],
+			['error limits The store of the shared limits is away (no answer yet): requests that have a limit are refused'],
 		],
 		'an issuer without keys': [
 			{ issuers: [{ ...WELL.issuers[0]!, keys: [] }] },
@@ -137,8 +137,8 @@ describe('what is not well', () => {
 				],
 			},
 			[
-				'error memory The limit for client connections (limits.max_connections) is 100 % taken',
-				'warning memory The limit for request and answer bodies (limits.max_buffered_bytes) is 95 % taken',
+				'error memory The limit for client connections (limits.max_connections) is 100 % used',
+				'warning memory The limit for request and answer bodies (limits.max_buffered_bytes) is 95 % used',
 			],
 		],
 		'parts whose last reload failed, and none that has succeeded since': [
@@ -152,7 +152,7 @@ describe('what is not well', () => {
 					],
 				},
 			},
-			['error reloads The last reload of routes failed: what was there before is in force'],
+			['error reloads The last reload of routes failed: the previous state stays in force'],
 		],
 		'a log that cannot be written': [
 			{ log: { lost_total: 3, failing_since: ago(60), cause: 'ENOSPC' } },
@@ -198,10 +198,10 @@ describe('a problem', () => {
 		assert.deepEqual(
 			problems.map(({ severity, text, link }) => `${severity} ${text} ${link}`),
 			[
-				'error 556 of 556 answers of the last minute are 401 (100 %) #refusals',
-				'error 33 of 100 answers of the last minute are 500 or above (33 %) #upstreams',
+				'error 556 of 556 responses of the last minute are 401 (100 %) #refusals',
+				'error 33 of 100 responses of the last minute are 500 or above (33 %) #upstreams',
 				'error 7 of 40 gRPC calls of the last minute failed (17 %) #grpc',
-				'warning 30 of 100 answers of the last minute are 429 (30 %) #refusals',
+				'warning 30 of 100 responses of the last minute are 429 (30 %) #refusals',
 				'warning 5 of 20 TLS handshakes of the last minute failed (25 %) #handshakes',
 			],
 		);
@@ -362,7 +362,7 @@ describe('a snapshot', () => {
 });
 
 describe('the page', () => {
-	test('is bounded, however much there is to show', () => {
+	test('is bounded for any amount of data', () => {
 		const many = exampleFound({ others: 5_000 });
 		const certificates = Array.from({ length: 500 }, (_, i) => ({ ...many.certificates[0]!, serial: `${i}` }));
 		const workers = { ...many.workers, each: Array.from({ length: 64 }, () => many.workers.each[0]!) };
@@ -379,7 +379,7 @@ describe('the page', () => {
 		assert.ok(!bodyOf({ ...WELL, dns: [] }).includes('id="dns"'));
 	});
 
-	test('colours what is not as it should be, and nothing of a proxy that is well', () => {
+	test('colours problems, and nothing of a healthy proxy', () => {
 		const coloured = (options: ExampleOptions, rest: Partial<Found> = {}) =>
 			[...bodyOf({ ...exampleFound(options), ...rest }).matchAll(/<div class="(?:bad|doubtful)"><dt>([^<]+)/g)].map(
 				([, tile]) => tile,
@@ -398,7 +398,7 @@ describe('the page', () => {
 		assert.match(bodyOf({ ...WELL, shares, upstreams: [{ ...UPSTREAM, error_share: 0.05 }] }), /▲<\/span> 5 %</);
 	});
 
-	test('says what is spoken to an upstream, and how many WebSockets are open', () => {
+	test('shows the protocol of an upstream, and the number of open WebSockets', () => {
 		const body = bodyOf(WELL);
 		assert.match(body, /accounts[\s\S]{0,60}<small>HTTP\/2, TLS<\/small>/);
 		assert.match(body, /orders[\s\S]{0,60}<small>HTTP\/1\.1<\/small>/);
@@ -410,7 +410,7 @@ describe('the page', () => {
 		assert.doesNotMatch(bodyOf({ ...WELL, connections, upstreams: [UPSTREAM] }), /HTTP\/2, TLS|WebSocket/);
 	});
 
-	test('says of an upstream in one line how it is, and opens to why', () => {
+	test('shows the state of an upstream in one line, with details to open', () => {
 		const body = bodyOf(exampleFound());
 		assert.match(body, /<details id="state reports[^>]*><summary>.*open<\/span> <small>3 min<\/small><\/summary>/);
 		assert.match(body, /Breaker open since .*: health: connection refused<\/li><li>Opened 1×/);
@@ -418,7 +418,7 @@ describe('the page', () => {
 		assert.equal(bodyOf({ ...WELL, upstreams: [UPSTREAM] }).includes('<details'), false);
 	});
 
-	test('shows what others have named as text', () => {
+	test('shows foreign names as text', () => {
 		const hostile = `</script><script>alert(1)</script>"onload='x'`;
 		const found = exampleFound({ hostile, tenants: true });
 		const page = inOneGo(

@@ -55,7 +55,7 @@ function build() {
 }
 
 describe('the client of the store', () => {
-	it('asks for a script by its name, and shows it to a store that does not know it', async () => {
+	it('calls a script by its hash, and sends it to a store that does not know it', async () => {
 		const { store, client, run } = build();
 		await client.start();
 		store.reply = async ([command]) => {
@@ -98,7 +98,7 @@ describe('the client of the store', () => {
 		assert.equal(await reason(run()), 'success');
 	});
 
-	it('gives up a call after its time, and the connection with it, on which its answer may still come', async () => {
+	it('abandons a call after its time, and closes its connection', async () => {
 		const { time, store, client, run, reason } = build();
 		await client.start();
 		await run();
@@ -126,7 +126,7 @@ describe('the client of the store', () => {
 		assert.equal(time.pending, 0);
 	});
 
-	it('lets no more than so many calls pile up', async () => {
+	it('limits the number of pending calls', async () => {
 		const { store, client, run, reason, time } = build();
 		await client.start();
 		store.reply = () => new Promise(() => {});
@@ -138,7 +138,7 @@ describe('the client of the store', () => {
 		assert.equal(time.pending, 1);
 	});
 
-	it('asks for the primary anew where it has met a replica', async () => {
+	it('asks for the primary again after meeting a replica', async () => {
 		const { time, store, client, run, reason } = build();
 		await client.start();
 		store.reply = () => Promise.reject(new ErrorReply("READONLY You can't write against a read only replica."));
@@ -184,7 +184,7 @@ describe('the client of the store', () => {
 		assert.equal(client.counts.failures.get('unreachable'), 5);
 	});
 
-	it('takes an answer that makes no sense for a failure', async () => {
+	it('treats a malformed answer as a failure', async () => {
 		const { store, client, run } = build();
 		await client.start();
 		await run();
@@ -194,7 +194,7 @@ describe('the client of the store', () => {
 		assert.equal(store.closed, 1);
 	});
 
-	it('ends what is under way when it stops, and begins nothing any more', async () => {
+	it('ends pending calls when it stops, and starts no new ones', async () => {
 		const { time, store, client, run, reason } = build();
 		await client.start();
 		store.reply = () => new Promise(() => {});

@@ -11,7 +11,7 @@ import { failureOf, StoreFailure } from '../../../../packages/proxy/src/control/
 const SECRET = 'hunter2';
 const coded = (code: string, message = 'connect') => Object.assign(new Error(`${message} ${SECRET}`), { code });
 
-describe('why the store did not do what it was asked', () => {
+describe('the reason of a failed call to the store', () => {
 	for (const [error, reason, code] of [
 		[new ErrorReply(`NOAUTH Authentication required. ${SECRET}`), 'credentials', 'NOAUTH'],
 		[new ErrorReply('WRONGPASS invalid username-password pair or user is disabled.'), 'credentials', 'WRONGPASS'],

@@ -74,7 +74,7 @@ describe('the limits of a fleet, in one process', () => {
 		const { log, limits, state, pass, begin } = build();
 		state.isAway = true;
 		await begin();
-		assert.deepEqual(log.lines, ['warn proxy::limiter: limiter store away']);
+		assert.deepEqual(log.lines, ['warn proxy::limiter: limiter store is away']);
 		assert.equal(limits.facts.failure?.reason, 'unreachable');
 		assert.deepEqual(limits.facts.away, { shards: 1, of: 1 });
 		assert.equal(limits.facts.replicas, 2);
@@ -84,11 +84,11 @@ describe('the limits of a fleet, in one process', () => {
 		await pass(5_000);
 		state.isAway = false;
 		await pass(1_500);
-		const said = ['warn proxy::limiter: limiter store away', 'info proxy::limiter: limiter store is back'];
+		const said = ['warn proxy::limiter: limiter store is away', 'info proxy::limiter: limiter store is back'];
 		assert.deepEqual(log.lines, [...said, ...said]);
 	});
 
-	it('say that the store is slow where an answer takes longer than an interval, and that it is quick again', async () => {
+	it('log that the store is slow if an answer takes longer than an interval, and that it is fast again', async () => {
 		const { log, limits, limiter, state, pass, begin, time } = build();
 		await begin();
 		state.latencyMs = 300;
@@ -99,20 +99,20 @@ describe('the limits of a fleet, in one process', () => {
 			}
 		};
 		await ask(3_000);
-		assert.equal(log.lines[1], 'warn proxy::limiter: limiter store is slow: replicas learn late of each other');
+		assert.equal(log.lines[1], 'warn proxy::limiter: limiter store is slow: replicas learn of each other late');
 		assert.ok(limits.facts.delayMs >= 500 && limits.facts.delayMs <= 1_000, String(limits.facts.delayMs));
 		state.latencyMs = 0;
 		await ask(25_000);
-		assert.deepEqual(log.lines.slice(2), ['info proxy::limiter: limiter store is quick again']);
+		assert.deepEqual(log.lines.slice(2), ['info proxy::limiter: limiter store is fast again']);
 	});
 
-	it('say which key something else has at the store', async () => {
+	it('log a key that has another type in the store', async () => {
 		const { log, ledger, limiter, pass, begin, time } = build();
 		await begin();
 		ledger.foreign.add(5n);
 		limiter.admit(5n, time.now(), RATE);
 		await pass(400);
-		assert.deepEqual(log.lines.slice(1), ['warn proxy::limiter: a key of the limiter is something else at the store']);
+		assert.deepEqual(log.lines.slice(1), ['warn proxy::limiter: a key of the limiter has another type in the store']);
 	});
 
 	it('ask nothing of the store but a sign of life a second while nobody comes, and do not wait for ever at the end', async () => {

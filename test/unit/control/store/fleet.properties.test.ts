@@ -100,7 +100,7 @@ function fleetOf({ replicas, rps, burst }: Case, options: Partial<FleetOptions> 
 const RUNS = Number(process.env.FLEET_RUNS ?? 1);
 const latencies = fc.record({ ms: fc.constantFrom(0, 1, 25, 95, 200), jitter: fc.constantFrom(0, 5) });
 
-describe('one limit over all replicas', () => {
+describe('one limit across all replicas', () => {
 	it('admits no more than the promise in any window, whatever is asked wherever, at any latency', () => {
 		fc.assert(
 			fc.property(anyCase, latencies, (given, { ms, jitter }) => {
@@ -280,7 +280,7 @@ describe('one limit over all replicas', () => {
 		['', 100],
 		[', with a call under way', 1],
 	] as const)
-		it(`loses nothing for good where a main thread is held up for 5 s${what}`, () => {
+		it(`loses nothing for good if a main thread is held up for 5 s${what}`, () => {
 			let begin = Number.POSITIVE_INFINITY;
 			const isStalled = (now: number, replica: number) => replica === 0 && now >= begin && now < begin + 5_000;
 			const given: Case = { replicas: 3, rps: 100, burst: 100, seed: 1, phases: [] };
@@ -310,7 +310,7 @@ describe('one limit over all replicas', () => {
 	});
 });
 
-describe('requests at once over all replicas', () => {
+describe('requests at once across all replicas', () => {
 	const fleetWith = (replicas: number, concurrency: number) => {
 		const fleet = new Fleet({ replicas, rps: 1, burst: 1, concurrency });
 		fleet.run(2_000);

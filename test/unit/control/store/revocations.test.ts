@@ -129,7 +129,7 @@ describe('what is revoked in the store', () => {
 		]);
 	});
 
-	it('costs one question at a time while nothing changes', async () => {
+	it('costs one call at a time while nothing changes', async () => {
 		const { time, stream, taken, revocations } = build();
 		stream.add('5-0', 'revoke', 'tenant:a');
 		await revocations.start();
@@ -160,12 +160,17 @@ describe('what is revoked in the store', () => {
 		await time.advance(10 * POLL_MS);
 		assert.deepEqual(tenants(), ['filed', 'a']);
 		const said = () => log.lines.filter((line) => line.startsWith('warn'));
-		assert.deepEqual(said(), ['warn proxy::limiter: revocations of the store cannot be read; those known hold']);
+		assert.deepEqual(said(), [
+			'warn proxy::limiter: revocations in the store cannot be read; the known ones stay in force',
+		]);
 		stream.failing = false;
 		stream.entries = [];
 		await time.advance(10 * POLL_MS);
 		assert.deepEqual(tenants(), ['filed', 'a']);
-		assert.equal(log.lines.filter((line) => line.startsWith('error proxy::limiter: revocations are gone')).length, 1);
+		assert.equal(
+			log.lines.filter((line) => line.startsWith('error proxy::limiter: revocations have disappeared')).length,
+			1,
+		);
 		// A clock that is behind the last one's.
 		stream.add('3-0', 'revoke', 'tenant:b');
 		await time.advance(POLL_MS);
@@ -187,7 +192,7 @@ describe('what is revoked in the store', () => {
 		assert.deepEqual(tenants(), ['filed', 'b']);
 	});
 
-	it('is read again from the beginning where another stream took its place', async () => {
+	it('is read again from the beginning if another stream took its place', async () => {
 		const { time, stream, revocations, tenants } = build();
 		stream.add('5-0', 'revoke', 'tenant:a');
 		await revocations.start();

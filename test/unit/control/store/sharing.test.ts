@@ -88,11 +88,14 @@ describe('what is shared with other replicas', () => {
 			lines.filter((line) => !line.includes('revocations')),
 			[
 				'info proxy::limiter: limits are shared with the other replicas',
-				'warn proxy::limiter: limiter store away',
+				'warn proxy::limiter: limiter store is away',
 				'info proxy::limiter: limiter store is back',
 			],
 		);
-		assert.match(String(log.fields('limiter store away').cause), /^the store refuses the credentials; .*\(NOAUTH\)$/);
+		assert.match(
+			String(log.fields('limiter store is away').cause),
+			/^the store refuses the credentials; .*\(NOAUTH\)$/,
+		);
 		assert.ok(!JSON.stringify([log.records, facts]).includes(SECRET));
 	});
 
@@ -102,7 +105,7 @@ describe('what is shared with other replicas', () => {
 		['takes no connection', () => never],
 		['takes a connection and does not answer', async () => ({ send: () => never, close: () => {} })],
 	] satisfies [string, OpenStore][]) {
-		it(`is waited for 2 s at most at the start, where the store ${what}`, async () => {
+		it(`is waited for 2 s at most at the start, if the store ${what}`, async () => {
 			const { time, log, sharing } = build(answers);
 			let isStarted = false;
 			void sharing.start().then(() => {
@@ -111,7 +114,7 @@ describe('what is shared with other replicas', () => {
 			await time.advance(2_000);
 			assert.ok(isStarted);
 			assert.match(sharing.inWords!, /^limits not shared, the store is away/);
-			assert.equal(log.lines.filter((line) => line === 'warn proxy::limiter: limiter store away').length, 1);
+			assert.equal(log.lines.filter((line) => line === 'warn proxy::limiter: limiter store is away').length, 1);
 		});
 	}
 

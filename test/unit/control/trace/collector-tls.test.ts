@@ -40,7 +40,7 @@ async function send(
 }
 
 describe('a collector over https', () => {
-	test('gets spans and header fields where its certificate chains to the CA that was named', async () => {
+	test('gets spans and header fields if its certificate chains to the configured CA', async () => {
 		await using collector = await Collector.start({ cert: pki.server.certPem, key: pki.server.keyPem });
 		const { counts, log } = await send(collector.endpoint, pki.ca.certPem);
 		assert.deepEqual([counts, log.lines], [{ exported: 1, failed: 0, dropped: 0 }, []]);
@@ -57,7 +57,7 @@ describe('a collector over https', () => {
 			await using collector = await Collector.start({ cert: own.certPem, key: own.keyPem });
 			const { counts, log } = await send(collector.endpoint, ca);
 			assert.deepEqual(counts, { exported: 0, failed: 1, dropped: 0 });
-			const { cause } = log.fields('the collector takes no spans');
+			const { cause } = log.fields('the collector accepts no spans');
 			assert.match(cause as string, new RegExp(`^the certificate is not trusted, or TLS failed \\(.*${code}\\)$`));
 			assert.deepEqual([collector.heads, collector.spans], [[], []]);
 		});

@@ -43,7 +43,7 @@ class Fixture {
 }
 
 describe('the exporter', () => {
-	it('counts what is taken, and says nothing while all is well', () => {
+	it('counts exported spans, and logs nothing without a failure', () => {
 		const fixture = new Fixture();
 		fixture.export(3);
 		assert.deepEqual(fixture.exporter.counts, { exported: 3, failed: 0 });
@@ -55,39 +55,39 @@ describe('the exporter', () => {
 		const fixture = new Fixture();
 		fixture.verdict = Object.assign(new Error('x'), { code: 'ECONNREFUSED' });
 		for (let i = 0; i < 5; i++) fixture.export(2);
-		assert.deepEqual(fixture.log.lines, ['warn proxy::trace: the collector takes no spans']);
-		assert.deepEqual(fixture.log.fields('the collector takes no spans'), { cause: 'connection refused', lost: 2 });
+		assert.deepEqual(fixture.log.lines, ['warn proxy::trace: the collector accepts no spans']);
+		assert.deepEqual(fixture.log.fields('the collector accepts no spans'), { cause: 'connection refused', lost: 2 });
 		await fixture.time.advance(WARNING_PERIOD_MS);
 		fixture.export(2);
 		assert.equal(fixture.log.lines.length, 2);
 		fixture.verdict = 'taken';
 		fixture.export(1);
 		fixture.export(1);
-		assert.deepEqual(fixture.log.lines.slice(2), ['info proxy::trace: the collector takes spans again']);
-		assert.deepEqual(fixture.log.fields('the collector takes spans again'), { lost: 12 });
+		assert.deepEqual(fixture.log.lines.slice(2), ['info proxy::trace: the collector accepts spans again']);
+		assert.deepEqual(fixture.log.fields('the collector accepts spans again'), { lost: 12 });
 		assert.deepEqual(fixture.exporter.counts, { exported: 2, failed: 12 });
 	});
 
-	it('gives up a batch of which it hears nothing, once', async () => {
+	it('abandons a batch without an answer, once', async () => {
 		const fixture = new Fixture();
 		fixture.verdict = undefined;
 		fixture.export(2);
 		await fixture.time.advance(LIMIT_MS);
 		assert.deepEqual([fixture.done, fixture.results], [[2], [1]]);
-		assert.deepEqual(fixture.log.fields('the collector takes no spans'), { cause: 'no answer within 15 s', lost: 2 });
+		assert.deepEqual(fixture.log.fields('the collector accepts no spans'), { cause: 'no answer within 15 s', lost: 2 });
 	});
 
-	it('words causes without anything that the collector has sent', () => {
+	it('reports causes without quoting the collector', () => {
 		const refused = Object.assign(new Error('secret text'), { name: 'OTLPExporterError', code: 403 });
 		assert.equal(causeOf(refused), 'status 403');
 		assert.match(causeOf(Object.assign(new Error('x'), { code: 'SELF_SIGNED_CERT_IN_CHAIN' })), /not trusted/);
 		const repeated = Object.assign(new Error('Export failed'), { name: 'OTLPExporterError' });
-		assert.equal(causeOf(repeated), 'status 429, 502, 503 or 504, each time');
+		assert.equal(causeOf(repeated), 'status 429, 502, 503 or 504, on every attempt');
 	});
 });
 
 describe('the queue before the library', () => {
-	it('holds so many and drops the rest, and tells each worker of its own', () => {
+	it('holds a fixed number, drops the rest, and reports drops to each worker', () => {
 		const pushed: ReadableSpan[] = [];
 		const origin = { resource: {} as ReadableSpan['resource'], scope: { name: 'x' }, server: {} };
 		const queue = new BoundedQueue(3, origin, (span) => pushed.push(span));

@@ -29,7 +29,7 @@ describe('a record as a span', () => {
 		assert.equal(span!.attributes['server.port'], 8443);
 	});
 
-	it('has the numbers of the API, which is not loaded for them', () => {
+	it('has the numbers of the API without loading it', () => {
 		assert.equal(finished().kind, SpanKind.SERVER);
 		assert.equal(finished().status.code, SpanStatusCode.UNSET);
 		assert.equal(finished({ status: 503 }).status.code, SpanStatusCode.ERROR);
@@ -68,7 +68,7 @@ describe('a record as a span', () => {
 		);
 	});
 
-	it('is an error where the server is at fault, and says of what type', () => {
+	it('is an error of a given type if the server is at fault', () => {
 		const outcome = (changes: Parameters<typeof spanRecord>[0]) => {
 			const { status, attributes } = finished(changes);
 			return [status.code, attributes['error.type']];

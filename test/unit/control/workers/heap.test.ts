@@ -18,7 +18,7 @@ describe('the settings of the heaps', () => {
 		}
 	});
 
-	it('keep the young generation small where bodies are collected', () => {
+	it('keep the young generation small if bodies are collected', () => {
 		const isSmall = (bodyMode: string) => heapFlags(bodyMode).some((flag) => flag.startsWith('--max-semi-space-size='));
 		assert.deepEqual([isSmall('collected'), isSmall('streaming')], [true, false]);
 	});

@@ -25,7 +25,7 @@ describe('starting workers', () => {
 		assert.equal(pool.listening, 3);
 	});
 
-	test('an address that cannot be had is reported once, by the first worker', async () => {
+	test('an unusable address is reported once, by the first worker', async () => {
 		const test = new TestPool(3);
 		test.makeThread = (port) => new FakeThread(port, 'waits');
 		const started = test.pool.start();
@@ -39,7 +39,7 @@ describe('starting workers', () => {
 		test.makeThread = (port) => new FakeThread(port, 'waits');
 		const started = test.pool.start();
 		test.thread(0).die(new Error('no such module'));
-		await assert.rejects(started, { name: 'StartError', message: 'worker 0 ended at its start: no such module' });
+		await assert.rejects(started, { name: 'StartError', message: 'worker 0 ended while starting: no such module' });
 	});
 
 	test('a worker that says nothing fails the start after 30 s', async () => {
@@ -119,7 +119,7 @@ describe('replacing workers', () => {
 		assert.deepEqual(pauses, [0, 100, 200, 400, 800, 1600, 3200, 5000, 5000]);
 	});
 
-	test('a worker that has lived for 10 s is forgiven', async () => {
+	test('a worker that has lived for 10 s resets the pause', async () => {
 		const test = new TestPool(1);
 		await test.pool.start();
 		for (const lifetime of [1, 1, 1, 10_000, 1]) {
@@ -133,7 +133,7 @@ describe('replacing workers', () => {
 		assert.deepEqual(pauses, [0, 100, 200, 0, 0]);
 	});
 
-	test('where the system has no thread to give, the others go on and it is tried again', async () => {
+	test('if the system has no thread left, the others go on and the start is retried', async () => {
 		const test = new TestPool(2);
 		await test.pool.start();
 		test.makeThread = () => {
@@ -175,7 +175,7 @@ describe('switching workers', () => {
 		for (const { thread } of test.spawned) assert.deepEqual(thread.types, ['prepare-routing', 'commit']);
 	});
 
-	test('one that refuses is enough: nothing is applied, all discard', async () => {
+	test('one refusal is enough: nothing is applied, all discard', async () => {
 		const test = new TestPool(3);
 		await test.pool.start();
 		test.thread(1).temper = 'refusing';
@@ -204,7 +204,9 @@ describe('switching workers', () => {
 		const test = new TestPool(2);
 		await test.pool.start();
 		test.thread(0).temper = 'dying';
-		await assert.rejects(test.pool.switchAll(prepareRouting, assert.fail), { message: 'worker 0 died over it' });
+		await assert.rejects(test.pool.switchAll(prepareRouting, assert.fail), {
+			message: 'worker 0 died while applying it',
+		});
 		assert.deepEqual(test.thread(1).types, ['prepare-routing', 'discard']);
 		await test.time.advance(0);
 		assert.equal(test.spawned.length, 3);
@@ -346,7 +348,7 @@ describe('the access logs of workers', () => {
 		assert.deepEqual(test.thread(1).received.at(-1), { type: 'access-lines-written', bytes: 3 });
 	});
 
-	test('are nothing to the thread that takes the place of the one that sent them', async () => {
+	test('are not attributed to the replacement of the thread that sent them', async () => {
 		const test = new TestPool(1);
 		await test.pool.start();
 		const dead = test.thread(0);

@@ -39,7 +39,7 @@ describe('pieces of a body that wait', () => {
 		);
 	});
 
-	it('are put together where they are small, and kept as they are where they are large', () => {
+	it('are put together if they are small, and kept as they are if they are large', () => {
 		const kept = new KeptPieces();
 		for (let i = 0; i < 65_536; i++) kept.add(Buffer.from('x'));
 		const large = Buffer.alloc(4096);
@@ -55,7 +55,7 @@ describe('pieces of a body that wait', () => {
 		assert.equal(last, large);
 	});
 
-	it('may be written to by their giver afterwards where they are small', () => {
+	it('may be written to by their giver afterwards if they are small', () => {
 		const kept = new KeptPieces();
 		const piece = Buffer.from('ab');
 		kept.add(piece);

@@ -120,7 +120,7 @@ async function cutAfter({ client, take }: Taking, ms: number, most: number): Pro
 const msPerPiece = (bytesPerSec: number) => (PIECE / bytesPerSec) * 1000;
 
 describe('a client that takes a collected answer', () => {
-	it('is cut off when a window is over, below 4 KiB/s where nothing else is configured', async () => {
+	it('is cut off when a window is over, below 4 KiB/s if nothing else is configured', async () => {
 		assert.equal(await cutAfter(collected(100), msPerPiece(4000), 90), Math.ceil(LIMITS.upstream / msPerPiece(4000)));
 	});
 
@@ -151,7 +151,7 @@ describe('a client that takes a collected answer', () => {
 });
 
 describe('a client that takes a streamed answer', () => {
-	it('may take its time where no rate is configured', async () => {
+	it('may take its time if no rate is configured', async () => {
 		assert.equal(await cutAfter(streamed(), msPerPiece(400), 50), undefined);
 		assert.equal(await cutAfter(streamed(0), msPerPiece(400), 50), undefined);
 	});

@@ -75,7 +75,7 @@ describe('what a socket reads', () => {
 		served.end();
 	});
 
-	it('waits while the socket is paused, without end of what it takes, and comes whole and in order behind that', async () => {
+	it('waits while the socket is paused, without end of what it takes, and comes whole and in order after that', async () => {
 		const { client, served } = await connected();
 		const seen = reading(served);
 		let sent = '';
@@ -159,7 +159,7 @@ describe('a connection that has used up its share', () => {
 		client.destroy();
 	});
 
-	it('sees the end of the client behind what is held', async () => {
+	it('sees the end of the client after what is held', async () => {
 		const { client, served } = await connected();
 		const seen = costly(served, 600, plane.share());
 		const ended = once(served, 'end');
@@ -226,7 +226,7 @@ describe('connections that get tokens at the same moment', () => {
 	});
 });
 
-describe('requests that nobody pays for', () => {
+describe('requests that are refused', () => {
 	const COUNT = 1000;
 	const FRONTS = {
 		'HTTP/1.1': {

@@ -25,7 +25,7 @@ const flood = fc
 	.chain((count) => fc.tuple(fc.constant(count), fc.array(step(count), { maxLength: 400 })));
 
 describe('a share of a worker', () => {
-	it('bounds the work of a certificate, whatever its connections do and however many they are', () => {
+	it('bounds the work for a certificate, whatever its connections do', () => {
 		fc.assert(
 			fc.property(flood, ([count, steps]) => {
 				const certificate = new CertificateShare();
@@ -50,7 +50,7 @@ describe('a share of a worker', () => {
 		);
 	});
 
-	it('delays no client whose requests are all paid for, at any mix of heads and reads and whatever others waste', () => {
+	it('does not delay a client whose requests are all admitted, whatever others waste', () => {
 		fc.assert(
 			fc.property(flood, ([count, steps]) => {
 				const certificate = new CertificateShare();
@@ -95,7 +95,7 @@ describe('a share of a worker', () => {
 		assert.equal(certificate.take(SHARE.burst, 0), SHARE.burst / 2);
 	});
 
-	it('pays a debt with what comes back in time, up to its burst', () => {
+	it('repays a debt over time, up to its burst', () => {
 		const certificate = new CertificateShare();
 		const share = new ConnectionShare(certificate);
 		assert.equal(share.settle(0), true);
@@ -111,7 +111,7 @@ describe('a share of a worker', () => {
 });
 
 describe('the shares of certificates', () => {
-	it('are one for all connections of a certificate, and forgotten behind the last one', () => {
+	it('are shared by all connections of a certificate, and forgotten after the last one', () => {
 		const shares = new CertificateShares();
 		const first = shares.enter('A');
 		assert.equal(shares.enter('A'), first);

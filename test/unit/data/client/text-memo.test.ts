@@ -4,7 +4,7 @@ import fc from 'fast-check';
 import { TextMemo } from '../../../../packages/proxy/src/data/client/text-memo.ts';
 
 describe('TextMemo', () => {
-	it('works out once what fits, however often it is asked for', () => {
+	it('computes a text once while it fits', () => {
 		let times = 0;
 		const memo = new TextMemo((text) => `${++times} ${text}`, 100);
 		for (let i = 0; i < 5; i++) assert.equal(memo.get('a'), '1 a');
@@ -12,7 +12,7 @@ describe('TextMemo', () => {
 		assert.equal(memo.get('a'), '1 a');
 	});
 
-	it('remembers no more characters than it may, whatever it is asked for, and says the same as without', () => {
+	it('keeps at most its limit of characters, and returns the same as without it', () => {
 		const texts = fc.array(fc.oneof(fc.constantFrom('a', 'b', 'c'.repeat(40)), fc.string({ maxLength: 120 })));
 		fc.assert(
 			fc.property(texts, (asked) => {

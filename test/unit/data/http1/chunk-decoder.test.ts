@@ -36,7 +36,7 @@ describe('a chunked body', () => {
 		assert.equal(String(body.piece), 'a'.repeat(1000));
 	});
 
-	it('has no trailers where none follow', () => {
+	it('has no trailers if none follow', () => {
 		assert.equal(read(['1\r\na\r\n0\r\n\r\n']).trailers, undefined);
 		assert.equal(read(['1\r\na\r\n0\r\n', '\r', '\n']).trailers, undefined);
 	});

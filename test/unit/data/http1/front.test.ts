@@ -58,7 +58,7 @@ async function untilGone(plane: FakePlane): Promise<void> {
 }
 
 describe('an HTTP/1.1 connection', () => {
-	it('still gives an answer of the same turn to a client that ends its side behind its request', async () => {
+	it('still gives an answer of the same turn to a client that ends its side after its request', async () => {
 		const server = createServer().listen(0, '127.0.0.1');
 		await once(server, 'listening');
 		const client = connect({ port: (server.address() as AddressInfo).port, host: '127.0.0.1', allowHalfOpen: true });
@@ -93,7 +93,7 @@ describe('an HTTP/1.1 connection', () => {
 		assert.deepEqual([served.writableEnded, front.connections.size], [false, 0]);
 	});
 
-	it('whose client takes nothing is closed at once where its answer breaks off, or soon', async () => {
+	it('whose client takes nothing is closed at once if its answer breaks off, or soon', async () => {
 		const plane = new FakePlane();
 		const { front, served } = new Client(plane);
 		const [connection] = front.connections;
@@ -244,7 +244,7 @@ describe('an HTTP/1.1 connection', () => {
 		await untilGone(plane);
 	});
 
-	it('is ended by a drain when the rest of a request comes behind its answer', async (test) => {
+	it('is ended by a drain when the rest of a request comes after its answer', async (test) => {
 		test.mock.timers.enable({ apis: ['setTimeout'] });
 		const plane = new FakePlane();
 		const client = new Client(plane);
@@ -285,7 +285,7 @@ describe('an HTTP/1.1 connection', () => {
 		}
 	});
 
-	it('reads on behind its last answer for as long as the client sends, within a bound in time and in bytes', async () => {
+	it('reads on after its last answer for as long as the client sends, within a bound in time and in bytes', async () => {
 		const refused = async () => {
 			const plane = new FakePlane();
 			const client = new Client(plane);

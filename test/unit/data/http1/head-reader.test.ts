@@ -16,7 +16,7 @@ function head(lines = 'Host: a\r\n', line = 'GET /a HTTP/1.1') {
 }
 
 describe('a request head', () => {
-	it('ends behind its empty line, whatever follows', () => {
+	it('ends after its empty line, whatever follows', () => {
 		const text = head();
 		const { end, reader } = read(`${text}GET /b`);
 		assert.equal(end, text.length);
@@ -101,10 +101,10 @@ describe('a request head', () => {
 	});
 });
 
-const VERSION = 'malformed request line, or another version than HTTP/1.0 and HTTP/1.1';
+const VERSION = 'malformed request line, or a version other than HTTP/1.0 and HTTP/1.1';
 
 describe('a head on a connection that has brought others', () => {
-	it('shares the facts of the last one where its block of fields is the same, byte by byte', () => {
+	it('shares the facts of the last one if its block of fields is the same, byte by byte', () => {
 		const reader = new RequestHeadReader(LIMIT);
 		read(head('Host: a\r\nAuthorization: Bearer x\r\n'), reader);
 		const first = reader.block.head as RequestHead;
@@ -153,7 +153,7 @@ describe('a head on a connection that has brought others', () => {
 		assert.deepEqual(asked, ['a.test', 'a.test', 'b.test:1', 'a.test', undefined]);
 	});
 
-	it('is no longer than the limit either where its block of fields is known', () => {
+	it('is no longer than the limit either if its block of fields is known', () => {
 		const reader = new RequestHeadReader(LIMIT);
 		const lines = `Host: a\r\nX: ${'x'.repeat(LIMIT / 2)}\r\n`;
 		assert.notEqual(read(head(lines), reader).end, -1);

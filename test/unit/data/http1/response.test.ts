@@ -103,7 +103,7 @@ describe('an HTTP/1.1 answer', () => {
 		]);
 	});
 
-	it('says that the connection closes where it does', () => {
+	it('says that the connection closes if it does', () => {
 		const cases = [
 			{ isHttp11: true, mayStay: true, closes: false, hasBody: true, sized: true, expected: false },
 			{ isHttp11: true, mayStay: true, closes: true, hasBody: true, sized: true, expected: true },
@@ -203,7 +203,7 @@ describe('an HTTP/1.1 answer', () => {
 		);
 	});
 
-	it('kept in pieces goes out in order behind its head, and says when the client takes no more', () => {
+	it('kept in pieces goes out in order after its head, and says when the client takes no more', () => {
 		const wire = new Wire();
 		const answer = answerOn(wire);
 		answer.begin(200, new ResponseFields(['content-length', '131073']), true, false, NEW_YEAR_2027);

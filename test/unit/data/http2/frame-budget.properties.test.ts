@@ -72,7 +72,7 @@ function begun(share: ConnectionShare): ProtocolPeer {
 	return new ProtocolPeer(true, LIMITS, share).send(open(1), windowUpdateFrame(1, 0), open(3));
 }
 
-describe('what nobody is owed', () => {
+describe('frames without use', () => {
 	it('costs a worker no more than the share allows, whatever the sequence of frames', () => {
 		fc.assert(
 			fc.property(fc.array(wastes, { minLength: 1, maxLength: 8 }), (pattern) => {
@@ -172,7 +172,7 @@ describe('an honest client', () => {
 		);
 	});
 
-	it('is ended by none of the frames that it sends behind its own GOAWAY', () => {
+	it('is ended by none of the frames that it sends after its own GOAWAY', () => {
 		const peer = begun(new ConnectionShare(new CertificateShare()));
 		peer.send(goawayFrame(), ...Array.from({ length: 500 }, () => dataFrame(3, 'x')), dataFrame(3, '', true));
 		assert.equal(peer.error, undefined);

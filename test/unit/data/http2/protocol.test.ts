@@ -362,7 +362,7 @@ describe('header fields of a request', () => {
 		'8.3: control data that is unknown, or of answers': [':status', ':protocol', ':', ':Path', ':__proto__'].map(
 			(name) => [[name, 'x'], ...GET],
 		),
-		'8.3: control data behind fields': GET.map((line) => [...changed(line[0], undefined), ['a', 'b'], line]),
+		'8.3: control data after fields': GET.map((line) => [...changed(line[0], undefined), ['a', 'b'], line]),
 		'8.3.1: control data twice': GET.map((line) => [line, ...GET]),
 		'8.3.1: control data that is missing': GET.map(([name]) => changed(name, undefined)),
 		'8.3.1: a method that is no token': ['', 'G T', 'G\r\n', 'G\x80'].map((value) => changed(':method', value)),
@@ -389,7 +389,7 @@ describe('header fields of a request', () => {
 		});
 	}
 
-	it('are told in words where they are malformed, and no words of the client among them', () => {
+	it('are told in words if they are malformed, and no words of the client among them', () => {
 		for (const [what, lines] of [
 			['malformed field name', [...GET, ['X-Secret', 'x']]],
 			['control byte in a field value', [...GET, ['a', 'secret\n']]],
@@ -402,7 +402,7 @@ describe('header fields of a request', () => {
 			['malformed :path', changed(':path', 'secret')],
 			['malformed :path', changed(':path', '*')],
 			[':path twice', [...GET, [':path', '/']]],
-			['control data behind fields', [['a', 'b'], ...GET]],
+			['control data after fields', [['a', 'b'], ...GET]],
 			['control data missing, or too much of it', changed(':scheme', undefined)],
 			['no host', changed(':authority', undefined)],
 		] as [string, Lines][]) {
@@ -671,7 +671,7 @@ describe('flow control', () => {
 		assert.equal(peer.error, undefined);
 	});
 
-	it('tells a stream once when all that it kept back has gone out, and not for a part of it', () => {
+	it('tells a stream once when all that it kept back has been sent, and not for a part of it', () => {
 		const peer = new ProtocolPeer().send(settingsFrame([[SETTING.INITIAL_WINDOW_SIZE, 0]]), get(1));
 		const stream = peer.streams.get(1)!;
 		stream.sendHeaders('\x88', false);
@@ -684,7 +684,7 @@ describe('flow control', () => {
 });
 
 describe('an answer', () => {
-	it('ends its stream without a frame of its own where the end follows at once', () => {
+	it('ends its stream without a frame of its own if the end follows at once', () => {
 		const peer = new ProtocolPeer().send(get(1), get(3));
 		for (const id of [1, 3]) {
 			const stream = peer.streams.get(id)!;
@@ -770,7 +770,7 @@ describe('an answer before the end of its request (section 8.1)', () => {
 		assert.equal(peer.outcome, END(STREAM_CLOSED));
 	});
 
-	it('gives back what was held of the body, also where the answer waits for the client to open a window', () => {
+	it('gives back what was held of the body, also if the answer waits for the client to open a window', () => {
 		const peer = new ProtocolPeer().send(settingsFrame([[SETTING.INITIAL_WINDOW_SIZE, 0]]), open(1));
 		const stream = peer.streams.get(1)!;
 		stream.holds = true;
@@ -904,7 +904,7 @@ describe('an answer before the end of its request (section 8.1)', () => {
 });
 
 describe('the end of a connection (section 6.8)', () => {
-	it('comes with the last stream, also where that has the highest identifier there is', () => {
+	it('comes with the last stream, also if that has the highest identifier there is', () => {
 		const peer = new ProtocolPeer().send(get(0x7fffffff));
 		peer.protocol.streams.finish();
 		assert.equal(peer.finished, 0);
@@ -1004,7 +1004,7 @@ describe('a flood of', () => {
 		});
 	}
 
-	it('anything behind the GOAWAY of an error is not decoded', () => {
+	it('anything after the GOAWAY of an error is not decoded', () => {
 		const peer = new ProtocolPeer().send(get(1), dataFrame(9));
 		assert.equal(peer.outcome, END(PROTOCOL_ERROR));
 		const { error } = peer;

@@ -107,7 +107,7 @@ function counted(): Record<string, number> {
 }
 
 describe('a connection with an end', () => {
-	test('is told to go when its certificate has expired, and closed when that takes too long', () => {
+	test('is drained when its certificate expires, and closed when that takes too long', () => {
 		expiry = START + 10;
 		const connection = connected(10);
 		pass(9900);
@@ -124,7 +124,7 @@ describe('a connection with an end', () => {
 		assert.deepEqual([connection.drains, counted()], [1, { expired: 1 }]);
 	});
 
-	test('that reaches its age is told to go, and what is under way may take its time, up to the end of the certificate', () => {
+	test('that reaches its age is drained, and its requests in flight may finish until the certificate expires', () => {
 		expiry = START + 60;
 		const connection = connected(10);
 		pass(30_000);
@@ -150,7 +150,7 @@ describe('a connection with an end', () => {
 		assert.deepEqual([looks, counted()], [3, { age: 3 }]);
 	});
 
-	test('is one of a few in a turn of the loop, and is told to go once', () => {
+	test('is drained once, a few in each turn of the loop', () => {
 		expiry = START + 10;
 		for (let i = 0; i < 100; i++) connected(10);
 		pass(12_000);
@@ -178,7 +178,7 @@ describe('a connection with an end', () => {
 		assert.deepEqual(counted(), { revoked: 1 });
 	});
 
-	test('that its client has closed before is nobody any more', () => {
+	test('that its client has closed is forgotten', () => {
 		const connection = connected(10);
 		connection.fake.destroy();
 		pass(20_000);
@@ -209,7 +209,7 @@ describe('a connection with an end', () => {
 });
 
 describe('a sweep', () => {
-	test('asks of each connection once, a few in a turn, and ends whom it is told to', () => {
+	test('checks each connection once, a few in a turn, and ends the chosen ones', () => {
 		for (let i = 0; i < 100; i++) connected();
 		let asked = 0;
 		ends.sweep(() => (asked++ % 2 === 0 ? 'revoked' : undefined));
@@ -226,7 +226,7 @@ describe('a sweep', () => {
 		assert.equal(live.filter(({ fake }) => fake.isClosed).length, 50);
 	});
 
-	test('leaves its place to the next one, which does not end again whom it has ended', () => {
+	test('is replaced by the next one, which does not end connections twice', () => {
 		for (let i = 0; i < 64; i++) connected();
 		ends.sweep(() => 'revoked');
 		ends.sweep(() => 'ca_removed');
@@ -251,7 +251,7 @@ describe('a sweep', () => {
 		assert.deepEqual([connection.fake.isClosed, counted()], [true, { age: 1, revoked: 1 }]);
 	});
 
-	test('ends those that cannot be judged, says so once, and goes on', () => {
+	test('ends those that cannot be checked, logs it once, and goes on', () => {
 		for (let i = 0; i < 40; i++) connected();
 		let asked = 0;
 		ends.sweep(() => {
@@ -262,7 +262,7 @@ describe('a sweep', () => {
 		assert.deepEqual([asked, counted()], [40, { revoked: 20 }]);
 		const faults = log.lines.filter((line) => line.startsWith('error'));
 		assert.deepEqual(faults.length, 1, faults.join());
-		assert.match(faults[0]!, /^error proxy::tls: a connection could not be judged after a reload; ending it/);
+		assert.match(faults[0]!, /^error proxy::tls: a connection could not be checked after a reload; ending it/);
 	});
 
 	test('has a reason for each end', () => {

@@ -116,14 +116,14 @@ describe('a handshake', () => {
 		});
 	}
 
-	it('is refused whose certificate nobody can judge, and no other', async () => {
+	it('is refused if its certificate cannot be checked', async () => {
 		judge = () => {
 			throw new Error('unreadable');
 		};
 		assert.deepEqual(await visit(pki.clients.valid), ['bad certificate CN=client']);
 	});
 
-	it('whose connection nobody can take over, for an error of ours, ends that connection alone', async () => {
+	it('with an internal error ends only its connection', async () => {
 		accept = () => {
 			throw new Error('injected');
 		};
@@ -156,7 +156,7 @@ describe('a handshake', () => {
 		assert.deepEqual(all, ['timeout without a certificate']);
 	});
 
-	it('fails where the client leaves, or speaks something else', async () => {
+	it('fails if the client leaves, or does not speak TLS', async () => {
 		for (const [leave, report] of [
 			[(socket: Socket) => socket.end(), 'nothing sent without a certificate'],
 			[(socket: Socket) => socket.end('\x16\x03\x01'), 'aborted without a certificate'],

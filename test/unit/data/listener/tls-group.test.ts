@@ -16,7 +16,7 @@ describe('the group of a handshake', () => {
 		assert.equal(groupOf(session('b303020117', 'a403020100')), 'secp256r1');
 	});
 
-	it('is another one where the number is unknown, or is not there', () => {
+	it('is another one if the number is unknown, or is not there', () => {
 		assert.equal(groupOf(session('b3040202ffff')), 'other');
 		assert.equal(groupOf(session('a403020100')), 'other');
 		assert.equal(groupOf(undefined), 'other');
@@ -26,7 +26,7 @@ describe('the group of a handshake', () => {
 		assert.equal(groupOf(Buffer.from(`308200c0${`a381b4${'00'.repeat(0xb4)}`}b30302011d`, 'hex')), 'x25519');
 	});
 
-	it('never fails, whatever it is given, and leaves nothing of the session', () => {
+	it('never fails for any input, and keeps nothing of the session', () => {
 		fc.assert(
 			fc.property(fc.uint8Array({ maxLength: 60 }), (bytes) => {
 				const given = Buffer.concat([Buffer.from([0x30]), bytes]);

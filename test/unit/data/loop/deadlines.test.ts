@@ -42,7 +42,7 @@ describe('a deadline', () => {
 		assert.deepEqual(fired, ['a']);
 	});
 
-	it('is not cut short where the wheel stood still for almost a tick before it was set', () => {
+	it('is not shortened if the wheel stood still for almost a tick before it was set', () => {
 		const wheel = wheelAt(1000);
 		const queue = wheel.queue(400);
 		const fired: string[] = [];
@@ -53,7 +53,7 @@ describe('a deadline', () => {
 		assert.deepEqual(fired, []);
 	});
 
-	it('that throws holds up no other one: who had it is told, or else the report', () => {
+	it('that throws does not delay others: its owner or the report gets the error', () => {
 		const errors: unknown[] = [];
 		const wheel = new Deadlines({ now: () => 0, wallSeconds: () => 0 }, (error) => errors.push(error));
 		const queue = wheel.queue(100);

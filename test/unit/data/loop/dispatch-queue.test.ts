@@ -39,7 +39,7 @@ class Turns {
 const names = (from: number, to: number) => Array.from({ length: to - from }, (_, i) => `${from + i}`);
 
 describe('the queue before the upstreams', () => {
-	it('lets none go before the end of the turn that it came in', async () => {
+	it('sends no request before the end of its turn', async () => {
 		const turns = new Turns();
 		turns.add('first');
 		assert.deepEqual(turns.sent, []);
@@ -53,7 +53,7 @@ describe('the queue before the upstreams', () => {
 		assert.deepEqual(turns.sent, ['first', 'later']);
 	});
 
-	it('lets 32 go at the end of each turn, in their order, with the time of then', async () => {
+	it('sends 32 requests at the end of each turn, in order', async () => {
 		const turns = new Turns();
 		turns.addMany(70);
 		for (const [end, now] of [
@@ -68,7 +68,7 @@ describe('the queue before the upstreams', () => {
 		}
 	});
 
-	it('has a newcomer wait behind those that have waited', async () => {
+	it('sends a newcomer after the waiting ones', async () => {
 		const turns = new Turns();
 		turns.addMany(40);
 		await turns.end();
@@ -77,7 +77,7 @@ describe('the queue before the upstreams', () => {
 		assert.deepEqual(turns.sent, [...names(0, 40), 'behind']);
 	});
 
-	it('leaves to the next turn what comes of a dispatch', async () => {
+	it('leaves requests that a dispatch adds to the next turn', async () => {
 		const turns = new Turns();
 		turns.add('parent', () => turns.add('child'));
 		await turns.end();
@@ -86,7 +86,7 @@ describe('the queue before the upstreams', () => {
 		assert.equal(turns.sent.at(-1), 'child');
 	});
 
-	it('never lets one go that is gone, and another one in its place', async () => {
+	it('never sends a removed request', async () => {
 		const turns = new Turns();
 		const requests = turns.addMany(40);
 		for (const request of requests.slice(0, 8)) request.isGone = true;
@@ -94,7 +94,7 @@ describe('the queue before the upstreams', () => {
 		assert.deepEqual(turns.sent, names(8, 40));
 	});
 
-	it('forgets one that is gone, however many wait before it', async () => {
+	it('forgets a removed request, however many wait before it', async () => {
 		const turns = new Turns();
 		const last = turns.addMany(64).at(-1)!;
 		last.isGone = true;
@@ -106,7 +106,7 @@ describe('the queue before the upstreams', () => {
 		assert.deepEqual(turns.sent, names(0, 63));
 	});
 
-	it('lets a thirty-second part go where very many wait', async () => {
+	it('sends one in thirty-two if very many wait', async () => {
 		const turns = new Turns();
 		turns.addMany(6400);
 		await turns.end();
@@ -115,7 +115,7 @@ describe('the queue before the upstreams', () => {
 		assert.equal(turns.sent.length, 200 + 194);
 	});
 
-	it('tells a request that throws of its error, and goes on with the next one', async () => {
+	it('reports an error to the request that threw it, and continues with the next', async () => {
 		const turns = new Turns();
 		const error = new Error('injected');
 		turns.add('throws', () => {
@@ -126,7 +126,7 @@ describe('the queue before the upstreams', () => {
 		assert.deepEqual([turns.sent, turns.faults], [['throws', 'next'], [error]]);
 	});
 
-	it('sends none that another one of the same turn has ended', async () => {
+	it('sends no request that another one of the same turn has ended', async () => {
 		const turns = new Turns();
 		let second: { isGone: boolean } | undefined;
 		turns.add('first', () => {

@@ -4,7 +4,7 @@ import { setImmediate as turn } from 'node:timers/promises';
 import { FlushQueue, STEP, TurnEnd } from '../../../../packages/proxy/src/data/loop/turn-end.ts';
 
 describe('the end of a turn of the loop', () => {
-	it('has its steps in their order, whichever was asked for first', async () => {
+	it('runs its steps in a fixed order', async () => {
 		const turnEnd = new TurnEnd();
 		const done: string[] = [];
 		turnEnd.add(STEP.read, () => done.push('read'));
@@ -19,7 +19,7 @@ describe('the end of a turn of the loop', () => {
 		assert.equal(done.length, 5, 'each is done once');
 	});
 
-	it('takes along what is asked for while it is under way, if the step is still to come', async () => {
+	it('includes later additions to steps that have not run yet', async () => {
 		const turnEnd = new TurnEnd();
 		const done: string[] = [];
 		turnEnd.add(STEP.dispatch, () => {
@@ -31,7 +31,7 @@ describe('the end of a turn of the loop', () => {
 		assert.deepEqual(done, ['write', 'read', 'begin', 'dispatch']);
 	});
 
-	it('flushes who asked, in the order of asking, and who asks meanwhile at the next one', async () => {
+	it('flushes in the order of requests, and later requests at the next end', async () => {
 		const turnEnd = new TurnEnd();
 		const queue = new FlushQueue(turnEnd);
 		const done: string[] = [];
@@ -50,7 +50,7 @@ describe('the end of a turn of the loop', () => {
 		assert.deepEqual(done, ['first', 'second', 'last']);
 	});
 
-	it('goes on behind a task that throws, and reports the error', async () => {
+	it('continues after a task that throws, and reports the error', async () => {
 		const errors: unknown[] = [];
 		const turnEnd = new TurnEnd((error) => errors.push(error));
 		const done: string[] = [];
@@ -67,7 +67,7 @@ describe('the end of a turn of the loop', () => {
 		assert.deepEqual(errors.map(String), ['Error: injected']);
 	});
 
-	it('flushes the others where one throws, which is told of it', async () => {
+	it('flushes the others if one throws, which is told of it', async () => {
 		const errors: unknown[] = [];
 		const queue = new FlushQueue(new TurnEnd((error) => errors.push(error)));
 		const told: unknown[] = [];

@@ -7,7 +7,7 @@ import { RewrittenHead } from '../../../../packages/proxy/src/data/memo/rewritte
 import { Forwarding } from '../../../../packages/proxy/src/gates/forwarding.ts';
 import { readHttp1Head } from '../../../../packages/proxy/src/gates/headers.ts';
 
-describe("what a route puts in the place of the host line and of the client's lines", () => {
+describe("what a route puts instead of the host line and of the client's lines", () => {
 	const heads = [['x-forwarded-host', 'evil', 'accept', '*/*'], ['x-forwarded-port', '1'], []].map((fields) => {
 		const head = readHttp1Head(['host', 'edge.test', ...fields], 1);
 		assert.ok(!(head instanceof Rejection));

@@ -131,7 +131,7 @@ describe('a connection with a PROXY header', () => {
 			}
 		});
 
-		it(`of ${name} goes on as TLS where it comes in one read with it, or byte by byte`, async () => {
+		it(`of ${name} goes on as TLS if it comes in one read with it, or byte by byte`, async () => {
 			await echoBehind((hello) => [Buffer.concat([header, hello])]);
 			assert.deepEqual(events, heard);
 			await echoBehind((hello) => [...Array.from(header, (byte) => Buffer.from([byte])), hello]);
@@ -152,7 +152,7 @@ describe('a connection with a PROXY header', () => {
 		}
 	});
 
-	it('is not taken for TLS that was broken off: the header does not count', async () => {
+	it('does not count as an aborted handshake: the header is not TLS', async () => {
 		const socket = await connectPlain();
 		socket.write(Buffer.concat([LOCAL, Buffer.from('\x16\x03\x01')]));
 		await until(() => handshake?.bytesRead === 3, 'the record');
@@ -194,7 +194,7 @@ describe('a connection without a good PROXY header', () => {
 		}
 	});
 
-	it('is told from one whose balancer has left', async () => {
+	it('is distinguished from one whose balancer has left', async () => {
 		for (const [bytes, reason] of [
 			['', 'nothing sent'],
 			['PROXY TCP4 ', 'aborted'],

@@ -49,7 +49,7 @@ function isSame(given: string, sent: string): boolean {
 }
 
 describe('a PROXY header', () => {
-	it('of either version names the client and ends where it ends, whatever follows', () => {
+	it('of either version names the client, and ends at its own end, whatever follows', () => {
 		fc.assert(
 			fc.property(header, fc.uint8Array(), ([of, encode], rest) => {
 				const bytes = encode(of);
@@ -61,7 +61,7 @@ describe('a PROXY header', () => {
 		);
 	});
 
-	it('is waited for to its last byte, and no longer', () => {
+	it('is complete with its last byte', () => {
 		fc.assert(
 			fc.property(header, ([of, encode]) => {
 				const bytes = encode(of);
@@ -95,7 +95,7 @@ describe('a PROXY header', () => {
 		);
 	});
 
-	it('that is none or a bad one stays so, whatever comes behind it; cutting it changes no verdict', () => {
+	it('that is missing or bad stays so, whatever follows and however it is cut', () => {
 		const start = fc.constantFrom(
 			'PROXY TCP4 ',
 			'PROXY TCP6 ',
@@ -124,7 +124,7 @@ describe('a PROXY header', () => {
 		);
 	});
 
-	it('has to be there: anything else is seen at its first wrong byte', () => {
+	it('is required: anything else is refused at its first wrong byte', () => {
 		for (const text of [
 			'\x16\x03\x01',
 			'GET / HTTP/1.1\r\n',
@@ -203,7 +203,7 @@ describe('version 1', () => {
 		it(`refuses ${JSON.stringify(line.slice(0, 60))}`, () => assert.equal(read(line), BAD));
 	}
 
-	it('takes every port, and no number beyond', () => {
+	it('accepts every port, and no higher number', () => {
 		for (let n = 0; n < 70_000; n++) {
 			const taken = typeof read(`PROXY TCP4 1.2.3.4 5.6.7.8 ${n} ${n}\r\n`) === 'object';
 			assert.equal(taken, n <= 65_535, String(n));
@@ -217,7 +217,7 @@ describe('version 1', () => {
 		assert.equal(read(endless), BAD);
 	});
 
-	it('that cannot become one is seen before its end', () => {
+	it('that cannot become valid is refused before its end', () => {
 		for (const text of ['PROXY TCP5', 'PROXY X', 'PROXY TCP4 1.2.3.4\n', 'PROXY TCP4 1.2.3.4\rx', 'PROXY UNKNOWNx']) {
 			assert.equal(read(text), BAD, text);
 		}
@@ -228,7 +228,7 @@ describe('version 2', () => {
 	const client = routeOf('192.0.2.1');
 	const client6 = routeOf('2001:db8::1');
 
-	it('names clients over TCP alone', () => {
+	it('names only clients over TCP', () => {
 		assert.deepEqual(readProxyHeader(version2(client)), { length: 28, client: '192.0.2.1' });
 		assert.deepEqual(readProxyHeader(version2(client6)), { length: 52, client: '2001:db8::1' });
 		assert.deepEqual(readProxyHeader(version2(routeOf('::ffff:c000:201'))), { length: 52, client: '192.0.2.1' });
@@ -248,7 +248,7 @@ describe('version 2', () => {
 		}
 	});
 
-	it('skips what stands in an unspecified family, and all of a LOCAL header whatever its family', () => {
+	it('skips the content of an unspecified family, and of a LOCAL header of any family', () => {
 		const addresses = Buffer.from('anything, and not values by type');
 		for (const family of [0x00, 0x01, 0x02]) {
 			const bytes = version2(undefined, { family, addresses });
@@ -300,7 +300,7 @@ describe('version 2', () => {
 		}
 	});
 
-	it('with a checksum is believed only where that is right', () => {
+	it('with a checksum is accepted only if the checksum is right', () => {
 		fc.assert(
 			fc.property(route, fc.array(tlv, { maxLength: 3 }), fc.nat(), fc.nat(7), (of, tlvs, where, bit) => {
 				const bytes = version2(of, { tlvs, checksum: true });
@@ -327,7 +327,7 @@ describe('version 2', () => {
 		assert.deepEqual(readProxyHeader(first), { length: first.length, client: '192.0.2.1' });
 	});
 
-	it('of an AWS network load balancer with the identifier of an endpoint is taken', () => {
+	it('of an AWS Network Load Balancer with an endpoint identifier is accepted', () => {
 		const endpoint = Buffer.concat([Buffer.from([1]), Buffer.from('vpce-08d2bf15fac5001c9')]);
 		const bytes = version2(client, {
 			tlvs: [

@@ -89,7 +89,7 @@ describe('the line of a request', () => {
 		});
 	});
 
-	it('has the reason of a refusal, and its words where it has none', () => {
+	it('has the reason of a refusal, and its words if it has none', () => {
 		const fake = new Fake();
 		const [expired, noRoute] = [fake.begin(), fake.begin()];
 		expired.answers(401, TOKEN_INVALID.because('expired 12 s ago'));
@@ -118,7 +118,7 @@ describe('the line of a request', () => {
 		assert.equal(fake.line(fake.begin(`${path}?x`)).path, path.toWellFormed());
 	});
 
-	it('asks for the certificate once a connection', () => {
+	it('reads the certificate once for a connection', () => {
 		const fake = new Fake();
 		for (let i = 0; i < 3; i++) fake.line(fake.begin());
 		assert.equal(fake.socket.asked, 1);
@@ -189,7 +189,7 @@ describe('the access log', () => {
 		assert.ok(sent[0]!.lines.length >= 16_384 && sent[0]!.lines.length < 18_000);
 	});
 
-	it('has errors alone if that is wanted', (t) => {
+	it('has only errors if so configured', (t) => {
 		t.mock.timers.enable({ apis: ['setTimeout'] });
 		const { sent, write } = accessLog({ errorsOnly: true });
 		for (const status of [200, 304, 399, 400, 503]) write(status);

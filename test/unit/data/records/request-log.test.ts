@@ -42,7 +42,7 @@ const request = (path: string, rest = '\r\n') => `GET ${path} HTTP/1.1\r\nHost: 
 const upload = (path: string) => request(path, 'Content-Length: 5\r\n\r\n');
 
 describe('each request leaves one record', () => {
-	it('when it was answered, in the order of the answers, and for what is no request as well', async () => {
+	it('when it was answered, in the order of the answers, and for what is not a request as well', async () => {
 		const logged = new Logged();
 		logged.client.write(`${request('/a?b')}${request('/b')}nonsense\r\n\r\n`);
 		await logged.untilRecorded(3);

@@ -46,7 +46,7 @@ describe('the span of a request', () => {
 		assert.deepEqual([span.status, span.refused, span.reason], [401, 'token-missing', 'no token']);
 	});
 
-	it('tells that an answer was broken off, behind the verdict on the upstream', () => {
+	it('tells that an answer was broken off, after the verdict on the upstream', () => {
 		const fixture = new Fixture();
 		const record = fixture.begin();
 		record.span!.enters('upstream');
@@ -56,7 +56,7 @@ describe('the span of a request', () => {
 		assert.deepEqual(names, ['request head', 'upstream', 'answer']);
 	});
 
-	it('has a path without its query, of bounded length, and names tenants where it is to', () => {
+	it('has a path without its query, of bounded length, and names tenants if it is to', () => {
 		const fixture = new Fixture();
 		const record = fixture.begin(`/${'x'.repeat(5000)}?secret`);
 		record.tenant = 'acme';

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { reportUnknownKeys } from '../../../../packages/proxy/src/data/records/unknown-keys.ts';
 import { FakeTime } from '../../control/fixtures/fake-time.ts';
 
-test('keys that nobody knows are reported once a second for each issuer, however many strangers name them', async () => {
+test('unknown keys are reported once a second for each issuer, however many tokens name them', async () => {
 	const time = new FakeTime();
 	const reported: string[] = [];
 	const onUnknownKey = reportUnknownKeys(time, (issuer) => reported.push(`${issuer} ${time.now()}`));

@@ -131,7 +131,7 @@ describe('a response that breaks off is reset', () => {
 		});
 	}
 
-	it('where the route drops trailers', async () => {
+	it('if the route drops trailers', async () => {
 		const edge = new Edge(streaming, 1);
 		edge.changeRoute({ trailers: false });
 		const caller = new Caller(edge);
@@ -197,7 +197,7 @@ describe('a response of declared length from an HTTP/2 upstream', () => {
 				deepEqual([text, hasEnded, isReset], ['helloworld', true, false]);
 			});
 
-			it(`is reset for a client of HTTP/2, behind its last byte: ${which}`, async () => {
+			it(`is reset for a client of HTTP/2, after its last byte: ${which}`, async () => {
 				const { text, hasEnded, isReset } = await ended(10, reads, 'h2');
 				deepEqual([text, hasEnded, isReset], ['helloworld', false, true]);
 			});

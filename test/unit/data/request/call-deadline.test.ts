@@ -49,7 +49,7 @@ for (const mode of [collected, streaming]) {
 			edge.assertQuiet();
 		});
 
-		it('goes to no upstream where nothing is left of it, at first, behind a wait or to another upstream', async () => {
+		it('goes to no upstream if nothing is left of it, at first, after a wait or to another upstream', async () => {
 			const { edge, first } = started();
 			const client = await edge.call(0);
 			deepEqual([client.verdict, first.sockets.length], [OVER, 0]);

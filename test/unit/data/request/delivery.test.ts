@@ -69,7 +69,7 @@ for (const mode of [collected, streaming]) {
 			edge.assertQuiet();
 		});
 
-		it('is 502 with its first failure where the queue is full, or its time there is over', async () => {
+		it('is 502 with its first failure if the queue is full, or its time there is over', async () => {
 			const none = await refused({ ...LIMITED, queue: 0 });
 			deepEqual(none.client.verdict, [502, 'connection refused; no other address had room, and their queue was full']);
 			deepEqual(none.edge.results, { full: 1 });
@@ -151,7 +151,7 @@ for (const mode of [collected, streaming]) {
 			edge.assertQuiet();
 		});
 
-		it('is 502 with its first failure where a reload has left it no other upstream', async () => {
+		it('is 502 with its first failure if a reload has left it no other upstream', async () => {
 			const { edge, first, under, client } = await refused();
 			edge.use([first]);
 			await settle();
@@ -162,7 +162,7 @@ for (const mode of [collected, streaming]) {
 			edge.assertQuiet();
 		});
 
-		it('holds up nobody who may go where it may not', async () => {
+		it('does not delay requests that may use another upstream', async () => {
 			const { edge, first, second, under, client } = await refused();
 			const next = await edge.ask('other');
 			equal(first.sockets.length, 2, 'it need not wait for those who wait for another one');
@@ -253,7 +253,7 @@ for (const mode of [collected, streaming]) {
 			});
 		}
 
-		it('goes nowhere where the upstream is the only one by then', async () => {
+		it('goes nowhere if the upstream is the only one by then', async () => {
 			const edge = new Edge(mode, 2);
 			const [first, second] = edge.upstreams as [FakeUpstream, FakeUpstream];
 			const client = await edge.ask('tenant');
@@ -267,7 +267,7 @@ for (const mode of [collected, streaming]) {
 	});
 
 	describe(`a request whose idle connection was closed: ${mode.bodyMode}`, () => {
-		it('waits for the only upstream where another thread has taken its place', async () => {
+		it('waits for the only upstream if another thread has taken its place', async () => {
 			const edge = new Edge(mode, 1);
 			const [{ upstream, sockets, elsewhere }] = edge.upstreams as [FakeUpstream];
 			const used = await edge.occupy(0);
@@ -340,27 +340,27 @@ for (const mode of [collected, streaming]) {
 			equal(await denied(edge, edge.use(edge.upstreams)), 1);
 		});
 
-		it('denies nothing where the breakers of all others are open', async () => {
+		it('denies nothing if the breakers of all others are open', async () => {
 			const edge = new Edge(mode, 2);
 			edge.upstreams[1]!.upstream.breaker.health(false, 0);
 			equal(await denied(edge, edge.use(edge.upstreams)), 0);
 		});
 
-		it('denies nothing where all others and the queue are full', async () => {
+		it('denies nothing if all others and the queue are full', async () => {
 			const limits = { ...LIMITED, queue: 0 };
 			const edge = new Edge(mode, 2, limits);
 			await edge.occupy(1);
 			equal(await denied(edge, edge.use(edge.upstreams, { limits })), 0);
 		});
 
-		it('denies nothing where no other upstream is', async () => {
+		it('denies nothing if no other upstream is', async () => {
 			const edge = new Edge(mode, 1);
 			equal(await denied(edge, edge.use(edge.upstreams, UNLIMITED_PARTS)), 0);
 		});
 	});
 
 	describe(`a request that waits: ${mode.bodyMode}`, () => {
-		it('counts as unavailable where no breaker admits it any more when its turn comes', async () => {
+		it('counts as unavailable if no breaker admits it any more when its turn comes', async () => {
 			const edge = new Edge(mode, 1);
 			const [{ upstream, sockets }] = edge.upstreams as [FakeUpstream];
 			await edge.occupy(0);

@@ -41,9 +41,9 @@ function answerAll(socket: FakeSocket): void {
 }
 
 for (const mode of [collected, streaming]) {
-	describe(`an error of ours: ${mode.bodyMode}`, () => {
+	describe(`an internal error: ${mode.bodyMode}`, () => {
 		for (const limits of [undefined, LIMITED]) {
-			it(`where a connection is to be made leaves nothing counted: ${limits ? 'with' : 'without'} limits`, async () => {
+			it(`while a connection is made leaves nothing counted: ${limits ? 'with' : 'without'} limits`, async () => {
 				const edge = new Edge(mode, 1);
 				edge.use(edge.upstreams, limits === undefined ? { limits, room: undefined } : { limits });
 				const [{ upstream, sockets }] = edge.upstreams as [FakeUpstream];
@@ -63,7 +63,7 @@ for (const mode of [collected, streaming]) {
 		}
 
 		for (const part of ['take', 'reserve', 'breaker'] as const) {
-			it(`where a connection is to be had, or a breaker asked, leaves nothing counted: ${part}`, async () => {
+			it(`while a connection is claimed, or a breaker asked, leaves nothing counted: ${part}`, async () => {
 				const limits = { ...LIMITED, maxConnections: 1 };
 				const edge = new Edge(mode, 1);
 				edge.use(edge.upstreams, { limits });
@@ -206,7 +206,7 @@ for (const mode of [collected, streaming]) {
 			edge.assertQuiet();
 		});
 
-		it("where its client leaves gives back all that it holds, though its breaker's report throws", async () => {
+		it("when its client leaves releases all that it holds, though its breaker's report throws", async () => {
 			const edge = new Edge(mode, 1);
 			const [{ upstream, sockets }] = edge.upstreams as [FakeUpstream];
 			const client = await edge.ask();
@@ -238,7 +238,7 @@ for (const mode of [collected, streaming]) {
 }
 
 /** Injected into the collected mode, which is that of the fronts here. */
-describe("an error of ours in what a client's connection sets off", () => {
+describe("an internal error in a callback of a client's connection", () => {
 	const POST = 'POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 4\r\n\r\n';
 	const GET = 'GET / HTTP/1.1\r\nhost: a\r\n\r\n';
 

@@ -42,7 +42,7 @@ const WHOLE = 'GET / HTTP/1.1\r\nHost: localhost\r\n\r\n';
 const HELD = 'POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n\r\na';
 
 describe('a request that is counted as under way', () => {
-	it('takes one of its tenant, is refused where there is none, and gives it back however it ends', async () => {
+	it('takes one of its tenant, is refused if there is none, and gives it back however it ends', async () => {
 		const endings: Record<string, (rig: Rig, client: ReturnType<Rig['connect']>) => void | Promise<void>> = {
 			answered: (_, { socket }) => void socket.write('b'),
 			'client gone': (_, { served }) => void served.destroy(),
@@ -73,7 +73,7 @@ describe('a request that is counted as under way', () => {
 		await until(() => rig.underWay === 0, 'all to be given back');
 	});
 
-	it('is given back after a fault of ours', async () => {
+	it('is released after an internal error', async () => {
 		const rig = new Rig(1);
 		Object.assign(rig.plane, { routes: undefined });
 		const client = rig.connect();
@@ -82,7 +82,7 @@ describe('a request that is counted as under way', () => {
 		await until(() => rig.underWay === 0, 'it to be given back');
 	});
 
-	it('is not one where the rate has refused it', async () => {
+	it('is not one if the rate has refused it', async () => {
 		const rig = new Rig(5, new Rate(1));
 		const client = rig.connect();
 		client.socket.write(WHOLE.repeat(2));

@@ -128,7 +128,7 @@ describe('a long answer, streaming', () => {
 		return { edge, client, failures, socket: sockets[0]! };
 	}
 
-	it('is broken off after a silence of idle_timeout_secs, where the route sets it; its head has upstream_timeout_secs', async () => {
+	it('is broken off after a silence of idle_timeout_secs, if the route sets it; its head has upstream_timeout_secs', async () => {
 		const { edge, client, failures, socket } = await begun({ idleTimeoutMs: LONG });
 		await edge.plane.pass(LIMITS.upstream - 1_000);
 		socket.answer(CHUNKED);
@@ -143,7 +143,7 @@ describe('a long answer, streaming', () => {
 		);
 	});
 
-	it('is over in all after upstream_timeout_secs, where the route also sets idle_timeout_secs, and that is no failure', async () => {
+	it('is over in all after upstream_timeout_secs, if the route also sets idle_timeout_secs, and that is no failure', async () => {
 		const { edge, client, failures, socket } = await begun({ idleTimeoutMs: SHORT, upstreamTimeoutMs: LONG });
 		socket.answer(CHUNKED);
 		const moves = async () => {
@@ -165,7 +165,7 @@ describe('a long answer, streaming', () => {
 		equal(client.isReset, false);
 	});
 
-	it('ends when its token expires, where the route says so; the upstream is not to blame', async () => {
+	it('ends when its token expires, if the route says so; the upstream is not to blame', async () => {
 		for (const endsAtExpiry of [true, undefined]) {
 			const { edge, client, failures, socket } = await begun({ upstreamTimeoutMs: 0, endsAtExpiry });
 			const { clock } = edge.plane;

@@ -35,7 +35,7 @@ describe('a direction of a tunnel that is closing', () => {
 		deepEqual([closing.hasEnded, outlet.ended], [false, 0]);
 	});
 
-	it('ends behind the frame that is under way, and drops what comes then, as much as it is', () => {
+	it('ends after the frame that is under way, and drops what comes then, as much as it is', () => {
 		const { outlet, direction: closing } = direction();
 		closing.pass(whole.subarray(0, 10));
 		closing.close(LAST);

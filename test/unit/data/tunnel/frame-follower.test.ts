@@ -24,7 +24,7 @@ const MALFORMED: Readonly<Record<string, Buffer>> = {
 
 describe('FrameFollower', () => {
 	for (const [what, bytes] of Object.entries(MALFORMED)) {
-		it(`does not know where frames begin behind ${what}, as ws gives up there`, () => {
+		it(`does not know where frames begin after ${what}, as ws gives up there`, () => {
 			const follower = new FrameFollower(true, false);
 			assert.equal(follower.follow(bytes), bytes.length);
 			assert.equal(follower.isLost, true);
@@ -83,7 +83,7 @@ describe('FrameFollower', () => {
 	});
 
 	for (const [what, malformed] of Object.entries(MALFORMED)) {
-		it(`lets no more messages pass behind ${what} than there could be`, () => {
+		it(`lets no more messages pass after ${what} than there could be`, () => {
 			const follower = new FrameFollower(true, false);
 			follower.follow(malformed);
 			const bytes = Buffer.concat(Array(100).fill(frame({ first: 0x82, payload: '' })));

@@ -49,7 +49,7 @@ for (const mode of [collected, streaming]) {
 			equal(upstream.connections.total, connections);
 		};
 
-		it('has all requests wait for the first connection, and sends them on it where it is HTTP/2', async () => {
+		it('has all requests wait for the first connection, and sends them on it if it is HTTP/2', async () => {
 			const { edge, upstream, sockets } = setUp();
 			const clients = await ask(edge, 5, 'body');
 			equal(sockets.length, 1);
@@ -64,7 +64,7 @@ for (const mode of [collected, streaming]) {
 			edge.assertQuiet();
 		});
 
-		it('gives each request a connection where the first one is HTTP/1.1', async () => {
+		it('gives each request a connection if the first one is HTTP/1.1', async () => {
 			const { edge, upstream, sockets } = setUp();
 			const clients = await ask(edge, 4, 'body');
 			equal(sockets.length, 1);
@@ -83,7 +83,7 @@ for (const mode of [collected, streaming]) {
 			edge.upstreams[0]!.upstream.pool.retire(undefined);
 		});
 
-		it('sends all that wait on one connection where an upstream of HTTP/1.1 turns to HTTP/2', async () => {
+		it('sends all that wait on one connection if an upstream of HTTP/1.1 turns to HTTP/2', async () => {
 			const { edge, upstream, sockets } = setUp();
 			const [first] = await ask(edge, 1);
 			await accept(sockets[0]!, 'http/1.1');
@@ -126,7 +126,7 @@ for (const mode of [collected, streaming]) {
 			edge.assertQuiet();
 		});
 
-		it('keeps to max_connections where HTTP/1.1 needs more of them than were expected', async () => {
+		it('keeps to max_connections if HTTP/1.1 needs more of them than were expected', async () => {
 			const { edge, upstream, sockets } = setUp(2);
 			const clients = await ask(edge, 6);
 			equal(sockets.length, 1);

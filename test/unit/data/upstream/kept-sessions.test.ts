@@ -78,7 +78,7 @@ describe('a TLS session with an upstream', () => {
 		equal(kept.verified(first, socket()).until, NOW + 3_599 + 3_600);
 	});
 
-	test('is not resumed behind its end', () => {
+	test('is not resumed after its end', () => {
 		const { kept, clock } = keeper();
 		kept.keep(session('a', { reusable: true }));
 		clock.now += 59;

@@ -34,7 +34,7 @@ function* cases(count: number, kinds: Readonly<Partial<Record<ResponseKind, numb
 
 const { 'at the limits': _, ...SHORT_KINDS } = RESPONSE_KINDS;
 
-describe('any response, right or damaged', () => {
+describe('any response, valid or damaged', () => {
 	it('is read as the model reads the whole text, in however many pieces it comes', () => {
 		const verdicts = { complete: 0, not: 0 };
 		for (const { seed, random, input } of cases(3000)) {
@@ -90,7 +90,7 @@ describe('any response, right or damaged', () => {
 	});
 });
 
-describe('a response that is right', () => {
+describe('a valid response', () => {
 	it('is told as it was written', () => {
 		for (let seed = 1; seed <= 1500; seed++) {
 			const valid = validResponse(new Random(seed));
@@ -187,7 +187,7 @@ describe('a response is refused, as llhttp refuses it,', () => {
 		}
 	});
 
-	it('with a chunk extension that has no name, no value where one is announced, or half a quoted one', () => {
+	it('with a chunk extension that has no name, no value if one is announced, or half a quoted one', () => {
 		for (const extension of [
 			';',
 			'; ',

@@ -253,7 +253,7 @@ describe('a response', () => {
 });
 
 describe('a parser', () => {
-	it('takes no end of the connection for that of a response where anybody on the way can have it end', () => {
+	it('does not take the end of the connection for that of a response over TLS', () => {
 		for (const head of [OK, 'HTTP/1.0 200 OK\r\n', `${OK}connection: close\r\n`]) {
 			const parser = new ResponseParser(new ResponseHeads(), false);
 			const recorder = new Recorder();
@@ -277,7 +277,7 @@ describe('a parser', () => {
 		}
 	});
 
-	it('begins anew with each request, whatever the response before it was', () => {
+	it('starts afresh with each request, whatever the response before', () => {
 		const parser = new ResponseParser();
 		const first = new Recorder();
 		parser.expect('HEAD', first);
@@ -323,7 +323,7 @@ describe('a parser', () => {
 });
 
 describe('a response is refused', () => {
-	it('with a status line that is none', () => {
+	it('with an invalid status line', () => {
 		for (const line of [
 			...['HTTP/1.1 099 x', 'HTTP/1.1 600 x', 'HTTP/1.1 000 x', 'HTTP/1.1 999 x', 'HTTP/1.1 20 x', 'HTTP/1.1 2000 x'],
 			...['HTTP/1.1  200 OK', 'HTTP/1.1 200OK', 'HTTP/1.1\t200 OK', 'HTTP/1.1 +20 OK', 'HTTP/1.1 2 0 OK', 'HTTP/1.1'],
@@ -349,7 +349,7 @@ describe('a response is refused', () => {
 		}
 	});
 
-	it('with a bare LF or CR where a line ends', () => {
+	it('with a bare LF or CR at the end of a line', () => {
 		for (const text of [
 			'HTTP/1.1 200 OK\ncontent-length: 0\r\n\r\n',
 			`${OK}content-length: 0\nx: y\r\n\r\n`,
@@ -454,7 +454,7 @@ describe('a response is refused', () => {
 		}
 	});
 
-	it('when it switches protocols, which nobody asked for', () => {
+	it('when it switches protocols without a request for it', () => {
 		refuses('HTTP/1.1 101 Switching Protocols\r\nupgrade: websocket\r\nconnection: upgrade\r\n\r\n');
 	});
 
@@ -491,7 +491,7 @@ describe('a response is refused', () => {
 		}
 	});
 
-	it('without a word of its content in the error, which goes to the log', () => {
+	it('without quoting its content in the error', () => {
 		const secret = 'hunter2';
 		for (const text of [`${secret}\r\n\r\n`, `${OK}${secret}\r\n\r\n`, `${OK}x: \x00${secret}\r\n\r\n`]) {
 			assert.throws(

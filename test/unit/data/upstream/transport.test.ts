@@ -204,7 +204,7 @@ describe('a transport over TLS', () => {
 		}
 	});
 
-	test('takes anybody where nothing is to be verified', async () => {
+	test('accepts any certificate if nothing is verified', async () => {
 		const server = await serve({ cert: pki.clients.expired.certPem, key: pki.clients.expired.keyPem });
 		const tls = { ...TLS, ca: undefined, verify: false };
 		equal((await exchange(transportTo(server.port, tls))).read, 'HELLO');
@@ -240,7 +240,7 @@ describe('a transport over TLS', () => {
 	});
 });
 
-test('a transport over TCP is one, and the same as long as it is not to be TLS', async () => {
+test('a transport over TCP is shared, and stays the same until TLS is configured', async () => {
 	const server = createTcpServer((socket) => socket.pipe(socket));
 	servers.push(server);
 	const port = await listening(server);

@@ -81,7 +81,7 @@ describe('an upload', () => {
 		equal(sink.writableLength, 'heada'.length);
 	});
 
-	it('does not keep a small piece behind a long head that waits for the connection to be made', async () => {
+	it('does not keep a small piece after a long head that waits for the connection to be made', async () => {
 		const sink = new Sink({ highWaterMark: 16_384 });
 		sink.stalled = true;
 		sink.write('h'.repeat(40_000));
@@ -103,7 +103,7 @@ describe('an upload', () => {
 		equal(sink.text, '');
 	});
 
-	it('sends large pieces of one moment in one write, with the small ones between and behind them', async () => {
+	it('sends large pieces of one moment in one write, with the small ones between and after them', async () => {
 		const sink = new Sink();
 		const upload = uploadTo(sink, false);
 		upload.write(Buffer.from('a'));
@@ -116,7 +116,7 @@ describe('an upload', () => {
 		deepEqual(sink.writes, [`a${'b'.repeat(5000)}c${'d'.repeat(16_384)}e`]);
 	});
 
-	it('keeps small pieces back behind a write of an earlier moment, and lets large ones take them along', async () => {
+	it('keeps small pieces back after a write of an earlier moment, and lets large ones take them along', async () => {
 		const sink = new Sink();
 		sink.stalled = true;
 		const upload = uploadTo(sink, false);

@@ -30,7 +30,7 @@ for (const mode of [collected, streaming]) {
 
 		const verdictOf = (client: Client) => [client.status, client.refusal?.reason];
 
-		it('is that of an idle connection where the request was reset: it is sent again, and no failure', async () => {
+		it('is that of an idle connection if the request was reset: it is sent again, and no failure', async () => {
 			const { edge, first, socket, client } = await reused();
 			socket.close();
 			await settle();
@@ -41,7 +41,7 @@ for (const mode of [collected, streaming]) {
 			edge.assertQuiet();
 		});
 
-		it('is that of an idle connection where it comes at once, also of a request with a body', async () => {
+		it('is that of an idle connection if it comes at once, also of a request with a body', async () => {
 			const { edge, first, socket, client } = await reused('body');
 			socket.crash();
 			await settle();
@@ -50,7 +50,7 @@ for (const mode of [collected, streaming]) {
 			edge.assertQuiet();
 		});
 
-		it('is a failure of the upstream where it comes later: a crash with the request in hand', async () => {
+		it('is a failure of the upstream if it comes later: a crash with the request in hand', async () => {
 			const { edge, first, socket, client } = await reused('body');
 			await edge.plane.pass(3_000);
 			socket.crash();
@@ -60,7 +60,7 @@ for (const mode of [collected, streaming]) {
 			edge.assertQuiet();
 		});
 
-		it('is a failure where it comes later than a round trip, by a reset as well', async () => {
+		it('is a failure if it comes later than a round trip, by a reset as well', async () => {
 			const { edge, first, socket } = await reused();
 			await edge.plane.pass(3_000);
 			socket.reset();
@@ -78,7 +78,7 @@ for (const mode of [collected, streaming]) {
 		});
 	});
 
-	describe(`what a breaker has to hear: ${mode.bodyMode}`, () => {
+	describe(`reports to a breaker: ${mode.bodyMode}`, () => {
 		/** Whether the breaker knew of the failure when the place at the upstream became free for other threads. */
 		async function knewInTime(limits: typeof LIMITED, end: (socket: FakeSocket) => void): Promise<boolean[]> {
 			const edge = new Edge(mode, 1, limits);

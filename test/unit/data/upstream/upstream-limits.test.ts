@@ -98,7 +98,7 @@ describe('a group of few places', () => {
 		assert.equal(other.connections.total, 2);
 	});
 
-	it('does so, too, where the request may go again to each of them', () => {
+	it('does so, too, if the request may go again to each of them', () => {
 		const only = testUpstream('a:1', new FakePlane());
 		const kept = [idle(only), idle(only)];
 		const group = new Upstream({ ...settings, endpoints: [only], weights: [1], limits: LIMITS });

@@ -114,7 +114,7 @@ describe('a group of addresses', () => {
 		assert.ok(new Set(later).size > 1);
 	});
 
-	it('goes on with what it has counted where a reload makes it anew', () => {
+	it('goes on with what it has counted if a reload makes it anew', () => {
 		const all = [upstream(1), upstream(2), upstream(3)];
 		const parts = { balance: 'round-robin', random: () => 0 } as const;
 		const first = group(all, parts);
@@ -132,7 +132,7 @@ describe('a group of addresses', () => {
 		assert.equal(group(all.slice(2), { ...parts, before: second }).retryBudget, undefined);
 	});
 
-	it('chooses and counts nothing where there is one address, and counts only what is looked at', () => {
+	it('chooses and counts nothing if there is one address, and counts only what is looked at', () => {
 		const one = group([upstream(1)]);
 		assert.deepEqual([one.counts, one.retryBudget, one.only], [false, undefined, one.endpoints[0]]);
 		assert.equal(group([upstream(1), upstream(2)]).counts, true);

@@ -19,7 +19,7 @@ const weights = fc.array(fc.integer({ min: 1, max: 256 }), { minLength: 1, maxLe
 
 for (const balance of BALANCES) {
 	describe(balance, () => {
-		test('never chooses one that does not admit, and chooses one as long as any is left', () => {
+		test('chooses only admitting addresses, and one as long as any is left', () => {
 			fc.assert(
 				fc.property(weights, fc.infiniteStream(fc.boolean()), fc.nat(), (all, refuses, seed) => {
 					const candidates = new FakeCandidates(all);
@@ -36,7 +36,7 @@ for (const balance of BALANCES) {
 			);
 		});
 
-		test('gives idle addresses as much as their weights say', () => {
+		test('gives idle addresses shares by weight', () => {
 			for (const all of [[1, 1], [1, 3], [5, 1, 1, 2], Array(20).fill(4)]) {
 				const candidates = new FakeCandidates(all);
 				const chooser = balancer(balance, all);
@@ -45,7 +45,7 @@ for (const balance of BALANCES) {
 			}
 		});
 
-		test('gives the others what one would get that does not admit, by their weights', () => {
+		test('spreads the share of a refusing address over the others, by weight', () => {
 			const candidates = new FakeCandidates([2, 1, 1]);
 			candidates.refusing.add(0);
 			const chooser = balancer(balance, [2, 1, 1]);
@@ -53,7 +53,7 @@ for (const balance of BALANCES) {
 			assert.ok(areAs([0, 1, 1], counts, 0.1), `${counts}`);
 		});
 
-		test('gives one that starts slowly the part that it is to get', () => {
+		test('gives a slowly starting address its reduced share', () => {
 			for (const part of [0.1, 0.5]) {
 				const candidates = new FakeCandidates([1, part, 1, 1]);
 				const chooser = balancer(balance, [1, 1, 1, 1]);
@@ -65,7 +65,7 @@ for (const balance of BALANCES) {
 }
 
 describe('least-requests', () => {
-	test('chooses the one of two that has less to do for its weight', () => {
+	test('chooses the less loaded of two, by weight', () => {
 		fc.assert(
 			fc.property(
 				fc.tuple(fc.integer({ min: 1, max: 9 }), fc.integer({ min: 1, max: 9 })),
@@ -160,7 +160,7 @@ describe('least-requests', () => {
 });
 
 describe('round-robin', () => {
-	test('takes turns: no address is asked twice before each has been, where weights are equal', () => {
+	test('takes turns: with equal weights, no address is used twice before each was used once', () => {
 		fc.assert(
 			fc.property(fc.integer({ min: 1, max: 20 }), fc.nat(), (count, seed) => {
 				const all = Array<number>(count).fill(3);
@@ -176,14 +176,14 @@ describe('round-robin', () => {
 		);
 	});
 
-	test('begins anywhere, so that workers do not all begin with the same address', () => {
+	test('starts at a random address, so that workers differ', () => {
 		const firsts = Array.from({ length: 20 }, (_, seed) =>
 			balancer('round-robin', [1, 1, 1], seed).choose(new FakeCandidates([1, 1, 1]), ''),
 		);
 		assert.deepEqual([...new Set(firsts)].sort(), [0, 1, 2]);
 	});
 
-	test('has the turns of a heavier one apart from each other', () => {
+	test('spreads the turns of a heavier address', () => {
 		const chooser = balancer('round-robin', [4, 1, 1]);
 		const candidates = new FakeCandidates([4, 1, 1]);
 		let inRow = 0;

@@ -11,7 +11,7 @@ function spend(budget: RetryBudget, now: number): number {
 }
 
 describe('the budget of retries', () => {
-	test('is a fifth of the requests, and ten for a service that is quiet', () => {
+	test('is a fifth of the requests, and ten for an idle service', () => {
 		assert.equal(spend(new RetryBudget(), 0), FLOOR);
 		const budget = new RetryBudget();
 		for (let i = 0; i < 1_000; i++) budget.request(i);
@@ -29,7 +29,7 @@ describe('the budget of retries', () => {
 		assert.equal(spend(budget, 1e9), FLOOR);
 	});
 
-	test('holds over any ten seconds, whatever comes when', () => {
+	test('applies to any ten seconds', () => {
 		const event = fc.record({ after: fc.nat(3_000), retries: fc.boolean() });
 		fc.assert(
 			fc.property(fc.array(event, { maxLength: 300 }), (events) => {

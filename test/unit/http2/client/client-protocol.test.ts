@@ -29,7 +29,7 @@ const whole = (id: number, body: string) => Buffer.concat([head(id), dataFrame(i
 const settings = (id: number, value: number) => settingsFrame([[id, value]]);
 
 describe('the client’s half of HTTP/2: begin (RFC 9113 section 3.4)', () => {
-	it('sends preface and SETTINGS that switch push off, and acknowledges the server’s', () => {
+	it('sends the preface and SETTINGS that disable push, and acknowledges the server’s', () => {
 		const peer = new ClientPeer();
 		const [first] = peer.frames;
 		assert.equal(first!.type, FRAME.SETTINGS);
@@ -39,14 +39,14 @@ describe('the client’s half of HTTP/2: begin (RFC 9113 section 3.4)', () => {
 		assert.equal(peer.settings, 1);
 	});
 
-	it('ends the connection where something else than SETTINGS comes first', () => {
+	it('ends the connection if the first frame is not SETTINGS', () => {
 		for (const bytes of [pingFrame(), settingsAck(), Buffer.from('HTTP/1.1 400 Bad Request\r\n\r\n')]) {
 			const peer = new ClientPeer(false).send(bytes);
 			assert.ok(peer.error, bytes.toString('latin1'));
 		}
 	});
 
-	it('switches the dynamic table off with its first block, and uses none', () => {
+	it('disables the dynamic table with its first block', () => {
 		const peer = new ClientPeer();
 		peer.request();
 		peer.request();
@@ -57,7 +57,7 @@ describe('the client’s half of HTTP/2: begin (RFC 9113 section 3.4)', () => {
 });
 
 describe('the client’s half of HTTP/2: responses (section 8)', () => {
-	it('gives head, body and trailers to the request that asked, however streams interleave', () => {
+	it('delivers head, body and trailers to the right request, however streams interleave', () => {
 		const peer = new ClientPeer();
 		const [a, b] = [peer.request(), peer.request()];
 		peer.send(head(3), head(1), dataFrame(3, 'bbb'), dataFrame(1, 'aaa'), dataFrame(3, 'B', true));
@@ -82,7 +82,7 @@ describe('the client’s half of HTTP/2: responses (section 8)', () => {
 		assert.equal(other.end?.kind, 'malformed');
 	});
 
-	it('drops padding, of DATA and of HEADERS, and gives it back to the windows', () => {
+	it('drops padding of DATA and HEADERS, and returns it to the windows', () => {
 		const peer = new ClientPeer();
 		const request = peer.request();
 		const block = headersFrame(1, OK).subarray(9);
@@ -98,7 +98,7 @@ describe('the client’s half of HTTP/2: responses (section 8)', () => {
 		assert.equal(peer.error, undefined);
 	});
 
-	it('puts a head together that comes in CONTINUATION frames', () => {
+	it('assembles a head from CONTINUATION frames', () => {
 		const peer = new ClientPeer();
 		const request = peer.request();
 		peer.send(headersFrame(1, OK, { endStream: false, endHeaders: false }), continuationFrame(1, [['a', '1']], false));
@@ -153,7 +153,7 @@ describe('the client’s half of HTTP/2: responses (section 8)', () => {
 		});
 	}
 
-	it('takes a content-length without a body for HEAD, and refuses a body there', () => {
+	it('accepts a content-length without a body for HEAD, and refuses a body', () => {
 		const peer = new ClientPeer();
 		const [one, two] = [peer.request('HEAD'), peer.request('HEAD')];
 		peer.send(head(1, [...OK, ['content-length', '10']], true));
@@ -164,7 +164,7 @@ describe('the client’s half of HTTP/2: responses (section 8)', () => {
 });
 
 describe('the client’s half of HTTP/2: ends of streams', () => {
-	it('tells a refused stream from one that broke (section 8.7)', () => {
+	it('distinguishes a refused stream from a broken one (section 8.7)', () => {
 		const peer = new ClientPeer();
 		const [refused, reset] = [peer.request(), peer.request()];
 		peer.send(rstStreamFrame(1, ERROR_CODE.REFUSED_STREAM), rstStreamFrame(3, ERROR_CODE.INTERNAL_ERROR));
@@ -172,7 +172,7 @@ describe('the client’s half of HTTP/2: ends of streams', () => {
 		assert.deepEqual(reset.end, { kind: 'reset', cause: 'stream reset with INTERNAL_ERROR' });
 	});
 
-	it('does not believe that a request was not processed which has a head', () => {
+	it('treats a request with a response head as processed', () => {
 		const peer = new ClientPeer();
 		const request = peer.request();
 		peer.send(head(1), rstStreamFrame(1, ERROR_CODE.REFUSED_STREAM));
@@ -189,7 +189,7 @@ describe('the client’s half of HTTP/2: ends of streams', () => {
 		assert.deepEqual(peer.of(FRAME.HEADERS), []);
 	});
 
-	it('every reset counts, whatever it is for', () => {
+	it('counts every reset, whatever its code', () => {
 		const peer = new ClientPeer();
 		const [early, malformed, cancelled, whole_] = [0, 1, 2, 3].map(() => peer.request('POST', 'some', false));
 		peer.send(whole(early!.id, 'early'), head(malformed!.id, [[':status', '99']]));
@@ -200,7 +200,7 @@ describe('the client’s half of HTTP/2: ends of streams', () => {
 		assert.equal(peer.of(FRAME.RST_STREAM).length, 3);
 	});
 
-	it('a response that did not wait for the body is whole, with NO_ERROR behind it or without (section 8.1)', () => {
+	it('accepts a response that did not wait for the body, with NO_ERROR after it or without (section 8.1)', () => {
 		for (const after of [[], [rstStreamFrame(1, ERROR_CODE.NO_ERROR)]]) {
 			const peer = new ClientPeer();
 			const request = peer.request('POST', 'begin', false);
@@ -214,7 +214,7 @@ describe('the client’s half of HTTP/2: ends of streams', () => {
 		}
 	});
 
-	it('ignores what was on its way to a stream that it has reset', () => {
+	it('ignores frames in flight for a stream that it has reset', () => {
 		const peer = new ClientPeer();
 		const request = peer.request();
 		peer.protocol.cancel(request);
@@ -307,7 +307,7 @@ describe('the client’s half of HTTP/2: SETTINGS and windows (sections 5.2, 6.5
 		assert.equal(peer.protocol.hasRoom, false);
 	});
 
-	it('before the server has said, it opens 100 streams at most', () => {
+	it('opens at most 100 streams before the SETTINGS of the server', () => {
 		assert.equal(new ClientPeer(false, { ...LIMITS, maxStreams: 500 }).protocol.maxStreams, 100);
 	});
 
@@ -325,7 +325,7 @@ describe('the client’s half of HTTP/2: SETTINGS and windows (sections 5.2, 6.5
 		assert.equal(request.isLocalOpen, false);
 	});
 
-	it('a stream whose window is closed holds up no other', () => {
+	it('a stream whose window is closed does not delay others', () => {
 		const peer = new ClientPeer(false).send(settings(SETTING.INITIAL_WINDOW_SIZE, 10));
 		peer.request('POST', 'x'.repeat(25));
 		peer.request('POST', 'short');
@@ -344,7 +344,7 @@ describe('the client’s half of HTTP/2: SETTINGS and windows (sections 5.2, 6.5
 		assert.deepEqual([peer.body(3).length, peer.body(5).length], [20_000, 20_000]);
 	});
 
-	it('sends trailers behind all of the body', () => {
+	it('sends trailers after the whole body', () => {
 		const peer = new ClientPeer(false).send(settings(SETTING.INITIAL_WINDOW_SIZE, 4));
 		const request = peer.request('POST', 'abcdef', false);
 		request.sendTrailers('\x00\x01a\x01b');
@@ -356,7 +356,7 @@ describe('the client’s half of HTTP/2: SETTINGS and windows (sections 5.2, 6.5
 		assert.equal(trailers!.flags, FLAG.END_HEADERS | FLAG.END_STREAM);
 	});
 
-	it('opens a stream’s window for what is taken, and for nothing that is held', () => {
+	it('opens a stream’s window for consumed bytes only', () => {
 		const peer = new ClientPeer();
 		const [held, taken] = [peer.request(), peer.request()];
 		held.holds = true;
@@ -374,7 +374,7 @@ describe('the client’s half of HTTP/2: SETTINGS and windows (sections 5.2, 6.5
 		assert.equal(taken.body.length, 64_000);
 	});
 
-	it('streams whose clients take nothing leave the others all of their windows', () => {
+	it('streams whose clients do not read leave the others their whole windows', () => {
 		const peer = new ClientPeer();
 		const held = Array.from({ length: LIMITS.maxStreams - 1 }, () => peer.request());
 		for (const stream of held) {
@@ -391,7 +391,7 @@ describe('the client’s half of HTTP/2: SETTINGS and windows (sections 5.2, 6.5
 		assert.equal(peer.error, undefined);
 	});
 
-	it('refuses more than it has allowed, on a stream and on the connection', () => {
+	it('refuses bytes beyond the window, of a stream and of the connection', () => {
 		const peer = new ClientPeer();
 		const request = peer.request();
 		request.holds = true;
@@ -402,8 +402,8 @@ describe('the client’s half of HTTP/2: SETTINGS and windows (sections 5.2, 6.5
 	});
 });
 
-describe('a connection whose window nobody opens', () => {
-	it('is starved after a while; a window that opens again and again is none', () => {
+describe('a connection whose window stays closed', () => {
+	it('counts as starved after a while; one whose window opens repeatedly does not', () => {
 		const peer = new ClientPeer();
 		const { protocol } = peer;
 		const upload = peer.request('POST', 'x'.repeat(200_000), false);
@@ -431,7 +431,7 @@ describe('the client’s half of HTTP/2: a hostile server', () => {
 		'HEADERS behind the end': () => [whole(1, 'x'), head(1)],
 		'RST_STREAM on an idle stream': () => [rstStreamFrame(9)],
 		'WINDOW_UPDATE on an idle stream': () => [windowUpdateFrame(9, 1)],
-		'WINDOW_UPDATE by nothing': () => [windowUpdateFrame(0, 0)],
+		'WINDOW_UPDATE of 0': () => [windowUpdateFrame(0, 0)],
 		'a connection’s window that overflows': () => [windowUpdateFrame(0, 0x7fffffff)],
 		'SETTINGS that make windows overflow': () => [
 			windowUpdateFrame(1, 0x7fffffff - 65_535),
@@ -441,7 +441,7 @@ describe('the client’s half of HTTP/2: a hostile server', () => {
 		'ENABLE_PUSH 2': () => [settings(SETTING.ENABLE_PUSH, 2)],
 		'INITIAL_WINDOW_SIZE beyond 2^31': () => [settings(SETTING.INITIAL_WINDOW_SIZE, 0x80000000)],
 		'MAX_FRAME_SIZE 100': () => [settings(SETTING.MAX_FRAME_SIZE, 100)],
-		'SETTINGS of an odd length': () => [frame(FRAME.SETTINGS, 0, 0, 'abc')],
+		'SETTINGS of a wrong length': () => [frame(FRAME.SETTINGS, 0, 0, 'abc')],
 		'SETTINGS on a stream': () => [frame(FRAME.SETTINGS, 0, 1)],
 		'two acknowledgements': () => [settingsAck(), settingsAck()],
 		'PRIORITY on stream 0': () => [priorityFrame(0, 1)],
@@ -449,8 +449,8 @@ describe('the client’s half of HTTP/2: a hostile server', () => {
 		'PING of 7 bytes': () => [frame(FRAME.PING, 0, 0, 'short..')],
 		'GOAWAY of 4 bytes': () => [frame(FRAME.GOAWAY, 0, 0, 'abcd')],
 		'a frame larger than allowed': () => [frame(FRAME.HEADERS, 0, 1, Buffer.alloc(16_385))],
-		'CONTINUATION of nothing': () => [continuationFrame(1, OK)],
-		'a frame inside of a header block': () => [headersFrame(1, OK, { endHeaders: false }), pingFrame()],
+		'CONTINUATION without HEADERS': () => [continuationFrame(1, OK)],
+		'a frame inside a header block': () => [headersFrame(1, OK, { endHeaders: false }), pingFrame()],
 		'an index beyond the tables': () => [frame(FRAME.HEADERS, FLAG.END_HEADERS, 1, Buffer.of(0xff, 0x20))],
 		'CONTINUATION without end': () => [
 			headersFrame(1, OK, { endHeaders: false }),
@@ -476,7 +476,7 @@ describe('the client’s half of HTTP/2: a hostile server', () => {
 		});
 	}
 
-	it('a server that sends each byte of a body by itself is no flood, nor one that measures with pings', () => {
+	it('a server that sends single bytes of a body, or measures with pings, is not a flood', () => {
 		const peer = new ClientPeer();
 		const request = peer.request();
 		peer.send(head(1));
@@ -485,7 +485,7 @@ describe('the client’s half of HTTP/2: a hostile server', () => {
 		assert.equal(request.body.length, 20_000);
 	});
 
-	it('nor is one that opens both windows for each byte of an upload, and measures with pings', () => {
+	it('a server that opens both windows for each byte of an upload, and measures with pings, is not a flood', () => {
 		const peer = new ClientPeer();
 		const upload = peer.request('POST', 'x', false);
 		const neighbour = peer.request();

@@ -35,7 +35,7 @@ const endsOf = (peer: ClientPeer, id: number) =>
 	peer.of(FRAME.DATA, id).filter(({ flags }) => (flags & FLAG.END_STREAM) !== 0).length;
 
 describe('an extended CONNECT', () => {
-	it('is known to be taken by the SETTINGS alone, and cannot be taken back (section 3)', () => {
+	it('is allowed only by the SETTINGS, which cannot withdraw it (section 3)', () => {
 		const peer = new ClientPeer();
 		assert.equal(peer.protocol.settings.takesConnect, false);
 		peer.send(settingsFrame([[ENABLE_CONNECT_PROTOCOL, 1]]));
@@ -78,7 +78,7 @@ describe('an extended CONNECT', () => {
 		assert.equal(peer.protocol.size, 0);
 	});
 
-	it('goes on to the server when the server has ended its side, and is over with ours', () => {
+	it('still sends after the server has ended its side, and ends with ours', () => {
 		const { peer, tunnel } = opened();
 		peer.send(dataFrame(1, 'last', true));
 		assert.deepEqual([tunnel.body, tunnel.isWhole, tunnel.isClosed], ['last', true, false]);
@@ -90,7 +90,7 @@ describe('an extended CONNECT', () => {
 		assert.equal(tunnel.isClosed, true);
 	});
 
-	it('goes on to us when we have ended our side, and is over with the server’s', () => {
+	it('still receives after we have ended our side, and ends with the server’s', () => {
 		const { peer, tunnel } = opened();
 		sends(peer, tunnel, 'last', true);
 		peer.send(dataFrame(1, 'still'));
@@ -108,7 +108,7 @@ describe('an extended CONNECT', () => {
 		assert.deepEqual([peer.body(1), peer.protocol.size, peer.outcome], ['still', 0, '']);
 	});
 
-	it('is over only when what waits for the server’s window has gone out', () => {
+	it('ends only when all bytes that wait for the server’s window are sent', () => {
 		const { peer, tunnel } = opened();
 		sends(peer, tunnel, 'x'.repeat(65_536), true);
 		peer.send(dataFrame(1, '', true));
@@ -118,7 +118,7 @@ describe('an extended CONNECT', () => {
 		assert.equal(peer.outcome, '');
 	});
 
-	it('of which one stands in the way of no other: GOAWAY cuts none that is open', () => {
+	it('stays open after a GOAWAY, like all others', () => {
 		const { peer, tunnel } = opened();
 		const late = peer.request('CONNECT', undefined, false);
 		peer.send(goawayFrame(1));
@@ -128,7 +128,7 @@ describe('an extended CONNECT', () => {
 		assert.deepEqual([tunnel.body, peer.body(1), tunnel.end], ['goes on', 'as well', undefined]);
 	});
 
-	it('is broken by a reset, also behind the end of the server’s side', () => {
+	it('is broken by a reset, even after the end of the server’s side', () => {
 		for (const before of [[], [dataFrame(1, '', true)]]) {
 			const { peer, tunnel } = opened();
 			peer.send(...before);
@@ -139,7 +139,7 @@ describe('an extended CONNECT', () => {
 		}
 	});
 
-	it('is cancelled with CANCEL, and only as long as it is open', () => {
+	it('is cancelled with CANCEL, and only while it is open', () => {
 		const { peer, tunnel } = opened();
 		peer.protocol.cancel(tunnel);
 		peer.protocol.cancel(tunnel);

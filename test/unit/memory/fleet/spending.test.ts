@@ -26,7 +26,7 @@ function taken(table: SpendingTable, wants = (_key: bigint) => true): Spent[] {
 }
 
 describe('what a process has admitted and the store does not know yet', () => {
-	it('is taken once, left where it is not wanted, and put back', () => {
+	it('is taken once, skipped if it is not wanted, and put back', () => {
 		const { table, worker } = build();
 		for (const key of [1n, 2n, 2n]) assert.ok(worker.admit(key, 1_000, new Rate(10)));
 		assert.deepEqual(

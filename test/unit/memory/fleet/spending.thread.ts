@@ -10,7 +10,7 @@ export interface SpendingTask {
 	readonly fleet: FleetMemory;
 	readonly tenants: number;
 	readonly rounds: number;
-	/** Int32 by tenant: admitted, over all threads. */
+	/** Int32 by tenant: admitted, across all threads. */
 	readonly admitted: SharedArrayBuffer;
 }
 

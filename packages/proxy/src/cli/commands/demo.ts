@@ -16,8 +16,8 @@ export const demo = defineCommand({
 			parse: parseFileName,
 		},
 	},
-	switches: { once: { flag: 'once', about: 'send the example requests, print the answers and exit' } },
-	exitCodes: { 0: 'all answers were as expected', 1: 'an answer was not, or the demo could not start' },
+	switches: { once: { flag: 'once', about: 'send the example requests, print the responses and exit' } },
+	exitCodes: { 0: 'all responses were as expected', 1: 'a response was not, or the demo could not start' },
 	run: async ({ once, dir }, { stdout, mainPath }) => {
 		const { runDemo } = await import('../demo/run.ts');
 		return runDemo({ once, dir, out: stdout, mainPath });

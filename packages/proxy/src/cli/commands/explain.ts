@@ -85,10 +85,10 @@ export const explain = defineCommand({
 	},
 	conflicts: ({ path, url, token, tokenFile }) => [
 		...(path === undefined && url === undefined ? ['--path: is missing; write for example --path /api/items'] : []),
-		...(path !== undefined && url !== undefined ? ['--url: says the path, too; leave one of the two out'] : []),
+		...(path !== undefined && url !== undefined ? ['--url: has the path, too; leave out one of the two'] : []),
 		...(token.length > 1 ? ['--token: is given twice; give it once, and more of them by --header'] : []),
 		...(token.length > 0 && tokenFile !== undefined
-			? ['--token-file: there is a --token, too; leave one of them out']
+			? ['--token-file: conflicts with --token; leave out one of the two']
 			: []),
 	],
 	run: async ({ token: [token], ...asked }, { print, stdout, stderr }) => {

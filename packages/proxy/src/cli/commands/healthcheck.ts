@@ -16,7 +16,7 @@ export const healthcheck = defineCommand({
 			flag: 'timeout',
 			placeholder: 'TIME',
 			fallback: '2s',
-			about: 'time limit for the whole answer',
+			about: 'time limit for the whole response',
 			parse: parseDuration,
 		},
 	},

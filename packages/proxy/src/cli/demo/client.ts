@@ -111,7 +111,7 @@ function sendHttp2(socket: TLSSocket, path: string, headers: Headers): Promise<S
 			collect(stream, (body) => resolve({ status: Number(head[':status']), body }));
 		});
 		stream.on('error', reject);
-		stream.on('close', () => reject(new Error('the stream was closed before the answer was whole')));
+		stream.on('close', () => reject(new Error('the stream was closed before the end of the answer')));
 		stream.end();
 	});
 }

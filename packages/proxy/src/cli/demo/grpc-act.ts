@@ -9,7 +9,7 @@ const UNAUTHENTICATED = 16;
 
 export async function grpcCalls(act: Act): Promise<void> {
 	const { screen, workspace } = act.stage;
-	screen.heading('A gRPC service behind the proxy: calls pass, and refusals are statuses of gRPC');
+	screen.heading('A gRPC service behind the proxy: calls pass, and refusals have a gRPC status');
 	const expect = async (what: string, token: string | undefined, code: number) => {
 		// The first health probe may still be under way.
 		const answer = await act.repeat(

@@ -11,7 +11,7 @@ const ENDED_MS = 8_000;
 
 export async function rotation(act: Act): Promise<void> {
 	const { screen, workspace, proxy } = act.stage;
-	screen.heading('The issuer gets a second key, and takes it back again');
+	screen.heading('The issuer gets a second key, and drops it again');
 	const line = { protocol: 'h2', path: PATH, token: workspace.mint('second') } as const;
 	await act.expect({ ...line, note: 'new key, before' }, 401);
 	workspace.publishKeys(['first', 'second']);
@@ -46,7 +46,7 @@ export async function revocation(act: Act): Promise<void> {
 	act.report(
 		end?.announced === true,
 		'the connection',
-		end === undefined ? 'is still open' : `ended ${end.announced ? 'in order (GOAWAY)' : 'without a word'}`,
+		end === undefined ? 'is still open' : `ended ${end.announced ? 'in order (GOAWAY)' : 'without a GOAWAY'}`,
 	);
 	held.close();
 	const code = await Promise.race([webSocket.closed, late]);

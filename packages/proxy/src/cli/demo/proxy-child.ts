@@ -119,7 +119,9 @@ class LogWatch {
 			if (record.message === refusal) reject(new Error(`the proxy says: ${refusal}`));
 		};
 		this.#listeners.add(listener);
-		void this.#exited.then((code) => reject(new Error(`the proxy ended with ${code} and never said "${message}"`)));
+		void this.#exited.then((code) =>
+			reject(new Error(`the proxy ended with ${code} without the log line "${message}"`)),
+		);
 		const expire = () => reject(new Error(`the proxy did not say "${message}" within ${DEADLINE_MS / 1000} s`));
 		const timer = setTimeout(expire, DEADLINE_MS);
 		return promise.finally(() => {

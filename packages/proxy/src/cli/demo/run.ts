@@ -92,7 +92,7 @@ async function setStage(
 
 /** Waits until the user ends the demo, or the proxy ends by itself, which is a failure. */
 async function stayUp({ screen, ended, ...stage }: Stage): Promise<string[]> {
-	screen.heading('It stays up. From another shell, in this directory:');
+	screen.heading('It keeps running. From another shell, in this directory:');
 	screen.text(`\n${curlLines(stage)}\nCtrl-C drains the proxy and ends the demo.`);
 	if (!ended.aborted) await once(ended, 'abort');
 	return ended.reason === INTERRUPTED ? [] : [String(ended.reason)];
@@ -108,7 +108,7 @@ async function drain({ screen, proxy }: Stage): Promise<string[]> {
 
 function conclude(screen: Screen, failures: readonly string[]): number {
 	if (failures.length === 0) {
-		screen.text('\nEvery outcome was the expected one.');
+		screen.text('\nEvery outcome was as expected.');
 		return 0;
 	}
 	screen.text(`\nNot as expected:\n${failures.map((failure) => `  ${failure}`).join('\n')}`);

@@ -68,7 +68,7 @@ async function ordinaryRequests(act: Act): Promise<void> {
 }
 
 async function refusals(act: Act): Promise<void> {
-	act.stage.screen.heading('What does not get through');
+	act.stage.screen.heading('Requests that are refused');
 	await act.expectRefusedHandshake();
 	for (const { protocol, tenant } of PLAYERS) {
 		const token = act.stage.workspace.tokens[tenant];

@@ -181,5 +181,6 @@ function refuseForeign(dir: string): void {
 	const names = readdirSync(dir);
 	if (names.length === 0) return;
 	const isOurs = names.includes('config.toml') && readFileSync(join(dir, 'config.toml'), 'utf8').includes(ISSUER);
-	if (!isOurs) throw new CommandError(`--dir: ${dir} has files that no demo has made; name an empty or a new folder`);
+	if (!isOurs)
+		throw new CommandError(`--dir: ${dir} has files that are not from a demo; name an empty or a new folder`);
 }

@@ -32,7 +32,7 @@ export async function createClient(
 	const keyPem = readDevelopmentFile(files.ca.key, "the development CA's key");
 	const authority = await loadAuthority(certPem, keyPem).catch(() => {
 		throw new CommandError(
-			`${files.ca.cert}, ${files.ca.key}: are no CA that proxy init has made; name another folder with --dir`,
+			`${files.ca.cert}, ${files.ca.key}: are not a CA made by proxy init; name another folder with --dir`,
 		);
 	});
 	if (!new X509Certificate(certPem).checkPrivateKey(createPrivateKey(keyPem))) {

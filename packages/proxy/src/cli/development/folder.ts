@@ -53,9 +53,7 @@ export function writeNewFiles(files: readonly NewFile[]): void {
 		for (const path of written) rmSync(path, { force: true });
 		const { code, path } = error as NodeJS.ErrnoException;
 		if (code === 'EEXIST') {
-			throw new CommandError(
-				`${path}: is there already, and nothing is overwritten; move it away, or name another folder`,
-			);
+			throw new CommandError(`${path}: already exists, and is not overwritten; move it away, or name another folder`);
 		}
 		throw new CommandError(`${path}: cannot be written (${code})`);
 	}
@@ -71,7 +69,7 @@ export function writeNewFiles(files: readonly NewFile[]): void {
 export function readDevelopmentFile(
 	path: string,
 	what: string,
-	remedy = '`proxy init` makes it, --dir names the folder',
+	remedy = '`proxy init` creates it, --dir names the folder',
 ): string {
 	try {
 		return readFileSync(path, 'utf8');

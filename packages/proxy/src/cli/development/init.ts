@@ -27,9 +27,9 @@ export interface Initialised {
 const ISSUER = 'https://issuer.development.invalid';
 const AUDIENCE = 'edge';
 const INTRO = [
-	'Made by `proxy init`. What lies in dev/ is for development: a CA whose key is beside it, and a key that signs',
-	"anybody's tokens. In production name your own certificates, and your issuer's public key.",
-	'Keys that are comments show their defaults. `proxy check` says what is wrong.',
+	'Made by `proxy init`. The files in dev/ are for development: a CA with its key, and a key that signs the',
+	"tokens of any tenant. In production name your own certificates, and your issuer's public key.",
+	'Commented keys show their defaults. `proxy check` reports errors.',
 ];
 /** The first client. */
 export const FIRST_CLIENT = 'alice';

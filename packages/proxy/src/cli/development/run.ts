@@ -19,7 +19,7 @@ export async function runInit(
 	const proxy = spelling(mainPath, env);
 	const enter =
 		resolve(options.dir) === process.cwd() ? '' : `cd ${quoteForShell(options.dir.replace(/^-/, './-'))}\n  `;
-	print(`Made, for development and not for production:
+	print(`Created, for development and not for production:
 ${all.map((path) => `  ${path}\n`).join('')}
 Next, with a service at ${options.upstream} (the route's upstream in config.toml) that answers GET /health with a 2xx (health_path):
 
@@ -27,7 +27,7 @@ Next, with a service at ${options.upstream} (the route's upstream in config.toml
   ${proxy}
   curl --cacert ${next.ca} --cert ${next.cert} --key ${next.key} -H "authorization: Bearer $(${proxy} token --sub acme)" https://localhost:8443/
 
-The proxy serves until Ctrl-C: type the last one in another terminal, in the same folder.
+The proxy runs until Ctrl-C: enter the last command in another terminal, in the same folder.
 `);
 	return 0;
 }
@@ -37,7 +37,7 @@ export async function runPkiClient(
 	{ print }: Pick<Output, 'print'>,
 ): Promise<number> {
 	const { cert, key } = await createClient(dir, name, sans, Date.now());
-	print(`Made, for development and not for production:\n  ${cert}\n  ${key}\n`);
+	print(`Created, for development and not for production:\n  ${cert}\n  ${key}\n`);
 	return 0;
 }
 
@@ -64,7 +64,7 @@ export async function runToken(
 	const parties = partiesOf(await loadConfig(config), own.iss);
 	print(`${makeToken({ sub, claims: own, ttlSeconds, certificate }, parties, key, Math.floor(Date.now() / 1000))}\n`);
 	// To standard error, for people: standard output has only the token.
-	stderr.write('proxy: a token for development: anyone with dev/issuer.key can sign any\n');
+	stderr.write('proxy: a token for development: anyone with dev/issuer.key can sign one\n');
 	return 0;
 }
 

@@ -61,7 +61,7 @@ function entry(
 ): string[] {
 	const meaning = sentence(description!);
 	if (value !== undefined) return [...comment(meaning), `${key} = ${typeof value === 'string' ? quote(value) : value}`];
-	if (fallback === undefined) return [...comment(`${meaning} Left out: ${unset}.`), `# ${key} =`];
+	if (fallback === undefined) return [...comment(`${meaning} If absent: ${unset}.`), `# ${key} =`];
 	return [...comment(meaning), `# ${key} = ${JSON.stringify(fallback)}`];
 }
 

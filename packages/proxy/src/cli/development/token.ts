@@ -55,7 +55,7 @@ export function makeToken(order: TokenOrder, { iss, aud }: TokenParties, private
 		...order.claims,
 	};
 	const key = createPrivateKey(privateKey);
-	if (key.asymmetricKeyType !== 'rsa') throw new CommandError('the key that signs tokens is no RSA key');
+	if (key.asymmetricKeyType !== 'rsa') throw new CommandError('the key that signs tokens is not an RSA key');
 	return mintToken({ privateKey: key }, claims);
 }
 
@@ -65,7 +65,7 @@ function thumbprint(pem: string): string {
 	try {
 		certificate = new X509Certificate(pem);
 	} catch {
-		throw new CommandError('--cert: holds no certificate in PEM');
+		throw new CommandError('--cert: contains no PEM certificate');
 	}
 	return Buffer.from(certificate.fingerprint256.replaceAll(':', ''), 'hex').toString('base64url');
 }

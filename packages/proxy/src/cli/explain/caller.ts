@@ -30,7 +30,7 @@ export async function judgeClient(
 	if (chain === undefined) {
 		reports.notAsked(
 			'client certificate',
-			'give --client-cert to have it judged: without one no connection comes about',
+			'give --client-cert to check it: without a certificate there is no connection',
 		);
 		return { connection: connectionOf(undefined, peer, protocol), hasCertificate: false };
 	}
@@ -75,9 +75,11 @@ function certificateWords(
 		`valid from ${timeOf(from)} to ${timeOf(to)}, ${from > nowSeconds ? 'not yet' : validity}`,
 	];
 	const asked = clients === undefined ? 0 : clients.crls.length;
-	words.push(
-		`revocation: ${asked === 0 ? 'no CRL' : `${asked} CRL${asked === 1 ? '' : 's'}`}${config.revokedPath === undefined ? '' : ' and revoked_path'} asked`,
-	);
+	const lists = [
+		...(asked === 0 ? [] : [`${asked} CRL${asked === 1 ? '' : 's'}`]),
+		...(config.revokedPath === undefined ? [] : ['revoked_path']),
+	];
+	words.push(`revocation: ${lists.length === 0 ? 'not checked' : `checked against ${lists.join(' and ')}`}`);
 	const remedy = refusal === undefined ? undefined : REMEDIES[refusal];
 	if (refusal !== undefined)
 		words.push(`${refusal}${code === undefined ? '' : ` (${code})`}${remedy === undefined ? '' : `: ${remedy}`}`);
@@ -86,12 +88,12 @@ function certificateWords(
 
 const REMEDIES: Readonly<Record<string, string>> = {
 	'unknown CA':
-		'its chain ends at no CA of the bundle; intermediates belong into the file of --client-cert, behind the leaf',
+		'its chain ends at no CA of the bundle; intermediates belong in the file of --client-cert, after the leaf',
 	'wrong purpose': 'its extended key usage has no clientAuth',
 	expired: 'renew it, or a CA above it',
-	'not yet valid': 'its time begins later, or that of a CA above it',
-	revoked: 'it, or a CA above it, is named by a CRL or by revoked_path',
-	'no fresh CRL': 'tls.crl_required, and one of the CAs above it has no CRL that is fresh',
+	'not yet valid': 'its validity, or that of a CA above it, begins later',
+	revoked: 'a CRL or revoked_path names it, or a CA above it',
+	'no fresh CRL': 'tls.crl_required is true, and a CA above it has no fresh CRL',
 };
 
 /** The names that route patterns are matched against. */

@@ -121,7 +121,7 @@ export async function explain(
 function judgeHead({ malformed, unknownMethod, badFields, fields, method }: ReadRequest, reports: Reports): void {
 	if (malformed !== undefined) {
 		const isLong = malformed.rejection?.is(HEADERS_TOO_LARGE);
-		const details = isLong ? ['longer than limits.max_header_bytes'] : ['this is no HTTP: what follows cannot be read'];
+		const details = isLong ? ['longer than limits.max_header_bytes'] : ['this is not HTTP, so the rest cannot be read'];
 		reports.add({ gate: 'request head', verdict: 'refused', refusal: malformed, details });
 		return;
 	}
@@ -129,7 +129,7 @@ function judgeHead({ malformed, unknownMethod, badFields, fields, method }: Read
 	reports.judged(
 		'method',
 		unknownMethod,
-		...(unknownMethod === undefined ? [] : [`${quote(method)} is none of the known methods`]),
+		...(unknownMethod === undefined ? [] : [`${quote(method)} is not a known method`]),
 	);
 	const details = fields.flatMap(({ name, fate }) => {
 		const words = FATES[fate];
@@ -141,11 +141,11 @@ function judgeHead({ malformed, unknownMethod, badFields, fields, method }: Read
 const FATES: Readonly<Record<ReadRequest['fields'][number]['fate'], string | undefined>> = {
 	forwarded: undefined,
 	rewritten: undefined,
-	'hop-by-hop': 'not forwarded, it is for this connection alone',
-	own: 'not forwarded, it is the proxy that says who is calling',
-	path: 'not forwarded, some servers take it in place of the path',
-	folded: 'not forwarded, some servers read its name as one that only the proxy may say',
-	'named by connection': 'not forwarded, the connection field names it',
+	'hop-by-hop': 'not forwarded: it is only for this connection',
+	own: 'not forwarded: only the proxy says who is calling',
+	path: 'not forwarded: some servers use it instead of the path',
+	folded: 'not forwarded: some servers read its name as a field that only the proxy sets',
+	'named by connection': 'not forwarded: the Connection field names it',
 };
 
 interface TokenVerdict {
@@ -177,7 +177,7 @@ async function judgeToken(
 		return { token: verdict, identity: verdict };
 	}
 	if (keys.isMissing) {
-		const details = [`cannot be told: ${keys.note}`];
+		const details = [`cannot be decided: ${keys.note}`];
 		reports.add({ gate: 'token', verdict: 'unknown', refusal: answered(verdict), details, checks });
 	} else {
 		reports.add({ gate: 'token', verdict: 'refused', refusal: answered(verdict), details: [], checks });
@@ -258,8 +258,8 @@ function judgeProtocol(
 	);
 }
 
-const IS_WEB_SOCKET = 'a WebSocket, which its route takes; it is a request in flight until it ends';
-const NO_WEB_SOCKETS = 'a WebSocket: no route with websocket = true has the path';
+const IS_WEB_SOCKET = 'a WebSocket, which its route accepts; it is a request in flight until it ends';
+const NO_WEB_SOCKETS = 'a WebSocket: no route with websocket = true matches the path';
 
 function judgeGrpcTimeout({ method, head }: ReadRequest, reports: Reports): void {
 	if (head?.grpcTimeout === undefined || !isCall(method, head)) return;
@@ -283,7 +283,7 @@ function judgeLength(
 	// A body without a declared length is cut off at the limit, as it arrives.
 	const length = head.bodyLength === UNDECLARED ? (bodyBytes ?? UNDECLARED) : head.bodyLength;
 	const limit = `at most ${most} bytes, ${placeOf(config, key)}`;
-	const has = length === UNDECLARED ? 'of a length that is not declared: counted as it comes' : `${length} bytes`;
+	const has = length === UNDECLARED ? 'length not declared: counted as it arrives' : `${length} bytes`;
 	reports.judged('body length', admitLength(length, most), `${has}; ${limit}`);
 }
 

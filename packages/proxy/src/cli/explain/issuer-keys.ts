@@ -46,7 +46,8 @@ export async function fetchKeysFor(
 	};
 	let failure = `keys of ${remote.issuer} were not fetched (--offline)`;
 	if (!sources.offline) {
-		const from = remote.url === undefined ? `where the metadata of ${remote.issuer} says` : withoutQuery(remote.url);
+		const from =
+			remote.url === undefined ? `the JWK Set that the metadata of ${remote.issuer} names` : withoutQuery(remote.url);
 		try {
 			const { seed } = await fetchByUndici(remote, new AbortController().signal);
 			return using(seed, `fetched ${counted(seed)} from ${from}`);
@@ -59,7 +60,7 @@ export async function fetchKeysFor(
 		sources.stateDir === undefined ? undefined : await loadKept(sources.stateDir, remote, sources.nowSeconds);
 	const seed = kept && kept.ageMs <= remote.maxStaleMs ? readKept(kept.text, remote) : undefined;
 	if (seed === undefined) return { identity, isMissing: true, note: failure };
-	return using(seed, `${failure}; took ${counted(seed)} from state_dir, ${inWords(kept!.ageMs / 1000)} old`);
+	return using(seed, `${failure}; used ${counted(seed)} from state_dir, ${inWords(kept!.ageMs / 1000)} old`);
 }
 
 /** The query may contain a secret key. */

@@ -47,7 +47,7 @@ export function judgeRoute(
 ): void {
 	// A refused path cannot be routed: upstreams may read it in different ways.
 	if (target instanceof Rejection) {
-		reports.unknown('route', 'there is no telling which route such a path means');
+		reports.unknown('route', 'such a path has no definite route');
 		return;
 	}
 	const path = pathOf(target);
@@ -77,19 +77,19 @@ export function judgeForwarding(
 	const nth = config.routes.indexOf(route);
 	const words = fields.flatMap(({ name, fate }) =>
 		fate === 'forwarded' && forwarding.writes(name)
-			? [`${name.toLowerCase()}: not forwarded, the proxy says that itself by this route`]
+			? [`${name.toLowerCase()}: not forwarded: the proxy sets it on this route`]
 			: [],
 	);
 	if (left instanceof Rejection) {
 		const which = left.is(BAD_REQUEST)
-			? 'the host in the target is none'
-			: 'what is left of the path begins with two slashes for some readers';
+			? 'the host in the target is not a host'
+			: 'some servers read the rest of the path with two slashes at the start';
 		reports.judged('forwarding', left, which, ...words);
 		return undefined;
 	}
 	if (left !== target) {
 		const place = placeOf(config, `routes[${nth}].strip_prefix`);
-		words.unshift(`${place}: ${quote(route.prefix)} is cut, the upstream gets ${quote(withoutQuery(left))}`);
+		words.unshift(`${place}: ${quote(route.prefix)} is cut off, the upstream gets ${quote(withoutQuery(left))}`);
 	}
 	reports.ok('forwarding', ...words);
 	return left;
@@ -124,13 +124,13 @@ export async function judgeCaller(
 	if (tenants !== undefined) {
 		const access = new RouteAccess({ ...none, tenants }, undefined);
 		const wanted = `${place('tenants')} has ${tenants.map(quote).join(', ')}`;
-		if (token === undefined) reports.unknown('tenants', wanted, 'the token names no tenant');
+		if (token === undefined) reports.unknown('tenants', wanted, 'the token has no tenant');
 		else reports.judged('tenants', access.refuse(connection, token), `the tenant is ${quote(token.tenant)}; ${wanted}`);
 	}
 	if (scopes !== undefined) {
 		const access = new RouteAccess({ ...none, scopes }, undefined);
 		const wanted = `${place('scopes')} wants ${scopes.map(quote).join(', ')}`;
-		if (token === undefined) reports.unknown('scopes', wanted, 'the token says none');
+		if (token === undefined) reports.unknown('scopes', wanted, 'the token has none');
 		else {
 			const has = [...token.claims.scopes].map(quote).join(', ');
 			reports.judged(
@@ -141,7 +141,7 @@ export async function judgeCaller(
 		}
 	}
 	if (route.certificateHeaders !== undefined && !hasCertificate) {
-		reports.unknown('certificate headers', 'the upstream is told of the certificate: give --client-cert');
+		reports.unknown('certificate headers', 'the upstream gets the certificate: give --client-cert');
 	}
 }
 
@@ -174,10 +174,10 @@ export function judgeUpstream(
 			reports.judged(
 				'circuit breaker',
 				CIRCUIT_OPEN,
-				`DNS has named no address of ${all.join(', ')} yet`,
+				`DNS has returned no address for ${all.join(', ')} yet`,
 				...(failing === undefined
 					? []
-					: [`${failing.cause}; asked ${failing.failures} times in vain, since ${failing.failing_since}`]),
+					: [`${failing.cause}; ${failing.failures} lookups have failed since ${failing.failing_since}`]),
 			);
 			return;
 		}
@@ -220,7 +220,7 @@ type Trouble = RunningStatus['upstreams'][number];
 function openedBy(trouble: Trouble | undefined): string {
 	const { since = null, reason = null, cause = null } = trouble?.breaker ?? {};
 	const why = cause ?? reason;
-	return why === null ? '' : `${since === null ? '' : ` since ${since}`}, because of: ${why}`;
+	return why === null ? '' : `${since === null ? '' : ` since ${since}`}, because: ${why}`;
 }
 
 function wordsOf({ found, remedy }: NonNullable<Trouble['last_probe']>): string {

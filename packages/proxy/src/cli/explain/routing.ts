@@ -21,15 +21,15 @@ export function routeWords(config: Config, path: string, chosen: RouteConfig | u
 	const shown = [...matching, ...missed].sort((a, b) => b.prefix.length - a.prefix.length);
 	const words = shown.map(({ prefix, route, fit, place }) => {
 		const which = `${quote(prefix)}, ${placeOf(config, `${place}.prefix`)}`;
-		if (route === chosen) return `${which}: taken, the longest that matches`;
-		if (fit === 'matches') return `${which}: matches, too, but a longer one does; there is no falling through`;
+		if (route === chosen) return `${which}: chosen, the longest match`;
+		if (fit === 'matches') return `${which}: matches, but a longer prefix wins, and there is no fallback`;
 		if (fit === 'no boundary') {
 			return `${which}: no; it ends within a segment: "${cut(prefix.slice(-20))}" is followed by ${quote(path[prefix.length]!)}, not by "/" or the end`;
 		}
 		return `${which}: no; ${whyItDiffers(prefix, path)}`;
 	});
 	const left = routes.length - shown.length;
-	return left === 0 ? words : [...words, `and ${left} more that the path does not begin with`];
+	return left === 0 ? words : [...words, `and ${left} more that do not match`];
 }
 
 /** Other readings of the path, with the route of each; readings that lead elsewhere come first. */
@@ -57,8 +57,8 @@ const MAX_MISSED = 5;
 function whyItDiffers(prefix: string, path: string): string {
 	const common = commonLength(prefix, path);
 	if (path.length === common) return `the path ends before it: it lacks ${quote(prefix.slice(common))}`;
-	if (prefix.toLowerCase() === path.slice(0, prefix.length).toLowerCase()) return 'it is spelled in another case';
-	return `the path differs from it at character ${common + 1}: ${quote(path[common]!)} for ${quote(prefix[common]!)}`;
+	if (prefix.toLowerCase() === path.slice(0, prefix.length).toLowerCase()) return 'it differs in letter case';
+	return `the path differs from it at character ${common + 1}: ${quote(path[common]!)} instead of ${quote(prefix[common]!)}`;
 }
 
 /** Length of the common beginning, ignoring case. */

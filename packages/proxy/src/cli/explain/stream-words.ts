@@ -32,7 +32,7 @@ export function responseWords(route: RouteConfig, { config, isGrpc, bodyMode, to
 	return words;
 }
 
-const NEEDS_STREAMING = 'nothing for a response of this build, which reads it whole; streams need proxy-streaming';
+const NEEDS_STREAMING = 'no effect in this build, which reads responses whole; streams need proxy-streaming';
 
 /** Describes the rules of a route that accepts WebSockets, set or default. */
 export function webSocketWords(route: RouteConfig, { config, token }: StreamContext): string[] {
@@ -44,7 +44,7 @@ export function webSocketWords(route: RouteConfig, { config, token }: StreamCont
 	];
 	if (messagesPerSec !== undefined) {
 		words.push(
-			`${place('websocket_messages_per_sec')}: ${messagesPerSec} messages of the client in a second; more are read later`,
+			`${place('websocket_messages_per_sec')}: ${messagesPerSec} messages per second from the client; the proxy reads further ones later`,
 		);
 	}
 	return words;

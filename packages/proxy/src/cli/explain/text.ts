@@ -16,7 +16,7 @@ export function toText(result: ExplainResult, color: boolean): string {
 		...reached.flatMap((gate) => gateLines(gate, paint)),
 	];
 	if (beyond.length > 0) {
-		lines.push('', 'Not reached, and judged all the same:', ...beyond.flatMap((gate) => gateLines(gate, paint)));
+		lines.push('', 'Not reached, but checked anyway:', ...beyond.flatMap((gate) => gateLines(gate, paint)));
 	}
 	if (notes.length > 0) lines.push('', ...notes.flatMap((note) => wrap(printable(note), 'note: ')));
 	if (result.upstream_head !== null) {
@@ -55,7 +55,7 @@ function gateLines({ gate, verdict, reason, details, checks }: Gate, paint: Pain
 
 function verdictWords({ outcome, answer, reason, ended_by: gate, upstream, route, method }: ExplainResult): string {
 	if (outcome === 'passes') return `Passes: the request goes to ${upstream} by the route "${route}".`;
-	if (outcome === 'undecided') return `Cannot be told: the gate "${gate}" lacks something to judge by.`;
+	if (outcome === 'undecided') return `Undecided: the gate "${gate}" lacks the facts to decide.`;
 	if (answer!.ending === 'closed')
 		return `Refused: the connection is closed in the handshake; the log says "${reason}".`;
 	if (answer!.ending === 'reset') return `Refused: the stream is reset without an answer; the log says "${reason}".`;

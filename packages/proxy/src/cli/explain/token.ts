@@ -63,7 +63,7 @@ export function readToken(authorization: string | null | undefined, judges: Toke
 	checks.push(check('key', key, rules.keyWords(parsed, key)));
 	const payload = readPayload(parsed);
 	if (payload instanceof Rejection) {
-		checks.push(refused('claims', payload, 'the second part is no JSON object that can be read'));
+		checks.push(refused('claims', payload, 'the second part is not a readable JSON object'));
 		return { checks, token: undefined };
 	}
 	return { checks, token: readClaims(payload, issuer, rules, judges, checks) };
@@ -123,7 +123,7 @@ function bearerWords(authorization: string | null | undefined): string {
 	if (authorization === undefined) return 'there is no authorization field: give --token, --token-file or --header';
 	if (authorization === null) return 'there are two authorization fields; send one';
 	const space = authorization.indexOf(' ');
-	if (space === -1) return 'the field is no "Bearer TOKEN": it has no blank';
+	if (space === -1) return 'the field is not "Bearer TOKEN": it has no space';
 	const token = authorization.slice(space + 1);
 	return `a token of ${token.length} characters, at most ${MAX_TOKEN_LENGTH}`;
 }
@@ -136,7 +136,7 @@ function headerWords(token: string): string {
 	try {
 		header = JSON.parse(Buffer.from(parts[0]!, 'base64url').toString()) as Payload;
 	} catch {
-		return 'the first part is no JSON in base64url';
+		return 'the first part is not JSON in base64url';
 	}
 	const members = ['alg', 'kid', 'typ', 'crit', 'b64'].filter((name) => Object.hasOwn(header ?? {}, name));
 	return members.length === 0 ? 'no alg' : members.map((name) => `${name} ${say(header[name])}`).join(', ');
@@ -194,13 +194,13 @@ class RulesOf {
 
 	issuer(iss: unknown): string {
 		const { issuer } = this.#issuer.rules;
-		if (issuer === undefined) return `${say(iss)}; ${this.#table}.issuer is not set: any will do`;
+		if (issuer === undefined) return `${say(iss)}; ${this.#table}.issuer is not set: any value passes`;
 		return `${say(iss)}; ${this.#place('issuer')} wants ${show(issuer)}`;
 	}
 
 	audience(aud: unknown): string {
 		const { audience } = this.#issuer.rules;
-		if (audience === undefined) return `${say(aud)}; ${this.#table}.audience is not set: there must be none`;
+		if (audience === undefined) return `${say(aud)}; ${this.#table}.audience is not set: the token must have none`;
 		return `${say(aud)}; ${this.#place('audience')} wants ${audience.map(show).join(' or ')}`;
 	}
 
@@ -215,8 +215,8 @@ class RulesOf {
 	tenant(payload: Payload, tenant: string | Rejection): string {
 		const { tenantClaim, tenantPrefix } = this.#issuer.rules;
 		const path = tenantClaim.join('.');
-		if (typeof tenant === 'string') return `${show(tenantPrefix + tenant)}, by ${path}`;
-		const claim = tenantClaim.length === 1 ? say(payload[tenantClaim[0]!]) : 'not what it must be';
+		if (typeof tenant === 'string') return `${show(tenantPrefix + tenant)}, from ${path}`;
+		const claim = tenantClaim.length === 1 ? say(payload[tenantClaim[0]!]) : 'invalid';
 		return `${path} is ${claim}; must be 1 to 256 visible ASCII characters, without a blank at either end`;
 	}
 
@@ -224,7 +224,7 @@ class RulesOf {
 		const rule = `certificate_bound is "${this.#issuer.rules.certificateBound}"`;
 		if (confirmation instanceof Rejection)
 			return `${confirmation.reason}; ${this.#place('certificate_bound')}: ${rule}`;
-		if (confirmation === undefined) return `bound to no certificate; ${rule}`;
+		if (confirmation === undefined) return `not bound to a certificate; ${rule}`;
 		return `bound to the certificate sha256:${confirmation.toString('hex').slice(0, 16)}…`;
 	}
 

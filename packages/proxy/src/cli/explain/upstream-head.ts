@@ -99,7 +99,7 @@ export function notesOnHead({ upstream, forwarding }: RouteConfig, isWebSocket: 
 	if (isOwn && dns === undefined && addresses.length > 1) {
 		const host = protocol === 'h2' ? ':authority' : 'Host';
 		notes.push(
-			`${host} is that of the address that the request goes to; shown is the first of ${addresses.length}, ${addresses[0]!.authority}`,
+			`${host} is the address that the request goes to; this is the first of ${addresses.length}, ${addresses[0]!.authority}`,
 		);
 	}
 	if (isWebSocket && protocol === 'h2') notes.push(EXTENDED_CONNECT);
@@ -108,7 +108,7 @@ export function notesOnHead({ upstream, forwarding }: RouteConfig, isWebSocket: 
 }
 
 const EXTENDED_CONNECT =
-	'over HTTP/2 this is an extended CONNECT with :protocol websocket (RFC 8441), which the upstream has to offer in its SETTINGS';
+	'over HTTP/2 this is an extended CONNECT with :protocol websocket (RFC 8441), which the upstream must allow in its SETTINGS';
 
 const BY_ALPN =
 	'the upstream chooses HTTP/2 or HTTP/1.1 in the handshake (protocol = "auto"); the head shown is that of HTTP/1.1';

@@ -33,9 +33,7 @@ export async function drain(
 	}
 	while (!hasGone(found, machine)) {
 		if (machine.now() - start >= timeoutMs) {
-			throw new CommandError(
-				`process ${pid} still drains after ${seconds(timeoutMs)}, and goes on with it; see its log`,
-			);
+			throw new CommandError(`process ${pid} is still draining after ${seconds(timeoutMs)}; see its log`);
 		}
 		await machine.sleep(POLL_MS);
 	}

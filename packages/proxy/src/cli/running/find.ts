@@ -47,13 +47,13 @@ async function findByMetrics(metrics: Address, mainPath: string, machine: Machin
 		startTicks === undefined || facts.startTicks === null ? isLoopback(metrics) : startTicks === facts.startTicks;
 	if (entry === undefined || !isHere) {
 		throw new CommandError(
-			`${formatHost(metrics)}: its process ${facts.pid} is none of this machine or container; run the command where the proxy runs`,
+			`${formatHost(metrics)}: reports process ${facts.pid}, which does not exist on this machine or in this container; run the command where the proxy runs`,
 		);
 	}
 	// While the proxy is down, any local user can listen in its place, and see when each process has started.
 	if (!mayBeProxy(entry, mainPath)) {
 		throw new CommandError(
-			`${formatHost(metrics)}: its process ${facts.pid} is another program on this machine; is that the --metrics-bind of the proxy?`,
+			`${formatHost(metrics)}: reports process ${facts.pid}, which is another program on this machine; is that the --metrics-bind of the proxy?`,
 		);
 	}
 	return { pid: facts.pid, startTicks, facts };
@@ -67,12 +67,14 @@ async function findByPidFile(path: string, metrics: Address, mainPath: string, m
 	// Number and start time prove the process. File times do not, because the clock may have been set since.
 	const isProved = typeof facts !== 'string' && !isOther && entry?.startTicks === facts.startTicks;
 	if (entry === undefined || !(isProved || namesProxy(path, pid, mainPath, machine.readProcess))) {
-		throw new CommandError(`${path}: its process ${pid} has gone; the proxy does not run, or with another --pid-file`);
+		throw new CommandError(
+			`${path}: process ${pid} is gone; the proxy is not running, or it runs with another --pid-file`,
+		);
 	}
 	return {
 		pid,
 		startTicks: entry.startTicks,
-		facts: isOther ? `${formatHost(metrics)}: is process ${facts.pid}, and the file names ${pid}` : facts,
+		facts: isOther ? `${formatHost(metrics)}: reports process ${facts.pid}, but the file names ${pid}` : facts,
 	};
 }
 
@@ -83,9 +85,9 @@ function readPid(path: string): number {
 	} catch (error) {
 		throw new CommandError(`${path}: cannot be read: ${(error as Error).message}`);
 	}
-	if (pid === undefined) throw new CommandError(`${path}: is not there; does the proxy run, and with this --pid-file?`);
+	if (pid === undefined) throw new CommandError(`${path}: does not exist; is the proxy running, with this --pid-file?`);
 	if (pid === 'no pid')
-		throw new CommandError(`${path}: holds something else than a process number; name the file of --pid-file`);
+		throw new CommandError(`${path}: does not contain a process number; name the file of --pid-file`);
 	return pid;
 }
 

@@ -15,7 +15,7 @@ const MAX_ANSWER_BYTES = 64 * 1024;
  * Written by hand, because a health check runs every few seconds in every container, and loading node:http takes 60 ms of
  * CPU, more than everything else in it.
  *
- * @param limitMs time limit for the whole answer.
+ * @param limitMs time limit for the whole response.
  * @param maxBytes largest answer, in characters.
  * @throws CommandError if there is no answer.
  */
@@ -37,7 +37,7 @@ export function askMetrics(
 		socket.setEncoding('utf8');
 		socket.on('data', (text: string) => {
 			answer += text;
-			if (answer.length > maxBytes) fail('says more than a proxy would; is that its --metrics-bind?');
+			if (answer.length > maxBytes) fail('sent more than a proxy would; is that its --metrics-bind?');
 		});
 		socket.on('end', () => {
 			const read = readResponse(answer);
@@ -68,7 +68,7 @@ function describe({ code = '', message }: NodeJS.ErrnoException): string {
 }
 
 const REASONS = new Map([
-	['ECONNREFUSED', 'nobody listens there (ECONNREFUSED); does the proxy run, and is that its --metrics-bind?'],
+	['ECONNREFUSED', 'nothing listens there (ECONNREFUSED); is the proxy running, and is that its --metrics-bind?'],
 	['ECONNRESET', 'closed the connection without an answer (ECONNRESET)'],
 	['ENOTFOUND', 'no such host name (ENOTFOUND)'],
 	['EHOSTUNREACH', 'no route to that host (EHOSTUNREACH)'],

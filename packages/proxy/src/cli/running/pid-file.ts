@@ -49,14 +49,12 @@ export function claimPidFile(path: string, mainPath: string): PidFile {
 function refuseForeign(path: string, mainPath: string): void {
 	const pid = orStartError(path, () => readPidFile(path));
 	if (pid === 'no pid') {
-		throw new StartError(
-			`--pid-file: ${quote(path)} is there and holds something else than a process number; name another file`,
-		);
+		throw new StartError(`--pid-file: ${quote(path)} exists, but does not contain a process number; name another file`);
 	}
 	if (pid === undefined || pid === process.pid) return;
 	if (namesProxy(path, pid, mainPath) === undefined) return;
 	throw new StartError(
-		`--pid-file: ${quote(path)} belongs to process ${pid}, a running proxy; end that one (proxy drain --wait --pid-file ${path}) or name another file`,
+		`--pid-file: ${quote(path)} belongs to process ${pid}, a running proxy; stop it (proxy drain --wait --pid-file ${path}) or name another file`,
 	);
 }
 
@@ -109,11 +107,11 @@ function orStartError<T>(path: string, act: () => T): T {
 }
 
 const REASONS = new Map([
-	['ENOENT', 'its folder is not there; make it, or name another file'],
-	['ENOTDIR', 'its folder is a file; name another one'],
+	['ENOENT', 'its folder does not exist; create it, or name another file'],
+	['ENOTDIR', 'its folder is a file; name another path'],
 	['EISDIR', 'it is a folder; name a file in it'],
-	['EACCES', 'permission denied (EACCES); give the user of the proxy the right to write to its folder'],
-	['EPERM', 'permission denied (EPERM); give the user of the proxy the right to write to its folder'],
+	['EACCES', 'permission denied (EACCES); let the user of the proxy write to its folder'],
+	['EPERM', 'permission denied (EPERM); let the user of the proxy write to its folder'],
 	['EROFS', 'the file system is read-only (EROFS); name a file elsewhere, such as below /run'],
 	['ENOSPC', 'the file system is full (ENOSPC)'],
 ]);

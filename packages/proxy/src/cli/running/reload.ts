@@ -28,19 +28,19 @@ export async function reload(
 	const { pid, facts: before } = found;
 	if (wait && typeof before === 'string') {
 		throw new CommandError(
-			`nothing was reloaded, because its outcome could not be seen: ${before}; give --metrics HOST:PORT, or --no-wait`,
+			`nothing was reloaded, because the outcome could not be read: ${before}; give --metrics HOST:PORT, or --no-wait`,
 		);
 	}
 	const start = machine.now();
 	sendSignal(found, 'SIGHUP', machine);
 	if (!wait || typeof before === 'string') {
-		print(`process ${pid} was told to reload; its log says what comes of it\n`);
+		print(`process ${pid} was told to reload; its log has the outcome\n`);
 		return 0;
 	}
 	for (;;) {
 		await machine.sleep(POLL_MS);
 		const now = await askFacts(target.metrics, machine).catch((error: Error) => error);
-		if (hasGone(found, machine)) throw new CommandError(`process ${pid} has ended meanwhile; its log says why`);
+		if (hasGone(found, machine)) throw new CommandError(`process ${pid} has ended in the meantime; its log says why`);
 		if (!(now instanceof Error) && now.pid === pid) {
 			const outcome = outcomeOf(before, now);
 			if (outcome !== undefined) {
@@ -51,7 +51,7 @@ export async function reload(
 		if (machine.now() - start >= timeoutMs) {
 			const reason = now instanceof Error ? now.message : 'the reload is still running';
 			throw new CommandError(
-				`no outcome within ${seconds(timeoutMs)}: ${reason}; the log of process ${pid} says it later`,
+				`no outcome within ${seconds(timeoutMs)}: ${reason}; the log of process ${pid} has it later`,
 			);
 		}
 	}
@@ -75,6 +75,6 @@ export function outcomeOf(
 	}
 	const causes = failures.map((cause) => `${cause}\n`).join('');
 	const more = failures.length === 0 ? '; the log says why' : '';
-	const words = `the reload failed, and what could not be taken over stays as it was: generation ${generation} is in force${more}`;
+	const words = `the reload failed, and the parts that failed are unchanged: generation ${generation} is in force${more}`;
 	return { exitCode: 1, words: `${causes}${vain}${words}` };
 }

@@ -8,9 +8,9 @@ export function sendSignal({ pid }: Found, signal: NodeJS.Signals, machine: Mach
 		machine.signal(pid, signal);
 	} catch (error) {
 		const { code, message } = error as NodeJS.ErrnoException;
-		if (code === 'ESRCH') throw new CommandError(`process ${pid} has gone`);
+		if (code === 'ESRCH') throw new CommandError(`process ${pid} is gone`);
 		if (code !== 'EPERM') throw new CommandError(`process ${pid}: ${message}`);
-		throw new CommandError(`process ${pid} is another user's (EPERM); run the command as that user, or as root`);
+		throw new CommandError(`process ${pid} belongs to another user (EPERM); run the command as that user, or as root`);
 	}
 }
 

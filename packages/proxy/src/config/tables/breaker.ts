@@ -8,7 +8,7 @@ export const breaker = table('[breaker]', {
 	failures: wholeNumberOr(1, 1, MAX_FAILURES, 'of failures in a row').describe('failures in a row that open a breaker'),
 	// Each upstream remembers the tenants that saw failures, in memory of a fixed size.
 	tenants: wholeNumberOr(1, 1, MAX_TENANTS, 'of tenants').describe(
-		'how many tenants must see a failure (502, 503, 504, a timeout or a broken answer) before it opens',
+		'how many tenants must see a failure (502, 503, 504, a timeout or a broken response) before it opens',
 	),
 	grpc_statuses: grpcStatuses(),
 }).describe('rules for the circuit breakers of routes without their own');
@@ -18,7 +18,7 @@ function grpcStatuses() {
 	const error = expected('a list of gRPC status codes, such as [14]', 'leave it out for none');
 	return z
 		.array(wholeNumber(1, MAX_GRPC_STATUS, 'none', 'of a gRPC status'), { error })
-		.refine((codes) => new Set(codes).size === codes.length, { error: 'names a status twice; take it out once' })
+		.refine((codes) => new Set(codes).size === codes.length, { error: 'names a status twice; remove one' })
 		.default([])
 		.describe(
 			"gRPC status codes that also count as failures of the upstream, on all routes; `14` is `UNAVAILABLE`. The proxy's own refusals do not count",

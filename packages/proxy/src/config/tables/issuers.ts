@@ -33,7 +33,7 @@ export const issuer = table('[[issuers]]', {
 		'`iss` of its tokens. The proxy chooses the issuer by it, before any key',
 	),
 	audience: optional(
-		someTexts(claim('aud'), 'the "aud" that tokens must carry, or a list of which they must carry one'),
+		someTexts(claim('aud'), 'the "aud" that tokens must carry, or a list of alternatives'),
 		'required `aud`, or a list: a token needs one of its values. Set it',
 		'tokens with any `aud` are refused',
 	),
@@ -51,14 +51,14 @@ export const issuer = table('[[issuers]]', {
 	jwks_path: optional(
 		file(
 			'the keys that tokens are verified with, a JWK Set or one PEM public key',
-			'for keys over the network write jwks_url in its place',
+			'use jwks_url instead for keys over the network',
 		),
 		'a JWK Set, or one PEM public key',
 		ONE_SOURCE,
 	),
 	jwks_url: optional(
 		parsed(
-			text('an https:// address', 'set it to where the issuer publishes its JWK Set'),
+			text('an https:// address', 'set it to the URL of the JWK Set of the issuer'),
 			'^[Hh][Tt][Tt][Pp][Ss]?://[^/]',
 			(address) => {
 				const url = parseJwksUrl(address);
@@ -76,13 +76,13 @@ export const issuer = table('[[issuers]]', {
 		ONE_SOURCE,
 	),
 	jwks_ca_path: optional(
-		file('the CAs that the issuer is believed by, PEM'),
-		"CAs for the issuer's server, PEM, in place of the default ones",
+		file('the CAs that the certificate of the issuer must chain to, PEM'),
+		"CAs for the issuer's server, PEM, instead of the default ones",
 		"Node's CAs",
 	),
 	refresh_secs: optional(
 		secondsOr('300'),
-		"time between two fetches. The answer's `max-age` replaces it, from 10 s to an hour; half of `max_stale_secs` is the maximum",
+		"time between two fetches. The response's `max-age` replaces it, from 10 s to an hour; half of `max_stale_secs` is the maximum",
 		'`300`',
 	),
 	max_stale_secs: optional(
@@ -95,7 +95,7 @@ export const issuer = table('[[issuers]]', {
 	),
 	tenant_claim: someTexts(
 		nonEmpty('the name of a claim', 'leave it out for "sub"'),
-		'the name of a claim, or the path of names that leads to it',
+		'the name of a claim, or the path of names to it',
 	)
 		.default(['sub'])
 		.meta(
@@ -117,7 +117,7 @@ function algorithm() {
 	const error = ({ input }: { readonly input?: unknown }) =>
 		`must be one of ${ALGORITHMS.join(', ')} (got ${show(input)}); ${
 			typeof input === 'string' && /^HS|^none$/i.test(input)
-				? 'a token that anybody can sign is none'
+				? 'anyone could sign such a token'
 				: 'leave it out for RS256'
 		}`;
 	return z.enum(ALGORITHMS, { error });
@@ -126,7 +126,7 @@ function algorithm() {
 /** The prefix precedes the tenant in a header, which would lose leading blanks. */
 function prefix() {
 	const wanted = `up to ${MAX_PREFIX_LENGTH} visible characters of ASCII`;
-	const remedy = 'leave it out where there is one issuer, or write for example "acme:"';
+	const remedy = 'leave it out if there is only one issuer, or write for example "acme:"';
 	return text(wanted, remedy, new RegExp(`^[\\x21-\\x7e]{0,${MAX_PREFIX_LENGTH}}$`)).default('');
 }
 

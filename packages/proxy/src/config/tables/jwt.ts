@@ -6,7 +6,7 @@ import { rateClaimKeys } from './tenants.ts';
 export const jwt = table('[jwt]', {
 	jwks_path: file(
 		'the RSA public key that tokens are verified with, PEM',
-		'for keys over the network write [[issuers]] with jwks_url in place of [jwt]',
+		'use [[issuers]] with jwks_url instead of [jwt] for keys over the network',
 	)
 		.optional()
 		.describe(

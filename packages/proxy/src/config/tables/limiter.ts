@@ -66,24 +66,24 @@ export const limiter = table('[limiter]', {
 		'no password',
 	),
 	ca_path: optional(
-		file('the CAs that the store is believed by, PEM'),
+		file('the CAs that the certificate of the store must chain to, PEM'),
 		'CAs for a `rediss://` store, PEM',
 		"Node's CAs",
 	),
 	cert_path: optional(
-		file('the certificate that the store is shown, PEM, leaf first'),
+		file('the certificate chain of the proxy for the store, PEM, leaf first'),
 		"the proxy's certificate chain for a `rediss://` store, PEM, leaf first",
 		'none',
 	),
 	key_path: optional(file('the private key of that certificate, PEM'), 'its private key, PEM', 'none'),
 	server_name: optional(
 		name("the name in the store's certificate"),
-		'name in the certificate of a `rediss://` store, for all of its addresses. Sentinels and Clusters mostly name their nodes by IP address',
+		'name in the certificate of a `rediss://` store, for all of its addresses. Sentinels and Clusters usually name their nodes by IP address',
 		'the host of each address',
 	),
 	secret_path: optional(
-		file('a secret that all replicas have, at least 32 bytes'),
-		'file with a secret, the same for all replicas. It turns names of tenants into keys of the store. Use it if strangers choose the names of their tenants',
+		file('a secret shared by all replicas, at least 32 bytes'),
+		'file with a secret, the same for all replicas. The proxy makes the keys in the store from tenant names with it (HMAC). Use it if strangers can choose tenant names',
 		'only `prefix` makes the keys',
 	),
 	prefix: text('1 to 64 letters, digits, "_", ".", ":" or "-"', 'leave it out for "proxy"', /^[A-Za-z0-9_.:-]{1,64}$/)
@@ -95,7 +95,7 @@ export const limiter = table('[limiter]', {
 		.default(0.5)
 		.describe('time for one answer of the store. No request waits for it. Without an answer the store counts as away'),
 	revocations: flagOr(false).describe(
-		'revocations in the store hold in all replicas, in addition to `revoked_path`; see docs/explanation/shared-rate-limits.md. Anyone who may write there can then lock tenants out',
+		'apply revocations from the store on all replicas, in addition to `revoked_path`; see docs/explanation/shared-rate-limits.md. Anyone who can write to the store can then lock out tenants',
 	),
 }).meta(
 	explained('one limit over all replicas, through a Redis or Valkey; see docs/explanation/shared-rate-limits.md', {
@@ -104,13 +104,13 @@ export const limiter = table('[limiter]', {
 );
 
 function name(wanted: string) {
-	return text(wanted, 'leave it out where there is none', /^[\x21-\x7e]{1,255}$/);
+	return text(wanted, 'leave it out if there is none', /^[\x21-\x7e]{1,255}$/);
 }
 
 /** One address or several, parsed. */
 function addresses() {
 	const error = expected('the address of a Redis or Valkey, or a list of them', STORE);
-	const tooMany = () => `has more than ${MAX_ADDRESSES} addresses; some of them find the others`;
+	const tooMany = () => `has more than ${MAX_ADDRESSES} addresses; list a few, and the client discovers the others`;
 	return oneOrSeveral(z.array(address(), { error }).min(1, { error }).max(MAX_ADDRESSES, { error: tooMany }));
 }
 
@@ -130,16 +130,16 @@ const DEFAULT_PORT = 6379;
 export function parseStoreAddress(text: string): StoreAddress | string {
 	const [, scheme, rest] = /^(rediss?):\/\/(.*)$/is.exec(text) ?? [];
 	if (text.includes('@')) {
-		return 'passwords do not belong into the configuration; put it into a file and name that in password_path, and the user in username';
+		return 'a password does not belong in the configuration; put it into a file, name the file in password_path, and the user in username';
 	}
 	if (scheme === undefined || rest === undefined) return STORE;
-	if (/[?#]/.test(rest)) return `no parameters are read from it; ${STORE}`;
+	if (/[?#]/.test(rest)) return `it may not have parameters; ${STORE}`;
 	const parts = /^(?:\[([\da-f:.]+)\]|([a-z\d_](?:[a-z\d_.-]*[a-z\d_])?\.?))(?::(\d{1,5}))?(?:\/(\d{0,5}))?$/i.exec(
 		rest,
 	);
 	if (parts === null) return STORE;
 	const [, ipv6, host, port = String(DEFAULT_PORT), database] = parts;
-	if (Number(port) < 1 || Number(port) > 65_535) return 'ports go from 1 to 65535';
+	if (Number(port) < 1 || Number(port) > 65_535) return 'its port must be from 1 to 65535';
 	return {
 		host: (ipv6 ?? host)!,
 		port: Number(port),

@@ -19,7 +19,7 @@ export const limits = table('[limits]', {
 	),
 	request_body_timeout_secs: seconds(30).describe('time for the client to send its body (collected mode)'),
 	upstream_timeout_secs: seconds(30).describe(
-		"time for the round trip; also the client's time for each 64 KiB of a long answer",
+		"time for the round trip; also the client's time for each 64 KiB of a long response",
 	),
 	tls_handshake_timeout_secs: seconds(10).describe(
 		'time for the TLS handshake, from accept, or from the end of a PROXY header',
@@ -39,23 +39,25 @@ export const limits = table('[limits]', {
 	),
 	max_buffered_bytes_per_tenant: optional(
 		wholeNumber(1, MAX_BYTES, 'half of max_buffered_bytes', 'of bytes'),
-		"the part of one tenant's requests and answers, over all threads; beyond it that tenant gets 503. A growing body may count up to three times",
+		'memory for the request and response bodies of one tenant, across all threads; beyond it that tenant gets 503. A growing body may count up to three times',
 		'half of `max_buffered_bytes`, at least three times `max_request_body_bytes`',
 	),
 	min_answer_bytes_per_sec: optional(
-		wholeNumber(0, MAX_BYTES, 'what is usual in the body mode', 'of bytes'),
-		'minimum rate at which a client must take a long answer, averaged over `upstream_timeout_secs` of this table. The proxy cuts slower ones off. It applies to each HTTP/2 stream; 0: no limit',
+		wholeNumber(0, MAX_BYTES, 'the default of the body mode', 'of bytes'),
+		'minimum rate at which a client must read a long response, averaged over `upstream_timeout_secs` of this table. The proxy breaks off responses to slower clients. It applies to each HTTP/2 stream; 0: no limit',
 		'4096 collected, 0 streaming',
 	),
 	max_connection_age_secs: secondsOrNone().describe(
-		'age at which the proxy ends a client connection, give or take a tenth, after its requests in flight; 0: never',
+		'age (±10 %) at which the proxy ends a client connection, after its requests in flight; 0: never',
 	),
 	max_connections: optional(
-		wholeNumber(1, 2 ** 30, 'what the file limit allows'),
+		wholeNumber(1, 2 ** 30, 'what the limit of open files allows'),
 		'client connections at once. The proxy closes further ones',
 		'from the limit of open files',
 	),
-	rate_limit_headers: flagOr(false).describe('add `RateLimit-Policy` and `RateLimit` to all answers, not only to 429'),
+	rate_limit_headers: flagOr(false).describe(
+		'add `RateLimit-Policy` and `RateLimit` to all responses, not only to 429',
+	),
 }).meta(explained('bounds of time and memory', { read: 'at start' }));
 
 /** Overrides of `[limits]` for the requests of one route. */
@@ -72,7 +74,7 @@ export const routeLimitKeys = {
 	),
 	upstream_timeout_secs: optional(
 		secondsOrZero('limits.upstream_timeout_secs'),
-		"time for the round trip by this route; 0: no limit. Collected mode: for the whole response. Streaming mode: for its head, then for each silence of the upstream, or with `idle_timeout_secs` for the whole response. `[limits]` has the client's time",
+		"time for the round trip on this route; 0: no limit. Collected mode: for the whole response. Streaming mode: for its head, then for each silence of the upstream, or with `idle_timeout_secs` for the whole response. `[limits]` has the client's time",
 		'`limits.upstream_timeout_secs`',
 	),
 	idle_timeout_secs: optional(

@@ -9,7 +9,7 @@ const LIST = expected('a list of addresses and ranges', REMEDY);
 export const listener = table('[listener]', {
 	proxy_protocol_from: z
 		.array(addressRange(), { error: LIST })
-		.max(MAX_RANGES, { error: () => `has more than ${MAX_RANGES} entries; put them together into ranges` })
+		.max(MAX_RANGES, { error: () => `has more than ${MAX_RANGES} entries; combine them into ranges` })
 		.default([])
 		.describe(
 			'load balancers that begin each connection with a PROXY header (version 1 or 2): IP addresses and ranges (`10.0.0.0/8`). They must send the header, and the proxy accepts it from no one else; see docs/how-to/tcp-balancer.md',

@@ -38,7 +38,7 @@ function buckets(fallback: readonly number[]) {
 		.min(1, { error: list })
 		.max(MAX_BUCKETS, { error: list })
 		.refine((bounds) => bounds.every((one, i) => i === 0 || one > bounds[i - 1]!), {
-			error: `must ascend, and name no bound twice; sort the list, or ${remedy}`,
+			error: `must ascend, without duplicates; sort the list, or ${remedy}`,
 		})
 		.default([...fallback]);
 }

@@ -52,7 +52,7 @@ function someOf<Item extends z.ZodType>(item: Item, what: string, unset: string)
 }
 
 function namePattern() {
-	const type = text('"spiffe://…", "dns:…" or "cn:…"', 'write each name as a text');
+	const type = text('"spiffe://…", "dns:…" or "cn:…"', 'write each name as a string');
 	return checked(type, '^(?:spiffe://|dns:|cn:)', (pattern) => {
 		const parsed = parseNamePattern(pattern);
 		return 'wanted' in parsed ? `must be ${parsed.wanted} (got ${show(pattern)}); ${parsed.remedy}` : undefined;
@@ -61,8 +61,8 @@ function namePattern() {
 
 function countOrNames() {
 	const name = text(
-		'a tenant as in x-proxy-tenant, visible ASCII without a blank at an end',
-		'write each tenant as a text',
+		'a tenant as in x-proxy-tenant, visible ASCII without leading or trailing blanks',
+		'write each tenant as a string',
 		TENANT,
 	);
 	const names = someOf(name, 'tenants', 'all of them');
@@ -75,5 +75,5 @@ function countOrNames() {
 
 function scope() {
 	const wanted = 'a scope (RFC 6749 section 3.3): visible ASCII without blanks, quotes and backslashes';
-	return text(wanted, 'write each scope as a text of its own', SCOPE_TOKEN);
+	return text(wanted, 'write each scope as its own string', SCOPE_TOKEN);
 }

@@ -9,30 +9,30 @@ export const status = table('[status]', {
 	tenants: flagOr(false).describe('show tenants by name on the status page'),
 	hosts: z
 		.array(hostName(), {
-			error: expected('a list of host names', 'leave it out where the page is asked for by address'),
+			error: expected('a list of host names', 'leave it out if clients use an IP address'),
 		})
 		.max(MAX_HOSTS, { error: () => `has more than ${MAX_HOSTS} names; name those that people and scrapers use` })
 		.default([])
 		.describe(
-			'host names under which `/metrics`, `/process` and the page answer, in addition to addresses and private names. This check stops DNS rebinding: a foreign page that leads a browser here by a name of its own',
+			'host names under which `/metrics`, `/process` and the page answer, in addition to addresses and private names. This check stops DNS rebinding: a foreign page that directs a browser here through its own host name',
 		),
 	problem_401_share: fromZeroTo(1, 0.2).describe(
-		'share of 401 among all answers of the last minute, from which the page calls it a problem; 0: never',
+		'share of 401 among all responses of the last minute, at which the page reports a problem; 0: never',
 	),
 	problem_429_share: fromZeroTo(1, 0.2).describe(
-		'share of 429 among all answers of the last minute, from which the page calls it a problem; 0: never',
+		'share of 429 among all responses of the last minute, at which the page reports a problem; 0: never',
 	),
 	problem_5xx_share: fromZeroTo(1, 0.05).describe(
-		'share of answers of 500 and above, of the proxy and of upstreams, from which the page calls it a problem; 0: never',
+		'share of responses of 500 and above, of the proxy and of upstreams, at which the page reports a problem; 0: never',
 	),
 	problem_grpc_share: fromZeroTo(1, 0.05).describe(
-		'share of gRPC calls that fail at upstreams (UNKNOWN, DEADLINE_EXCEEDED, UNIMPLEMENTED, INTERNAL, UNAVAILABLE, DATA_LOSS), from which the page calls it a problem; 0: never',
+		'share of gRPC calls that fail at upstreams (UNKNOWN, DEADLINE_EXCEEDED, UNIMPLEMENTED, INTERNAL, UNAVAILABLE, DATA_LOSS), at which the page reports a problem; 0: never',
 	),
 	problem_handshake_share: fromZeroTo(1, 0.2).describe(
-		'share of failed TLS handshakes, from which the page calls it a problem; 0: never',
+		'share of failed TLS handshakes, at which the page reports a problem; 0: never',
 	),
-	problem_least: wholeNumberOr(20, 1, 1_000_000, 'of answers').describe(
-		'with fewer answers, calls or handshakes in the last minute, no share is a problem',
+	problem_least: wholeNumberOr(20, 1, 1_000_000, 'of responses').describe(
+		'with fewer responses, calls or handshakes in the last minute, no share is a problem',
 	),
 }).meta(explained('the status page of the metrics listener', { read: 'at start' }));
 

@@ -19,7 +19,7 @@ const burst = optional(
 export const routeRateKeys = {
 	rps: optional(
 		wholeNumber(0, MAX_RPS, 'no limit', 'of requests per second'),
-		'requests per second of each tenant on this route, in addition; 0: no limit',
+		'requests per second of each tenant on this route, in addition to the limit of the tenant; 0: no limit',
 		'no limit',
 	),
 	burst,
@@ -43,7 +43,7 @@ export const rateClaimKeys = {
 export const tenant = table('[[tenants]]', {
 	name: text("a tenant's name", 'set it to the tenant as upstreams see it in x-proxy-tenant')
 		.regex(TENANT, {
-			error: () => 'is no name that a tenant can have: write visible ASCII characters, as in x-proxy-tenant',
+			error: () => 'cannot be the name of a tenant: write visible ASCII characters, as in x-proxy-tenant',
 		})
 		.describe('the tenant as upstreams see it in `x-proxy-tenant`'),
 	rps: optional(
@@ -54,7 +54,7 @@ export const tenant = table('[[tenants]]', {
 	burst,
 	concurrency: optional(
 		wholeNumber(1, MAX_CONCURRENCY, 'no limit', 'of requests in flight'),
-		'requests in flight at once, over all threads',
+		'requests in flight at once, across all threads',
 		'no limit',
 	),
 }).describe('a tenant with its own limits, one table for each');

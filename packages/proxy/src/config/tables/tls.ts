@@ -12,7 +12,7 @@ export const tls = table('[tls]', {
 	),
 	min_version: optional(
 		oneOf(['1.2', '1.3'], '"1.2"'),
-		'oldest version of TLS. `"1.3"` refuses clients that have only TLS 1.2',
+		'minimum TLS version. `"1.3"` refuses clients that support only TLS 1.2',
 		'`"1.2"`',
 	),
 	crl_path: files('certificate revocation lists (CRLs), PEM or DER')

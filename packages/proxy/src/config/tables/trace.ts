@@ -15,7 +15,8 @@ import {
 
 /** A span takes a few KiB at most. */
 const MAX_SPANS = 2 ** 17;
-const ENDPOINT = 'set it to where the collector takes OTLP over HTTP, for example "http://127.0.0.1:4318/v1/traces"';
+const ENDPOINT =
+	'set it to the address where the collector accepts OTLP over HTTP, for example "http://127.0.0.1:4318/v1/traces"';
 const NAME = ['a name of 1 to 255 characters', 'leave it out for "mtls-edge-proxy"'] as const;
 
 /** `[trace]`: OpenTelemetry spans of requests. Without the table no tracing code is loaded. */
@@ -28,19 +29,19 @@ export const trace = table('[trace]', {
 	})
 		.transform(({ href }) => href)
 		.describe(
-			'address of the collector, for OTLP over HTTP in protobuf, with its path, mostly `/v1/traces`. `http://` is usual for a collector on the same machine',
+			'address of the collector, for OTLP over HTTP in protobuf, with its path, usually `/v1/traces`. `http://` is usual for a collector on the same machine',
 		),
 	ratio: fromZeroTo(1, 0.01).describe(
 		'share of requests that are sampled, chosen by the identifier of the trace. If the client sends a `traceparent`, its `sampled` flag decides instead',
 	),
 	ca_path: optional(
-		file('the CAs that the collector is believed by, PEM'),
+		file('the CAs that the certificate of the collector must chain to, PEM'),
 		'CAs for an `https://` collector, PEM',
 		"Node's CAs",
 	),
 	headers_path: optional(
-		file('the header fields that the collector asks for, one "name: value" a line'),
-		'file of header fields for the collector, such as a token: one `name: value` a line. With `http://` only for a loopback address',
+		file('the header fields that the collector requires, one "name: value" per line'),
+		'file of header fields for the collector, such as a token: one `name: value` per line. With `http://` only for a loopback address',
 		'none',
 	),
 	service_name: nonEmpty(...NAME)
@@ -49,7 +50,7 @@ export const trace = table('[trace]', {
 		.describe('`service.name` of the spans'),
 	tenants: flagOr(false).describe('add the tenant to spans (`proxy.tenant`)'),
 	max_queue_spans: wholeNumberOr(4096, 64, MAX_SPANS, 'of spans').describe(
-		'spans that may wait, of all workers. Further spans are dropped and counted',
+		'spans of all workers that may wait for export. Further spans are dropped and counted',
 	),
 }).meta(explained('requests as spans of OpenTelemetry; see docs/reference/tracing.md', { read: 'at start' }));
 
@@ -60,7 +61,7 @@ export function parseEndpoint(address: string): URL | string {
 		return 'write it in full, for example "http://127.0.0.1:4318/v1/traces"';
 	}
 	if (url.username !== '' || url.password !== '')
-		return 'user info is not sent; put an authorization field into headers_path';
+		return 'user info is not sent; put an authorization field into the file of headers_path';
 	if (address.includes('#')) return 'a fragment is not sent; leave it out';
 	return url;
 }

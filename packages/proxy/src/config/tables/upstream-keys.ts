@@ -8,7 +8,7 @@ const MAX_VERDICTS = 1000;
 const MEANINGS = {
 	health: 'probe upstreams. An upstream without probes starts with a closed breaker, and has no `proxy_upstream_alive`',
 	health_path: 'path of a probe. A 2xx passes',
-	health_timeout_secs: "time for a probe's answer",
+	health_timeout_secs: 'time for the response to a probe',
 	unhealthy_after:
 		'number of failed probes in a row that make an upstream unhealthy. The very first probe counts at once',
 	healthy_after:
@@ -42,7 +42,7 @@ function healthGrpc(where: string) {
 	});
 	return optional(
 		choice.optional(),
-		`probe by \`grpc.health.v1.Health/Check\` over HTTP/2, in place of \`health_path\`: \`true\` asks about the whole server, a name about that service${where}`,
+		`probe by \`grpc.health.v1.Health/Check\` over HTTP/2, instead of \`health_path\`: \`true\` asks about the whole server, a name about that service${where}`,
 		'probes by `GET`',
 	);
 }
@@ -73,6 +73,6 @@ export const groupUpstreamKeys = ownKeys('');
 /** Origin form (RFC 9112 section 3.2.1), as in the probe's request line: a query is allowed, a fragment is not. */
 function healthPath() {
 	const wanted = 'a path that begins with "/", of visible ASCII and without "#"';
-	const remedy = 'set it to what the upstream answers with 2xx when it is well, for example "/health"';
+	const remedy = 'set it to a path that the upstream answers with 2xx when it is healthy, for example "/health"';
 	return text(wanted, remedy, /^\/[\x21\x22\x24-\x7e]*$/);
 }

@@ -18,7 +18,7 @@ const serverName = text(NAME, REMEDY).transform((written, context) => {
 export const upstreamTls = table('[upstreams.tls]', {
 	ca_path: optional(
 		file("the CAs that the upstream's certificate must chain to, PEM"),
-		"CAs that the upstream's certificate must chain to, PEM, in place of the public ones. An issuing CA is enough, without its root",
+		"CAs that the upstream's certificate must chain to, PEM, instead of the public ones. An issuing CA is enough, without its root",
 		'the CAs that Node trusts',
 	),
 	server_name: optional(
@@ -34,7 +34,7 @@ export const upstreamTls = table('[upstreams.tls]', {
 	key_path: optional(file('the client private key, PEM'), 'its private key, PEM', 'none'),
 	min_version: optional(
 		oneOf(['1.2', '1.3'], '"1.2"'),
-		'oldest version of TLS. `"1.3"` refuses upstreams that have only TLS 1.2',
+		'minimum TLS version. `"1.3"` refuses upstreams that support only TLS 1.2',
 		'`"1.2"`',
 	),
 	insecure_skip_verify: flagOr(false).describe(

@@ -43,7 +43,7 @@ const hostAndPort = parsed(
 );
 
 const EITHER = expected('"host:port" or { address = "host:port", weight = 2 }', 'write it as "10.0.0.1:8080"');
-const UNKNOWN = 'unknown key; an address may have address and weight';
+const UNKNOWN = 'unknown key; the keys of an address are address and weight';
 const weighted = z
 	.strictObject(
 		{ address: hostAndPort, weight: wholeNumberOr(1, 1, MAX_WEIGHT) },
@@ -80,11 +80,11 @@ function refusal(written: string, problem: string, remedy: string): string {
 
 /** One `[[upstreams]]`. */
 export const upstream = table('[[upstreams]]', {
-	name: text('a name of letters, digits, "-" and "_"', 'set it to the name that routes have for it, as "billing"')
+	name: text('a name of letters, digits, "-" and "_"', 'set it to the name that routes use, for example "billing"')
 		.regex(GROUP_NAME, {
 			error: expected(
 				'a name of letters, digits, "-" and "_"',
-				'routes name it by that; an address has a dot or a colon',
+				'routes refer to it by this name; an address has a dot or a colon',
 			),
 		})
 		.describe('its name for routes: letters, digits, `-` and `_`'),
@@ -96,7 +96,7 @@ export const upstream = table('[[upstreams]]', {
 			.superRefine((addresses, context) => {
 				const seen = new Set<string>();
 				for (const [i, { authority }] of addresses.entries()) {
-					const message = `${JSON.stringify(authority)} is there twice; remove one of the two`;
+					const message = `${JSON.stringify(authority)} is duplicated; remove one of the two`;
 					if (seen.has(authority)) context.addIssue({ code: 'custom', path: [i], message });
 					seen.add(authority);
 				}
@@ -111,16 +111,14 @@ export const upstream = table('[[upstreams]]', {
 			(written) => {
 				const name = parseAddress(written, undefined);
 				if (typeof name !== 'string' && isIP(name.host) === 0) return name;
-				const problem = typeof name === 'string' ? name : 'it is an address, which goes into addresses';
+				const problem = typeof name === 'string' ? name : 'it is an IP address, which belongs in addresses';
 				return refusal(written, problem, 'write it as "billing.internal:8080"');
 			},
 		),
-		'`host:port` of a name, in place of `addresses`. The group uses all addresses of that name, of both families',
+		'DNS name and port (`host:port`), instead of `addresses`. The upstream uses all IPv4 and IPv6 addresses of that name',
 		'none',
 	),
-	dns_refresh_secs: seconds(30).describe(
-		'how long an answer for `dns` holds, unless its TTL is shorter (at least 1 s)',
-	),
+	dns_refresh_secs: seconds(30).describe('time between two lookups of `dns`. A shorter TTL replaces it, from 1 s'),
 	dns_server: optional(
 		text('address:port', 'set it to the DNS server to ask, for example "127.0.0.1:8600"').refine(
 			(written) =>
@@ -133,33 +131,33 @@ export const upstream = table('[[upstreams]]', {
 			},
 		),
 		'`address:port` of the DNS server for `dns`',
-		'as the machine looks up names',
+		'the resolver of the machine',
 	),
 	balance: oneOfOr(BALANCES, DEFAULT_BALANCING.balance).describe(
 		'how the proxy chooses an address: the less busy of two, each in turn, or by tenant, so that a tenant stays with its address; see docs/reference/upstreams.md',
 	),
-	slow_start_secs: secondsOrNone().describe('how long a new or returned address gets less than its weight; 0 for none'),
-	connect_timeout_secs: seconds(5).describe('time for the connection to an address'),
+	slow_start_secs: secondsOrNone().describe('how long a new or recovered address gets less than its weight; 0: none'),
+	connect_timeout_secs: seconds(5).describe('time to connect to an address'),
 	retries: wholeNumberOr(DEFAULT_BALANCING.retries, 0, MAX_RETRIES, 'of retries').describe(
-		'retries at other addresses: of undelivered requests, and of `GET`, `HEAD` or `OPTIONS` whose connection ended before the answer. At most a fifth of all requests',
+		'retries at other addresses: of undelivered requests, and of `GET`, `HEAD` or `OPTIONS` whose connection ended before the response. At most a fifth of all requests',
 	),
 	max_requests: optional(
 		wholeNumber(1, MAX_COUNT, 'no limit', 'of requests in flight'),
-		'requests in flight at each address, over all threads. Further requests wait in the `queue`',
+		'requests in flight at each address, across all threads. Further requests wait in the `queue`',
 		'no limit',
 	),
 	max_connections: optional(
 		wholeNumber(1, MAX_COUNT, 'no limit', 'of connections'),
-		'connections to each address, idle ones included, over all threads',
+		'connections to each address, idle ones included, across all threads',
 		'no limit',
 	),
 	queue: wholeNumberOr(0, 0, MAX_COUNT, 'of requests that wait').describe(
-		'requests that may wait while all addresses are at a limit, over all threads. Tenants take turns. Further requests get 503 `overloaded`',
+		'requests that may wait while all addresses are at a limit, across all threads. Tenants take turns. Further requests get 503 `overloaded`',
 	),
 	queue_timeout_secs: seconds(5).describe('maximum time in the queue. After it the request gets 503 `overloaded`'),
 	...groupUpstreamKeys,
 	protocol: oneOfOr(UPSTREAM_PROTOCOLS, 'http/1.1').describe(
-		'protocol to its addresses. `h2` is HTTP/2: in the clear by prior knowledge, over TLS by ALPN. `auto`, over TLS only, is what each connection chooses by ALPN',
+		'protocol to its addresses. `h2` is HTTP/2: in the clear by prior knowledge, over TLS by ALPN. With `auto`, over TLS only, each connection chooses by ALPN',
 	),
 	tls: optional(
 		upstreamTls,

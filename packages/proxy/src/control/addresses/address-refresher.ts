@@ -148,7 +148,7 @@ export class AddressRefresher implements SelfRefreshing<readonly UpstreamAddress
 			this.#onChange();
 		} else if (this.#failing !== undefined) {
 			const { failures } = this.#failing;
-			log.info(TARGET, 'addresses of an upstream resolved again, the same', { ...fields, failures });
+			log.info(TARGET, 'addresses of an upstream resolved again, unchanged', { ...fields, failures });
 		}
 		this.#failing = undefined;
 		return Math.max(LEAST_MS, Math.min(refreshMs, ttlMs));
@@ -158,7 +158,7 @@ export class AddressRefresher implements SelfRefreshing<readonly UpstreamAddress
 	#noteCut(found: number): void {
 		const isCut = found > MAX_ADDRESSES;
 		if (isCut && !this.#isCut) {
-			this.#parts.log.warn(TARGET, 'more addresses of an upstream than are used', {
+			this.#parts.log.warn(TARGET, 'an upstream has more addresses than are used', {
 				group: this.group,
 				name: this.#source.authority,
 				addresses: found,
@@ -177,14 +177,18 @@ export class AddressRefresher implements SelfRefreshing<readonly UpstreamAddress
 		// All instances see the same outage: random delays keep them from asking at the same time.
 		const wait = Math.max(LEAST_MS / 2, backoff * (0.5 + random() / 2));
 		const { ageMs } = this;
-		log.warn(TARGET, ageMs === undefined ? 'no addresses of an upstream' : 'addresses not resolved; keeping old', {
-			group: this.group,
-			name: this.#source.authority,
-			cause,
-			failures: failures + 1,
-			age_s: ageMs === undefined ? undefined : Math.round(ageMs / 1000),
-			retry_in_ms: Math.round(wait),
-		});
+		log.warn(
+			TARGET,
+			ageMs === undefined ? 'addresses not resolved; the upstream has none' : 'addresses not resolved; keeping old',
+			{
+				group: this.group,
+				name: this.#source.authority,
+				cause,
+				failures: failures + 1,
+				age_s: ageMs === undefined ? undefined : Math.round(ageMs / 1000),
+				retry_in_ms: Math.round(wait),
+			},
+		);
 		return wait;
 	}
 }

@@ -91,8 +91,8 @@ function causeOf({ code, message }: NodeJS.ErrnoException): string {
 
 const CAUSES: Readonly<Record<string, string>> = {
 	ENOTFOUND: 'the name has no addresses',
-	EAI_AGAIN: 'no answer of the name server',
-	ETIMEOUT: 'no answer of the name server',
+	EAI_AGAIN: 'no answer from the name server',
+	ETIMEOUT: 'no answer from the name server',
 	ECONNREFUSED: 'the name server refuses connections',
 	ESERVFAIL: 'the name server has failed (SERVFAIL)',
 	EREFUSED: 'the name server refuses to answer (REFUSED)',

@@ -102,7 +102,7 @@ function refuseName({ headers }: IncomingMessage, allowed: ReadonlySet<string>):
 	if (mayAsk(headers.host, allowed)) return undefined;
 	return {
 		status: 421,
-		body: "this name could be anybody's: ask by the IP address, or add the name to hosts in [status]",
+		body: 'this host name is not allowed: use the IP address, or add the name to hosts in [status]',
 	};
 }
 

@@ -46,7 +46,7 @@ export async function readCrl(der: Buffer, pause: Pause = () => undefined): Prom
 		return await readCertificateList(der, pause);
 	} catch (error) {
 		if (!(error instanceof DerError)) throw error;
-		throw new CrlError('is not readable; write the file anew', { cause: error });
+		throw new CrlError('is not readable; replace the file', { cause: error });
 	}
 }
 
@@ -99,9 +99,7 @@ async function readCertificateList(der: Buffer, pause: Pause): Promise<Crl> {
 			: EVERYTHING;
 	tbs.end();
 	if (nextUpdate === undefined) {
-		throw new CrlError(
-			'says nothing of the next update, so nobody could tell whether it is fresh; issue it with nextUpdate',
-		);
+		throw new CrlError('has no nextUpdate, so its freshness is unknown; issue it with nextUpdate');
 	}
 	return {
 		issuer,
@@ -143,10 +141,10 @@ const EXTENSION = {
 	certificateIssuer: '2.5.29.29',
 } as const;
 
-const INDIRECT = 'is an indirect CRL, which speaks for other issuers than its own; give the CRL of each CA itself';
+const INDIRECT = 'is an indirect CRL, which covers issuers other than its own; give the CRL of each CA itself';
 
 function unknownExtension(id: string): CrlError {
-	return new CrlError(`has a critical extension (${id}) that is not known here; issue it without`);
+	return new CrlError(`has a critical extension (${id}) that is not supported; issue it without`);
 }
 
 type Scope = Pick<Crl, 'covers' | 'points'>;
@@ -156,7 +154,7 @@ function readExtensions(extensions: DerReader): Scope {
 	let scope = EVERYTHING;
 	for (const { id, critical, value } of extensionsOf(extensions)) {
 		if (id === EXTENSION.deltaCrlIndicator) {
-			throw new CrlError('is a delta CRL, which says only what has changed; give the complete CRL');
+			throw new CrlError('is a delta CRL, which lists only changes; give the complete CRL');
 		}
 		if (id === EXTENSION.issuingDistributionPoint) scope = readDistributionPoint(value);
 		else if (critical) throw unknownExtension(id);
@@ -178,7 +176,7 @@ function readDistributionPoint(value: Buffer): Scope {
 	}
 	if (flags[INDIRECT_CRL]) throw new CrlError(INDIRECT);
 	if (flags[SOME_REASONS] || flags[ATTRIBUTES_ONLY]) {
-		throw new CrlError('is for some reasons of revocation or for attribute certificates alone; give the complete CRL');
+		throw new CrlError('covers only some reasons of revocation, or only attribute certificates; give the complete CRL');
 	}
 	return { covers: flags[USERS_ONLY] ? 'users' : flags[AUTHORITIES_ONLY] ? 'authorities' : 'all', points };
 }
@@ -234,7 +232,7 @@ function signatureAlgorithm(algorithm: DerReader): SignatureAlgorithm {
 	const digest = id === RSASSA_PSS ? pssHash(algorithm.open(TAG.sequence)) : DIGESTS.get(id);
 	if (digest === undefined) {
 		throw new CrlError(
-			'is signed by an algorithm that is not taken here; sign it with SHA-256, SHA-384, SHA-512 or EdDSA',
+			'is signed with an algorithm that is not supported; sign it with SHA-256, SHA-384, SHA-512 or EdDSA',
 		);
 	}
 	return { digest, pss: id === RSASSA_PSS };

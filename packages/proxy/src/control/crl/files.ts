@@ -63,7 +63,7 @@ function absenceWarnings(
 	bundle: readonly X509Certificate[],
 	crls: readonly CrlSeed[],
 ): ConfigProblem[] {
-	const what = tls.crlRequired ? 'its clients are refused' : 'nobody asks whether its certificates are revoked';
+	const what = tls.crlRequired ? 'its clients are refused' : 'its certificates are not checked for revocation';
 	return bundle
 		.filter((authority) => !crls.some((crl) => crl.authority === authorityId(authority)))
 		.map(({ subject }) => {
@@ -73,10 +73,10 @@ function absenceWarnings(
 }
 
 const FOREIGN =
-	'is signed by no CA of tls.client_ca_path; give the CRL of a CA that issues clients, and if that is an intermediate, its ' +
-	'certificate in the same file';
+	'is not signed by a CA of tls.client_ca_path; give the CRL of a CA that issues client certificates. For an intermediate, put its ' +
+	'certificate into the same file, too';
 const NOT_MEANT_TO =
-	'is signed by a CA that may not sign CRLs (keyUsage without cRLSign); issue the CA anew, or have its CRL signed by one that may';
+	'is signed by a CA that may not sign CRLs (keyUsage without cRLSign); reissue the CA certificate with cRLSign, or sign the CRL with one that has it';
 
 async function seedOf(
 	{ nextUpdate, covers, points, serials }: Crl,
@@ -108,7 +108,7 @@ const MAX_CRL_BYTES = 64 * 1024 * 1024;
 
 function ageWarnings({ thisUpdate, nextUpdate }: Crl, now: Date): string[] {
 	const seconds = now.getTime() / 1000;
-	if (seconds >= nextUpdate) return [`is out of date since ${inWords(nextUpdate)}; fetch the next one`];
+	if (seconds >= nextUpdate) return [`has been out of date since ${inWords(nextUpdate)}; fetch the next one`];
 	return seconds < thisUpdate ? [`is not valid before ${inWords(thisUpdate)}`] : [];
 }
 
@@ -147,18 +147,18 @@ function readPemFile(bytes: Buffer, file: CrlFile): { readonly der: Buffer; read
 		const lists = blocks.filter(({ label }) => label === 'X509 CRL');
 		for (const { label, line } of blocks) {
 			if (label !== 'X509 CRL' && label !== 'CERTIFICATE')
-				file.faults.push(`holds a block "${label}" on line ${line}, which is no CRL; take it out`);
+				file.faults.push(`contains a block "${label}" on line ${line}, which is not a CRL; remove it`);
 		}
 		const certificates = blocks.filter(({ label }) => label === 'CERTIFICATE');
 		for (const [i, { text, line }] of certificates.entries()) {
 			try {
 				file.certificates.push(new X509Certificate(text));
 			} catch {
-				file.faults.push(`${nth(i)} (line ${line}) is not readable; write the file anew`);
+				file.faults.push(`${nth(i)} (line ${line}) is not readable; replace the file`);
 			}
 		}
 		if (lists.length === 0) {
-			file.faults.push('holds no CRL ("BEGIN X509 CRL", or DER); give the list that the CA publishes');
+			file.faults.push('contains no CRL ("BEGIN X509 CRL", or DER); give the list that the CA publishes');
 		}
 		return lists.map(({ text, line }) => ({ der: derOf(text), which: `the CRL on line ${line}` }));
 	} catch (error) {

@@ -26,8 +26,8 @@ export interface StoreFacts {
 /** The limits that apply while the store is unavailable. */
 export const MEANWHILE: Readonly<Record<OnStoreFailure, string>> = {
 	share: 'each replica allows its share of the limits',
-	local: 'each replica allows the whole limits by itself',
-	refuse: 'requests under a limit are refused',
+	local: 'each replica allows the whole limit by itself',
+	refuse: 'requests that have a limit are refused',
 };
 
 /** For the body of `/readyz`: a proxy without its store is still ready. */

@@ -81,7 +81,7 @@ async function judgeIssuerFile(files: ConfigFiles, file: IssuerFile, contents: C
 
 function readIssuerKeys(text: string, { content, algorithms }: IssuerFile): KeySetReading {
 	const json = /^\s*\{/.test(text);
-	if (content === 'key' && json) throw new Error('holds JSON, not a PEM public key; name a JWK Set with jwks_path');
+	if (content === 'key' && json) throw new Error('contains JSON, not a PEM public key; name a JWK Set with jwks_path');
 	return readKeySet(text, algorithms);
 }
 
@@ -91,7 +91,7 @@ function judgeKeys(
 ): Judged<{ readonly keys: KeySetSeed }> {
 	try {
 		const { seed, skipped } = read();
-		return { keys: seed, problems: [], warnings: skipped.map((entry) => about(`leaves out ${entry}`)) };
+		return { keys: seed, problems: [], warnings: skipped.map((entry) => about(`ignores ${entry}`)) };
 	} catch (error) {
 		return { problems: [about((error as Error).message)], warnings: [] };
 	}

@@ -42,7 +42,7 @@ function strangers({ serials }: RevocationList, inList: InList, bundle: string |
 	const keys = authorities.map((ca) => eitherWayKey(readName(factsOf(ca).subject)));
 	const names = authorities.slice(0, MAX_NAMES).map(({ subject }) => `"${inOneLine(subject ?? '')}"`);
 	const message =
-		`is the name of no CA of tls.client_ca_path, which has ${names.join(', ')}; check its spelling, unless it is an ` +
+		`is not the name of a CA in tls.client_ca_path, which has ${names.join(', ')}; check its spelling, unless it is an ` +
 		'intermediate that clients send';
 	return serials.flatMap(({ issuer }, i) => (keys.includes(issuer) ? [] : [inList(`serials[${i}].issuer`, message)]));
 }

@@ -42,7 +42,7 @@ export async function judgeStoreFiles(files: ConfigFiles): Promise<Judged<{ read
 	const secret = await read('secret_path', 'secretPath', (text) => {
 		const trimmed = text.trim();
 		if (trimmed.length >= MIN_SECRET) return trimmed;
-		throw new Error(`has less than ${MIN_SECRET} characters; fill it from a random source (openssl rand -hex 32)`);
+		throw new Error(`has fewer than ${MIN_SECRET} characters; fill it from a random source (openssl rand -hex 32)`);
 	});
 	const ca = await read('ca_path', 'caPath', (pem) => {
 		readCertificates(pem);
@@ -67,7 +67,7 @@ const MIN_SECRET = 32;
 function readPassword(text: string): string {
 	const password = text.replace(/\r?\n$/, '');
 	if (password === '') throw new Error('is empty; write the password into it');
-	if (/[\r\n]/.test(password)) throw new Error('has several lines; write the password alone into it, on one line');
+	if (/[\r\n]/.test(password)) throw new Error('has several lines; write only the password into it, on one line');
 	return password;
 }
 
@@ -82,11 +82,11 @@ function readKeyOf(pem: string, chain: { readonly pem: string; readonly leaf: X5
 		const key = createPrivateKey(pem);
 		fits = chain === undefined || chain.leaf.checkPrivateKey(key);
 	} catch {
-		throw new Error('holds no PEM private key that can be read without a pass phrase; write it anew (openssl pkey)');
+		throw new Error('contains no PEM private key that can be read without a passphrase; decrypt it (openssl pkey)');
 	}
 	if (!fits) {
 		throw new Error(
-			'the key does not fit the first certificate of limiter.cert_path; give the key that it was issued for',
+			'the key does not match the first certificate of limiter.cert_path; give the key that it was issued for',
 		);
 	}
 	if (chain !== undefined) assertAllowed(chain.pem, pem);

@@ -50,11 +50,10 @@ export function readHeaderLines(text: string): Record<string, string> {
 		const name = line.slice(0, colon).trim().toLowerCase();
 		const value = line.slice(colon + 1).trim();
 		if (colon === -1 || value === '' || !isField(name, value)) {
-			throw new Error(`has no header field on its line ${i + 1}; write each as "name: value"`);
+			throw new Error(`has no header field on line ${i + 1}; write each as "name: value"`);
 		}
-		if (OWN.has(name)) throw new Error(`has on its line ${i + 1} a field that the exporter sets; remove it`);
-		if (Object.hasOwn(headers, name))
-			throw new Error(`has on its line ${i + 1} a field for the second time; remove one`);
+		if (OWN.has(name)) throw new Error(`has on line ${i + 1} a field that the exporter sets; remove it`);
+		if (Object.hasOwn(headers, name)) throw new Error(`has on line ${i + 1} a duplicate field; remove one`);
 		headers[name] = value;
 	}
 	return headers;

@@ -183,7 +183,7 @@ export class HealthProber {
 		upstream.breaker.health(healthy, clock.now(), `health: ${verdict.status ?? verdict.cause}`);
 		if (upstream.alive === healthy) {
 			if (!healthy && before?.found !== outcome.found)
-				log.info(TARGET, 'upstream is unhealthy for another cause', said);
+				log.info(TARGET, 'upstream is still unhealthy, for another cause', said);
 			return;
 		}
 		upstream.alive = healthy;

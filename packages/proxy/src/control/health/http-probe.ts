@@ -70,7 +70,7 @@ async function askGrpc(
 	if (answer === undefined) return { healthy: false, cause: silenceCause('answer', timeoutMs) };
 	if ('error' in answer) return failureOf(answer.error);
 	if (!('status' in answer)) return { healthy: false, cause: 'cause' in answer ? answer.cause : CLOSED };
-	if (answer.status !== 200) return { healthy: false, cause: `status ${answer.status} in place of gRPC` };
+	if (answer.status !== 200) return { healthy: false, cause: `status ${answer.status} instead of gRPC` };
 	// A call without a message has its status in the head.
 	const status = grpcStatusIn(answer.trailers) ?? grpcStatusIn(answer.fields);
 	const problem = status === 0 ? healthProblem(answer.body) : `grpc-status ${status ?? 'missing'}`;

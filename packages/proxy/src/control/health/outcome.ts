@@ -58,13 +58,13 @@ function remedyOf(cause: string): string | undefined {
 		return 'set cert_path and key_path in its [upstreams.tls] to a certificate that it accepts';
 	}
 	if (/^no answer within/.test(cause))
-		return 'see whether it is busy or packets are dropped; or raise health_timeout_secs';
+		return 'check whether it is busy or packets are dropped, or raise health_timeout_secs';
 	return undefined;
 }
 
 const OWN_LOG = 'its own log may say why';
 const NAME = 'correct the host name, or add it to DNS';
-const NETWORK = 'see to routes and firewalls between here and there, and to its machine';
+const NETWORK = 'check its machine, and the routes and firewalls on the way';
 const HERE = 'raise the limit of this machine or container (ulimit -n)';
 
 /** By cause, as worded in `words/causes.ts`. */
@@ -73,27 +73,27 @@ const REMEDIES: Readonly<Record<string, string>> = {
 	'connection reset': OWN_LOG,
 	'connection closed without an answer': OWN_LOG,
 	'closed within the TLS handshake': OWN_LOG,
-	'no HTTP answer': 'correct the port: something else than HTTP/1.1 answers there',
+	'no HTTP answer': 'correct the port: something other than HTTP/1.1 answers there',
 	'connection timed out': NETWORK,
 	'no route to host': NETWORK,
 	'network unreachable': NETWORK,
 	'host down': NETWORK,
-	'connection forbidden': 'see to the firewall or sandbox of this machine',
+	'connection forbidden': 'check the firewall or sandbox of this machine',
 	'no such host': NAME,
 	'host without an address': NAME,
-	'name server does not answer': 'see to the name server of this machine (/etc/resolv.conf)',
+	'name server does not answer': 'check the name server of this machine (/etc/resolv.conf)',
 	'no file descriptor left': HERE,
-	'no local port left': 'widen net.ipv4.ip_local_port_range, or have fewer connections',
+	'no local port left': 'widen net.ipv4.ip_local_port_range, or use fewer connections',
 	'no memory left': HERE,
 	[SPEAKS_TLS]: 'write https://, or give its [[upstreams]] an [upstreams.tls]',
-	[SPEAKS_NO_TLS]: 'write http://, or take [upstreams.tls] out',
-	[UNTRUSTED]: 'set ca_path in its [upstreams.tls] to the CA that has issued it',
-	'its certificate is for another name': 'set server_name in its [upstreams.tls] to a name of its certificate',
+	[SPEAKS_NO_TLS]: 'write http://, or remove [upstreams.tls]',
+	[UNTRUSTED]: 'set ca_path in its [upstreams.tls] to the CA that issued it',
+	'its certificate is for another name': 'set server_name in its [upstreams.tls] to a name in its certificate',
 	'its certificate, or one of its issuers, has expired': 'renew it there',
-	'its certificate, or one of its issuers, is not valid yet': 'see to the clocks of both machines',
+	'its certificate, or one of its issuers, is not valid yet': 'check the clocks of both machines',
 	'its certificate is revoked': 'renew it there',
-	'it does not choose HTTP/2 (ALPN)': 'switch HTTP/2 on there, which gRPC needs; without gRPC, set protocol = "auto"',
+	'it did not choose HTTP/2 (ALPN)': 'switch HTTP/2 on there, which gRPC needs; without gRPC, set protocol = "auto"',
 	'its certificate is not for servers': 'issue it with extended key usage serverAuth',
 	'it speaks no version of TLS that is allowed here':
-		'let it speak TLS 1.2 or 1.3; see min_version in its [upstreams.tls]',
+		'enable TLS 1.2 or 1.3 on it; see min_version in its [upstreams.tls]',
 };

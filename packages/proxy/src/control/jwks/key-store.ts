@@ -29,7 +29,7 @@ export function createKeyStore(dir: string, log: Logger, disk: SlowDisk = new Sl
 	return {
 		async load(issuer, wallSeconds) {
 			const onFault = (file: string, cause: string) => {
-				const message = 'last keys in state_dir cannot be read; remove the file, or see to its permissions';
+				const message = 'keys in state_dir cannot be read; remove the file, or fix its permissions';
 				log.warn('proxy::jwks', message, { issuer: issuer.issuer, file, cause });
 			};
 			try {
@@ -48,7 +48,7 @@ export function createKeyStore(dir: string, log: Logger, disk: SlowDisk = new Sl
 			} catch (error) {
 				log.warn(
 					'proxy::jwks',
-					'keys not kept in state_dir: a restart during an outage of the issuer would have none',
+					'keys could not be saved in state_dir: after a restart during an outage of the issuer there are none',
 					{
 						issuer: issuer.issuer,
 						state_dir: dir,
@@ -99,9 +99,9 @@ async function read(path: string, { issuer, url }: RemoteIssuer): Promise<Kept |
 	try {
 		kept = JSON.parse(bytes.toString('utf8'));
 	} catch {
-		return 'is no JSON';
+		return 'is not JSON';
 	}
-	if (!isKept(kept)) return 'is no file of this program';
+	if (!isKept(kept)) return 'was not written by this proxy';
 	return kept.issuer === issuer && kept.url === (url ?? null) ? kept : 'has the keys of another issuer';
 }
 

@@ -41,4 +41,4 @@ export class SlowDisk {
 }
 
 const LIMIT_MS = 5_000;
-const HANGS = 'the file system does not answer';
+const HANGS = 'the file system does not respond';

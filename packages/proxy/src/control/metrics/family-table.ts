@@ -40,7 +40,7 @@ const info = kind('info');
 export const FAMILIES = {
 	requests: counter(
 		'proxy_requests_total',
-		'Answers to clients, by status and, if an upstream was chosen, by upstream.',
+		'Responses to clients, by status and, if an upstream was chosen, by upstream.',
 		{
 			status: 'HTTP status',
 			upstream: `${UPSTREAM}, if one was chosen`,
@@ -93,7 +93,7 @@ export const FAMILIES = {
 	),
 	requestsInFlight: gauge(
 		'proxy_requests_in_flight',
-		'Requests with a complete head whose answer has not been sent completely.',
+		'Requests with a complete head whose response has not been sent completely.',
 		{ route: ROUTE, protocol: CLIENT_PROTOCOLS },
 	),
 	requestBodyBytes: counter(
@@ -103,7 +103,7 @@ export const FAMILIES = {
 	),
 	responseBodyBytes: counter(
 		'proxy_response_body_bytes_total',
-		"Bytes of response bodies given to client connections, the proxy's own answers included, without heads, framing and TLS.",
+		"Bytes of response bodies given to client connections, the proxy's own responses included, without heads, framing and TLS.",
 		{ route: ROUTE, protocol: CLIENT_PROTOCOLS },
 	),
 	forbidden: counter(
@@ -118,9 +118,9 @@ export const FAMILIES = {
 	),
 	rateLimitSlotsInUse: gauge(
 		'proxy_ratelimit_slots_in_use',
-		'Places of the limiter that tenants occupy, because their buckets are not full again. The other places are free.',
+		'Slots of the limiter in use, each by a tenant whose bucket is not full. The other slots are free.',
 	),
-	rateLimitSlots: gauge('proxy_ratelimit_slots', 'Places that the limiter has.'),
+	rateLimitSlots: gauge('proxy_ratelimit_slots', 'Slots of the limiter in total.'),
 	storeUp: gauge(
 		'proxy_limiter_store_up',
 		'1 while limits are shared through the store; 0 while the store, or a part of it, is away and [limiter] on_store_failure applies.',
@@ -167,7 +167,7 @@ export const FAMILIES = {
 	),
 	crlNextUpdate: gauge(
 		'proxy_crl_next_update_seconds',
-		'Seconds until the next CRL of a CA is due; negative: it is late. If several CAs have one name, the CRL that is due first.',
+		'Seconds until the next CRL of a CA is due; negative: it is late. If several CAs have the same name, the CRL that is due first.',
 		{ issuer: 'distinguished name of the CA' },
 	),
 	circuitTransitions: counter(
@@ -186,7 +186,7 @@ export const FAMILIES = {
 	),
 	connectionsEnded: counter(
 		'proxy_connections_ended_total',
-		'Client connections ended for their certificate (revoked, expired, its CA removed), or for their age.',
+		'Client connections ended because of their certificate (revoked, expired, its CA removed), or their age.',
 		{ reason: CONNECTION_ENDS },
 	),
 	tunnelsOpen: gauge('proxy_tunnels_open', 'Open WebSockets. Each is also a request in flight.', {
@@ -227,7 +227,7 @@ export const FAMILIES = {
 	),
 	upstreamRetries: counter(
 		'proxy_upstream_retries_total',
-		'Retries, by the upstream that failed before. stale: it closed an idle connection; refused: it refused a stream; unanswered, broken: it closed without, or within, an answer.',
+		'Retries, by the upstream that failed before. stale: it closed an idle connection; refused: it refused a stream; unanswered, broken: it closed before, or during, the response.',
 		{ upstream: UPSTREAM, group: GROUP, reason: RETRY_REASONS },
 	),
 	upstreamRetriesDenied: counter(

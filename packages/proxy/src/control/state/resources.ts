@@ -50,7 +50,7 @@ export function createResources(reconciler: Reconciler, first: Specs, sources: R
 		commit: (tls) => {
 			inForce.tls = tls;
 		},
-		onFailure: (cause) => log.warn('proxy::limiter', 'revocations not taken over; trying again', { cause }),
+		onFailure: (cause) => log.warn('proxy::limiter', 'revocations not applied; trying again', { cause }),
 	});
 	const identity = reconciler.add(first.identity, {
 		gather: ({ remotes }) => keys.follow(remotes),
@@ -61,7 +61,7 @@ export function createResources(reconciler: Reconciler, first: Specs, sources: R
 			keys.inForce(identity, remotes);
 		},
 		discard: ({ remotes }) => keys.keepOnly(remotes),
-		onFailure: (cause) => log.warn('proxy::jwks', 'keys not taken over; trying again', { cause }),
+		onFailure: (cause) => log.warn('proxy::jwks', 'keys not applied; trying again', { cause }),
 	});
 	const routing = reconciler.add(first.routing, {
 		gather: ({ routes }) => addresses.follow(routes),
@@ -76,7 +76,7 @@ export function createResources(reconciler: Reconciler, first: Specs, sources: R
 			inForce.upstreamTls = tlsOf(plan);
 		},
 		discard: ({ routes }) => addresses.keepOnly(routes),
-		onFailure: (cause) => log.warn('proxy::dns', 'addresses not taken over; trying again', { cause }),
+		onFailure: (cause) => log.warn('proxy::dns', 'addresses not applied; trying again', { cause }),
 	});
 	return { tls, identity, routing };
 }

@@ -123,7 +123,7 @@ function header({ process, at, reloads, shared_limits: limits }: StatusPage, vie
 		<h1>${process.host} <small>mtls-edge-proxy</small></h1>
 		<ul id="about">${facts.map((fact) => fact && html`<li>${fact}</li>`)}</ul>
 		<div id="live" data-keep>
-		<span id="live-state">A moment’s values. <a href="${queryOf(view)}">Load them anew</a>, or read <a href="/status.json">/status.json</a>.</span>
+		<span id="live-state">A snapshot. <a href="${queryOf(view)}">Load it again</a>, or read <a href="/status.json">/status.json</a>.</span>
 		<button id="pause" type="button" hidden>Pause</button>
 		</div>
 		</header>
@@ -137,7 +137,7 @@ function summary({ problems, upstreams, at }: StatusPage): Markup {
 	const sign = { good: '✓', bad: '▲', doubtful: '◆' }[state];
 	const details =
 		problems.length === 0
-			? html`<p>${upstreams.total === 0 ? 'There are no routes yet.' : 'All breakers are closed, few requests and handshakes fail, no certificate is about to expire, and the file as it was last read is in force.'}</p>`
+			? html`<p>${upstreams.total === 0 ? 'There are no routes yet.' : 'All breakers are closed, few requests and handshakes fail, no certificate is about to expire, and the configuration last read is in force.'}</p>`
 			: html`<ul>${problems.slice(0, MAX_PROBLEMS).map((problem) => problemLine(problem, at))}${problems.length > MAX_PROBLEMS && html`<li>and ${problems.length - MAX_PROBLEMS} more, in <a href="/status.json">/status.json</a></li>`}</ul>`;
 	return html`
 		<section id="summary" class="summary ${state}" aria-labelledby="summary-title" tabindex="-1">
@@ -205,7 +205,7 @@ function traffic({ history, traffic }: StatusPage): Markup {
 		<h2 id="traffic-title">Traffic of the last ten minutes</h2>
 		<div class="figures">
 		${figure('rate', 'Requests per second', html`peak ${rate(peakOf(history.requests_per_second))}/s`)}
-		${figure('errors', 'Error rate', html`${percent(traffic.error_share)} of all answers, peak ${percent(peakOf(errorShares(history)))}`)}
+		${figure('errors', 'Error rate', html`${percent(traffic.error_share)} of all responses, peak ${percent(peakOf(errorShares(history)))}`)}
 		${figure('latency', 'Round trips', html`<span class="key dashed">p50</span> ${latency(traffic.p50_seconds)} <span class="key">p99</span> ${latency(traffic.p99_seconds)}`)}
 		</div>
 		</section>

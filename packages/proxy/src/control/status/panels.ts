@@ -16,7 +16,7 @@ export function dnsPanel({ dns, at }: StatusPage): Markup | undefined {
 	const ordered = dns.toSorted((a, b) => trouble(b) - trouble(a));
 	return panel('dns', 'Addresses from DNS', [
 		table(
-			'Upstreams whose addresses DNS says. While it fails, those of the last good answer hold.',
+			'Upstreams that get their addresses from DNS. While it fails, the addresses of the last good answer stay in use.',
 			['Upstream', '#Addresses', 'Age', 'Last answer'],
 			ordered,
 			({ group, name, addresses, age_seconds, failing_since, failures, cause }) => [
@@ -41,7 +41,7 @@ function trouble({ addresses, failing_since }: StatusPage['dns'][number]): numbe
 export function refusalsPanel({ refusals }: StatusPage): Markup {
 	return panel('refusals', 'Refusals', [
 		countsTable(
-			'Requests that got no further than the proxy, by reason. What fails behind a route is counted with its upstream.',
+			'Requests that the proxy refused, by reason. Failures of an upstream count in the table of upstreams.',
 			refusals,
 			'No request has been refused.',
 		),
@@ -57,7 +57,7 @@ export function handshakesPanel({ handshakes }: StatusPage): Markup {
 			['p50', latency(p50_seconds)],
 			['p99', latency(p99_seconds)],
 		]),
-		countsTable('Handshakes that failed, by reason.', failures, 'No handshake has failed.'),
+		countsTable('Failed handshakes, by reason.', failures, 'No handshake has failed.'),
 	]);
 }
 
@@ -93,7 +93,7 @@ export function grpcPanel({ grpc }: StatusPage): Markup | undefined {
 	if (grpc.length === 0) return undefined;
 	return panel('grpc', 'gRPC', [
 		table(
-			'Calls that upstreams have answered, by status, with those that gave it most of late. ▲ is a failure of the server.',
+			'Calls that upstreams answered, by status, with the upstreams that recently returned it most. ▲ marks a failure of the server.',
 			['Status and upstreams', '#Last ten minutes', '#Since the start'],
 			grpc,
 			({ code, last_ten_minutes, total, upstreams, upstreams_total }) => [
@@ -114,7 +114,7 @@ function grpcBadge(code: number): Markup {
 export function certificatesPanel({ certificates }: StatusPage): Markup {
 	return panel('certificates', 'Certificates', [
 		table(
-			'The server’s certificate and its issuers, the CAs that clients are believed by, and revocation lists.',
+			'The server’s certificate and its issuers, the CAs of clients, and revocation lists.',
 			['Subject', 'Use', 'Ends', '#Days left'],
 			certificates,
 			({ subject, kind, not_after, days_left }) => [
@@ -154,7 +154,7 @@ export function issuersPanel({ issuers }: StatusPage): Markup {
 					: html`${keys.length}${keyNames(keys)}`,
 				html`${source === 'file' ? 'from a file' : age_seconds === null ? 'never fetched' : duration(age_seconds)}`,
 				fetches === null
-					? html`<span class="quiet">none made</span>`
+					? html`<span class="quiet">no fetches</span>`
 					: html`${fetches.failure_total} of ${fetches.failure_total + fetches.success_total}`,
 			],
 			'There are none.',
@@ -176,7 +176,7 @@ const MAX_KEY_NAMES = 4;
 export function workersPanel({ workers }: StatusPage): Markup {
 	return panel('workers', 'Workers', [
 		table(
-			`${workers.listening} of ${plural(workers.configured, 'worker thread')} accept connections. Loop: share of the time in which the event loop was busy.`,
+			`${workers.listening} of ${plural(workers.configured, 'worker thread')} accept connections. Loop: share of time that the event loop was busy.`,
 			['Worker', '#Loop', '#Delay p99', '#In flight', '#Connections'],
 			workers.each,
 			({ worker, utilization, delay_p99_seconds, in_flight, connections }) => [
@@ -199,8 +199,8 @@ export function memoryPanel({ memory, process }: StatusPage): Markup {
 			['Heap of the main thread', html`${bytes(process.heap_used_bytes)}`],
 		]),
 		table(
-			'What all workers share, and how much of it is taken.',
-			['Budget', '#In use', '#Limit', '#Taken'],
+			'Budgets that all workers share.',
+			['Budget', '#In use', '#Limit', '#Share'],
 			memory,
 			({ name, unit, used, limit, key }) => [
 				html`${name} <small><code>${key}</code></small>`,
@@ -225,13 +225,13 @@ export function reloadsPanel({ reloads, at }: StatusPage): Markup {
 			html`<p><span class="badge doubtful"><span aria-hidden="true">◆</span> needs a restart</span> <span class="cause">${inParts(needs_restart.join(', '))}</span></p>`,
 		table(
 			'The last reloads, the latest first.',
-			['When', 'What', 'Outcome', 'Asked by'],
+			['When', 'What', 'Outcome', 'Trigger'],
 			last,
 			(one) => [
 				moment(one.at, at),
 				html`${PARTS[one.part]}`,
 				one.outcome === 'success'
-					? html`<span class="badge good"><span aria-hidden="true">●</span> taken over</span>`
+					? html`<span class="badge good"><span aria-hidden="true">●</span> applied</span>`
 					: html`<span class="badge bad"><span aria-hidden="true">▲</span> failed</span> <span class="cause">${inParts(one.cause ?? '')}</span>`,
 				html`${one.asked}`,
 			],
@@ -258,7 +258,7 @@ export function limitsPanel({ shared_limits: limits }: StatusPage): Markup | und
 			['Settled within', html`${settle_seconds.toFixed(2)} s`],
 			['Calls', count(calls.success_total)],
 			['Failed', count(calls.failure_total)],
-			...(revocations === null ? [] : ([['Revoked there', count(revocations)]] as const)),
+			...(revocations === null ? [] : ([['Revocations', count(revocations)]] as const)),
 		]),
 	]);
 }
@@ -268,17 +268,19 @@ export function tenantsPanel({ tenants }: StatusPage): Markup | undefined {
 	if (tenants === null) return undefined;
 	return panel('tenants', 'Tenants', [
 		table(
-			'Those of the configuration ([[tenants]]), the busiest first. Requests in flight are counted where there is a concurrency.',
+			'Tenants with limits of their own ([[tenants]]), the busiest first. Requests in flight are counted only with a limit on concurrency.',
 			['Tenant', '#Requests/s allowed', '#Burst', '#In flight', '#Concurrency'],
 			tenants,
 			({ tenant, requests_per_second, burst, concurrency, in_flight }) => [
 				html`<span class="subject">${inParts(tenant)}</span>`,
-				typeof requests_per_second === 'number' ? count(requests_per_second) : html`${requests_per_second ?? 'as all'}`,
+				typeof requests_per_second === 'number'
+					? count(requests_per_second)
+					: html`${requests_per_second ?? 'default'}`,
 				count(burst),
 				count(in_flight),
 				count(concurrency),
 			],
-			'The configuration names none.',
+			'The configuration has none.',
 		),
 	]);
 }

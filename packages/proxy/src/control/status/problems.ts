@@ -72,7 +72,7 @@ function upstreamProblems({ upstreams }: Found): Problem[] {
 			'warning',
 			inState('half-open'),
 			['A breaker is half-open', 'breakers are half-open'],
-			'one request at a time is let through until one succeeds; log target proxy::breaker',
+			'the breaker admits one request at a time until one succeeds; log target proxy::breaker',
 			({ breaker }) => breaker.since,
 		),
 		...about(
@@ -86,7 +86,7 @@ function upstreamProblems({ upstreams }: Found): Problem[] {
 			'warning',
 			upstreams.filter(({ tls }) => tls === 'not verified'),
 			["An upstream's certificate is not verified", 'upstreams have certificates that are not verified'],
-			'set ca_path in its [upstreams.tls], and take insecure_skip_verify out',
+			'set ca_path in its [upstreams.tls], and remove insecure_skip_verify',
 			() => null,
 		),
 	];
@@ -105,8 +105,8 @@ function lastProbeOf(upstreams: Found['upstreams']): string {
 const SHARES: Readonly<Record<ShareStatus['kind'], { what: string; of: string; look: string; panel: Panel }>> = {
 	'5xx': {
 		what: 'are 500 or above',
-		of: 'answers',
-		look: 'column Errors of the upstreams; log targets proxy::exchange and proxy::breaker; an answer of the upstream itself is in its own log',
+		of: 'responses',
+		look: 'column Errors of the upstreams; log targets proxy::exchange and proxy::breaker; for responses of the upstream itself, its own log',
 		panel: 'upstreams',
 	},
 	grpc: {
@@ -117,13 +117,13 @@ const SHARES: Readonly<Record<ShareStatus['kind'], { what: string; of: string; l
 	},
 	'401': {
 		what: 'are 401',
-		of: 'answers',
-		look: 'log target proxy::auth says which check refuses; proxy explain --token says it of one token',
+		of: 'responses',
+		look: 'log target proxy::auth says which check refuses; proxy explain --token shows it for one token',
 		panel: 'refusals',
 	},
 	'429': {
 		what: 'are 429',
-		of: 'answers',
+		of: 'responses',
 		look: 'which limit refuses: tenant_rps, [[tenants]], or rps of a route; the access log names tenant and route',
 		panel: 'refusals',
 	},
@@ -151,7 +151,7 @@ function shareProblems({ shares }: Found): Problem[] {
 function dnsProblems({ dns, at }: Found): Problem[] {
 	const named = (some: typeof dns) =>
 		some.map(({ group, name, cause }) => `${group} (${name}${cause === null ? '' : `: ${cause}`})`);
-	const look = 'the name, and dns_server where it is set; log target proxy::dns';
+	const look = 'the name, and dns_server if set; log target proxy::dns';
 	const about = (some: typeof dns) => ({
 		since: earliest(some.map(({ failing_since }) => failing_since)),
 		look,
@@ -168,8 +168,8 @@ function dnsProblems({ dns, at }: Found): Problem[] {
 		problems.push({ severity: 'error', text, ...about(empty) });
 	}
 	if (away.length > 0) {
-		const text = counted(named(away), 'DNS fails for an upstream', 'upstreams for which DNS fails');
-		problems.push({ severity: 'warning', text: `${text}; the last addresses hold`, ...about(away) });
+		const text = counted(named(away), 'DNS lookups fail for an upstream', 'upstreams have failing DNS lookups');
+		problems.push({ severity: 'warning', text: `${text}; the last addresses stay in use`, ...about(away) });
 	}
 	return problems;
 }
@@ -208,7 +208,7 @@ function issuerProblems({ issuers, process }: Found): Problem[] {
 			severity: 'error',
 			text: `No keys of ${issuer ?? 'the issuer'}: its tokens are refused`,
 			since: age === null ? process.started_at : null,
-			look: 'its jwks_url, and the way there; log target proxy::jwks',
+			look: 'its jwks_url, and the network path to it; log target proxy::jwks',
 			...linkTo('issuers'),
 		}));
 }
@@ -218,9 +218,9 @@ function budgetProblems({ memory }: Found): Problem[] {
 		.filter(({ used, limit }) => limit > 0 && used >= limit * FULL)
 		.map(({ name, used, limit, key }) => ({
 			severity: used >= limit ? 'error' : 'warning',
-			text: `The limit for ${name} (${key}) is ${Math.floor((used / limit) * 100)} % taken`,
+			text: `The limit for ${name} (${key}) is ${Math.floor((used / limit) * 100)} % used`,
 			since: null,
-			look: `who takes it: connections and requests in flight by worker; or raise ${key}`,
+			look: `connections and requests in flight by worker; or raise ${key}`,
 			...linkTo('memory'),
 		}));
 }
@@ -231,14 +231,14 @@ function reloadProblems({ reloads }: Found): Problem[] {
 	const problems: Problem[] = [];
 	if (failed.length > 0) {
 		const parts = failed.map(({ part }) => part).join(', ');
-		const text = `The last reload of ${parts} failed: what was there before is in force`;
-		const look = 'its cause, below; proxy check says the same of the files';
+		const text = `The last reload of ${parts} failed: the previous state stays in force`;
+		const look = 'its cause, below; proxy check finds it in the files';
 		problems.push({ severity: 'error', text, since: earliest(failed.map(({ at }) => at)), look, ...linkTo('reloads') });
 	}
 	const vain = reloads.needs_restart;
 	if (vain.length > 0) {
 		const text = counted(vain, 'A setting needs a restart', 'settings need a restart');
-		const look = 'restart the proxy, or take the change back and reload';
+		const look = 'restart the proxy, or undo the change and reload';
 		problems.push({ severity: 'warning', text, since: reloads.needs_restart_since, look, ...linkTo('reloads') });
 	}
 	return problems;
@@ -253,7 +253,7 @@ function limitProblems({ shared_limits: limits }: Found): Problem[] {
 			severity: limits.on_store_failure === 'refuse' ? 'error' : 'warning',
 			text,
 			since: limits.since,
-			look: `${limits.cause === null ? '' : `${limits.cause}; `}start the store, or mend the way to it; log target proxy::limiter`,
+			look: `${limits.cause === null ? '' : `${limits.cause}; `}start the store, or fix the network path to it; log target proxy::limiter`,
 			...linkTo('limits'),
 		},
 	];
@@ -263,7 +263,7 @@ function logProblems({ log }: Found): Problem[] {
 	if (log.failing_since === null) return [];
 	const text = `The log cannot be written (${log.cause}): ${plural(log.lost_total, 'line')} lost since the start`;
 	const look =
-		log.cause === 'ENOSPC' ? 'the disk under the log is full' : 'where standard output goes, and who reads it';
+		log.cause === 'ENOSPC' ? 'the disk under the log is full' : 'where standard output goes, and what reads it';
 	return [{ severity: 'error', text, since: log.failing_since, look, ...linkTo('memory') }];
 }
 

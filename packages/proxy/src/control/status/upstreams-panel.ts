@@ -22,7 +22,7 @@ export function* upstreamsPanel({ upstreams, dns, shares, at }: StatusPage, view
 	`;
 	if (items.length === 0) {
 		const none = dns.length === 0 ? 'There are no routes.' : 'No upstream has an address.';
-		const words = total === 0 ? none : 'No upstream fits the filter.';
+		const words = total === 0 ? none : 'No upstream matches the filter.';
 		return html`${head}<p class="empty">${words}</p></section>`;
 	}
 	const shown = matching === total ? `${total}` : `${matching} of ${total}`;
@@ -36,7 +36,7 @@ export function* upstreamsPanel({ upstreams, dns, shares, at }: StatusPage, view
 	return html`
 		${head}
 		<table class="upstreams">
-		<caption>Upstreams shown: ${shown}, those in trouble first. Rates and latencies are of the last ten seconds, errors of the last ten minutes.</caption>
+		<caption>Upstreams shown: ${shown}, those with problems first. Rates and latencies cover the last ten seconds, errors the last ten minutes.</caption>
 		<thead><tr>${COLUMNS.map(([name, kind]) => html`<th scope="col" class="${kind}">${name}</th>`)}</tr></thead>
 		<tbody>${rows}</tbody>
 		</table>
@@ -138,10 +138,10 @@ const HEALTH = {
 
 /** By what opened it. */
 const REASONS: Readonly<Record<string, string>> = {
-	status: 'failing answers',
+	status: 'failing responses',
 	connect: 'no connection',
-	timeout: 'no answer in time',
-	broken: 'broken answers',
+	timeout: 'no response in time',
+	broken: 'broken responses',
 	health: 'health check',
 	probe: 'probe request',
 };
@@ -189,7 +189,7 @@ function searchForm({ filter, troubled, rows }: View, total: number): Markup | u
 		<input id="filter" type="search" name="filter" value="${filter}" maxlength="100" autocomplete="off">
 		<label class="check">
 		${troubled ? html`<input type="checkbox" name="show" value="trouble" checked>` : html`<input type="checkbox" name="show" value="trouble">`}
-		only those in trouble</label>
+		only those with problems</label>
 		${rows !== DEFAULT_ROWS && html`<input type="hidden" name="rows" value="${rows}">`}
 		<button type="submit">Filter</button>
 		</form>

@@ -23,18 +23,18 @@ export type StoreFailureReason = (typeof STORE_FAILURES)[number];
 
 /** What an operator can do about it. */
 const REMEDIES: Readonly<Record<StoreFailureReason, string>> = {
-	unreachable: 'nobody answers at that address; see whether the store runs and limiter.store is right',
+	unreachable: 'nothing answers at that address; check that the store runs, and limiter.store',
 	tls: 'the TLS handshake failed; see limiter.ca_path, limiter.cert_path and limiter.server_name',
-	timeout: 'no answer in time; see what holds the store up, or raise limiter.timeout_secs',
+	timeout: 'no answer in time; check what delays the store, or raise limiter.timeout_secs',
 	credentials: 'the store refuses the credentials; see limiter.username and limiter.password_path, and restart',
-	permission: 'the ACL user may not do what is needed; see docs/explanation/shared-rate-limits.md for its rules',
+	permission: 'the ACL user lacks permissions; see docs/explanation/shared-rate-limits.md for the rules that it needs',
 	read_only: 'it is a replica, or cannot write to its disk; name the primary, or use Sentinels',
 	full: 'it has reached maxmemory; see docs/explanation/shared-rate-limits.md for what is needed',
 	loading: 'it is reading its data; wait',
-	failing_over: 'no primary for the moment; wait',
-	busy: 'something else runs on it for too long, or answers take too long',
-	unsupported: 'it does not know a command that is needed; use Redis 6.2 or later, or Valkey',
-	malformed: 'its answer makes no sense; see whether it is a Redis or Valkey that nobody else writes to',
+	failing_over: 'there is no primary at the moment; wait for the failover',
+	busy: 'another command blocks it, or its answers take too long',
+	unsupported: 'it lacks a required command; use Redis 6.2 or later, or Valkey',
+	malformed: 'its answer is malformed; check that it is a Redis or Valkey, and that nothing else writes to the keys',
 	refused: 'it refused the call',
 };
 

@@ -86,7 +86,7 @@ export class FleetLimits {
 		const { replicas, failure } = this.facts;
 		if (!this.#wasAway) return log.info(TARGET, 'limits are shared with the other replicas', { replicas });
 		const cause = failure?.message ?? 'no answer yet';
-		log.warn(TARGET, 'limiter store away', { on_store_failure: onFailure, replicas, cause });
+		log.warn(TARGET, 'limiter store is away', { on_store_failure: onFailure, replicas, cause });
 	}
 
 	/** Settles the rest. Resolves with its success or failure, at the latest after `limitMs`. */
@@ -163,21 +163,21 @@ export class FleetLimits {
 			const part = away.shards < away.of ? { shards: `${away.shards} of ${away.of}` } : {};
 			if (this.#onBegin !== undefined) this.#onBegin();
 			else if (isAway)
-				log.warn(TARGET, 'limiter store away', { on_store_failure: onFailure, replicas, cause, ...part });
+				log.warn(TARGET, 'limiter store is away', { on_store_failure: onFailure, replicas, cause, ...part });
 			else log.info(TARGET, 'limiter store is back', { replicas });
 		}
 		const isSlow = delayMs > SLOW_MS;
 		if (isSlow !== this.#wasSlow) {
 			this.#wasSlow = isSlow;
 			const fields = { delay_ms: Math.round(delayMs), interval_ms: INTERVAL_MS };
-			if (isSlow) log.warn(TARGET, 'limiter store is slow: replicas learn late of each other', fields);
-			else log.info(TARGET, 'limiter store is quick again', fields);
+			if (isSlow) log.warn(TARGET, 'limiter store is slow: replicas learn of each other late', fields);
+			else log.info(TARGET, 'limiter store is fast again', fields);
 		}
 		const [foreign] = this.#settlement.foreign;
 		if ((foreign !== undefined) !== this.#hadForeign) {
 			this.#hadForeign = foreign !== undefined;
 			const fields = { key: foreign !== undefined && keyInHex(foreign), on_store_failure: onFailure };
-			if (this.#hadForeign) log.warn(TARGET, 'a key of the limiter is something else at the store', fields);
+			if (this.#hadForeign) log.warn(TARGET, 'a key of the limiter has another type in the store', fields);
 		}
 	}
 }

@@ -39,7 +39,7 @@ export class RevocationLog {
 			const key = JSON.stringify(entry);
 			if (action === 'lift') this.#revoked.delete(key);
 			else if (this.#revoked.size < MAX_REVOKED || this.#revoked.has(key)) this.#revoked.set(key, entry);
-			else problems.push(`is beyond the ${MAX_REVOKED} that are taken; lift what has expired`);
+			else problems.push(`is beyond the ${MAX_REVOKED} entries that are read; lift expired ones`);
 		}
 		if (fields.length === 0) problems.push('is empty');
 		return problems;

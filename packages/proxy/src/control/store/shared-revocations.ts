@@ -76,7 +76,7 @@ export class SharedRevocations {
 		const { log } = this.#parts;
 		try {
 			await this.#read();
-			if (this.#isFailing) log.info(TARGET, 'revocations of the store are read again', { revoked: this.size });
+			if (this.#isFailing) log.info(TARGET, 'revocations in the store can be read again', { revoked: this.size });
 			this.#isFailing = false;
 		} catch (error) {
 			if (!this.#isFailing && !this.#stopped) this.#sayFailing(failureOf(error));
@@ -89,8 +89,9 @@ export class SharedRevocations {
 	#sayFailing({ reason, message: cause }: StoreFailure): void {
 		const { log } = this.#parts;
 		const fields = { reason, cause, revoked: this.size };
-		if (this.#isKnown) log.warn(TARGET, 'revocations of the store cannot be read; those known hold', fields);
-		else log.error(TARGET, 'revocations of the store are not known: what is revoked there is let in', fields);
+		if (this.#isKnown)
+			log.warn(TARGET, 'revocations in the store cannot be read; the known ones stay in force', fields);
+		else log.error(TARGET, 'revocations in the store are unknown: callers that are revoked there are admitted', fields);
 	}
 
 	async #read(): Promise<void> {
@@ -119,7 +120,7 @@ export class SharedRevocations {
 	#publish(fields: LogFields, isFirst: boolean): void {
 		const { log } = this.#parts;
 		this.#list = this.#log.list;
-		log.info(TARGET, isFirst ? 'revocations read from the store' : 'revocations of the store have changed', fields);
+		log.info(TARGET, isFirst ? 'revocations read from the store' : 'revocations in the store have changed', fields);
 		this.#parts.onChange();
 	}
 
@@ -138,10 +139,14 @@ export class SharedRevocations {
 	#lost(): void {
 		this.#last = undefined;
 		if (this.#log.size === 0) return;
-		this.#parts.log.error(TARGET, 'revocations are gone from the store; those known hold until they are lifted', {
-			key: this.#key,
-			revoked: this.#log.size,
-		});
+		this.#parts.log.error(
+			TARGET,
+			'revocations have disappeared from the store; the known ones stay in force until they are lifted',
+			{
+				key: this.#key,
+				revoked: this.#log.size,
+			},
+		);
 	}
 
 	async #entries(command: readonly string[]): Promise<Entry[]> {

@@ -63,7 +63,7 @@ export class CountingExporter implements SpanExporter {
 	#succeeded(spans: number): void {
 		this.counts.exported += spans;
 		if (this.#warnedAt === undefined) return;
-		this.#parts.log.info(TARGET, 'the collector takes spans again', { lost: this.#lost });
+		this.#parts.log.info(TARGET, 'the collector accepts spans again', { lost: this.#lost });
 		this.#warnedAt = undefined;
 		this.#lost = 0;
 	}
@@ -75,7 +75,7 @@ export class CountingExporter implements SpanExporter {
 		const now = clock.now();
 		if (this.#warnedAt !== undefined && now - this.#warnedAt < WARNING_PERIOD_MS) return;
 		this.#warnedAt = now;
-		log.warn(TARGET, 'the collector takes no spans', { cause: causeOf(error), lost: this.#lost });
+		log.warn(TARGET, 'the collector accepts no spans', { cause: causeOf(error), lost: this.#lost });
 	}
 }
 
@@ -88,6 +88,6 @@ export function causeOf(error: Error & { readonly code?: unknown }): string {
 			? `the certificate is not trusted, or TLS failed (${code})`
 			: connectionCause(error as NodeJS.ErrnoException);
 	}
-	if (name === 'OTLPExporterError') return 'status 429, 502, 503 or 504, each time';
+	if (name === 'OTLPExporterError') return 'status 429, 502, 503 or 504, on every attempt';
 	return message.slice(0, 200);
 }

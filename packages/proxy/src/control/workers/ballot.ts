@@ -44,7 +44,7 @@ export class Ballot {
 export function objection(votes: ReadonlyMap<number, Vote>, limitMs: number): string | undefined {
 	for (const [worker, vote] of votes) {
 		if (vote.type === 'no') return `worker ${worker} refused: ${vote.cause}`;
-		if (vote.type === 'gone') return `worker ${worker} died over it`;
+		if (vote.type === 'gone') return `worker ${worker} died while applying it`;
 		if (vote.type === 'silent') return `worker ${worker} did not answer within ${limitMs / 1000} s`;
 	}
 	return undefined;

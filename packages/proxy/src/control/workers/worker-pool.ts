@@ -254,7 +254,7 @@ export class WorkerPool {
 		this.#ballot?.ballot.cast(worker, { type: 'gone' });
 		this.#closing?.cast(worker, { type: 'gone' });
 		slot.started?.reject(
-			new StartError(`worker ${worker} ended at its start: ${slot.cause ?? `exit code ${exitCode}`}`),
+			new StartError(`worker ${worker} ended while starting: ${slot.cause ?? `exit code ${exitCode}`}`),
 		);
 		if (this.#phase === 'draining') return this.#checkDrained();
 		if (this.#phase === 'starting') return;

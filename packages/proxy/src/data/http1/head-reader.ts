@@ -235,7 +235,7 @@ const OTHER_TARGET = /^(?:\*$|[a-z]+:\/\/[\w.~!$&'()*+,;=%:@[\]-]+(?:[/?]|$))/i;
 
 const BAD_LINE = BAD_REQUEST.because('malformed request line');
 const BAD_TARGET = BAD_REQUEST.because('malformed request target');
-const BAD_VERSION = BAD_REQUEST.because('malformed request line, or another version than HTTP/1.0 and HTTP/1.1');
+const BAD_VERSION = BAD_REQUEST.because('malformed request line, or a version other than HTTP/1.0 and HTTP/1.1');
 
 const NO_BLOCK: FieldBlock = { head: BAD_REQUEST, close: false, keepAlive: false, upgrade: false };
 

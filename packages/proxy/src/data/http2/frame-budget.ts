@@ -96,7 +96,7 @@ export class FrameBudget {
 	/** The head is useless: its stream has ended, it follows our GOAWAY, or it is malformed. @throws ConnectionError ENHANCE_YOUR_CALM. */
 	vainHead(price: number, now: number): void {
 		this.#share.release(HEAD - VAIN_HEAD);
-		this.#takeFrames(price - HEAD + VAIN_HEAD, now, 'too many heads that are no requests');
+		this.#takeFrames(price - HEAD + VAIN_HEAD, now, 'too many heads that are not requests');
 	}
 
 	/** A frame of an unknown type, or DATA for a stream that has ended long ago. @throws ConnectionError ENHANCE_YOUR_CALM. */

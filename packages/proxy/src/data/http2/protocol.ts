@@ -235,15 +235,15 @@ export class Protocol implements FrameSink {
 	#expectFrame(type: number, isAck = false): void {
 		if (!this.#settingsCame) {
 			if (type !== FRAME.SETTINGS || isAck)
-				throw new ConnectionError(CODE.PROTOCOL_ERROR, 'preface', 'no SETTINGS first');
+				throw new ConnectionError(CODE.PROTOCOL_ERROR, 'preface', 'the first frame is not SETTINGS');
 			this.#settingsCame = true;
 		}
-		if (this.#blocks.isOpen && type !== FRAME.CONTINUATION) throw protocolError('a frame inside of a header block');
+		if (this.#blocks.isOpen && type !== FRAME.CONTINUATION) throw protocolError('a frame inside a header block');
 	}
 
 	#onHeaders(flags: number, id: number, bytes: Buffer, from: number, to: number): void {
 		// Section 5.1.1.
-		if (id === 0 || (id & 1) === 0) throw protocolError('HEADERS on a stream that no client opens');
+		if (id === 0 || (id & 1) === 0) throw protocolError('HEADERS on a stream that a client cannot open');
 		if (this.#blocks.begin(flags, id, bytes, from, to)) this.#onBlock(id);
 	}
 
@@ -293,7 +293,7 @@ export class Protocol implements FrameSink {
 
 	/** Trailers (section 8.1), or a header block on a stream that takes none. @returns whether they have ended a request. */
 	#onTrailers(id: number, block: HeaderBlock<RequestField>): boolean {
-		if (this.streams.isUnknown(id)) throw protocolError('a stream below the highest one');
+		if (this.streams.isUnknown(id)) throw protocolError('a stream identifier below an earlier one');
 		const open = this.streams.receiving(id, 'HEADERS');
 		if (open === undefined) return false;
 		const { endStream, dependsOnItself } = this.#blocks;
@@ -333,8 +333,8 @@ export class Protocol implements FrameSink {
 		if (id !== 0) throw protocolError('SETTINGS on a stream');
 		if ((flags & FLAG.ACK) !== 0) {
 			if (to !== from)
-				throw new ConnectionError(CODE.FRAME_SIZE_ERROR, 'frame-size', 'SETTINGS that acknowledge and say more');
-			if (this.#settingsAcknowledged) throw protocolError('an acknowledgement of nothing');
+				throw new ConnectionError(CODE.FRAME_SIZE_ERROR, 'frame-size', 'SETTINGS acknowledgement with a payload');
+			if (this.#settingsAcknowledged) throw protocolError('an acknowledgement of SETTINGS that were not sent');
 			this.#settingsAcknowledged = true;
 			return;
 		}
@@ -370,19 +370,19 @@ export class Protocol implements FrameSink {
 		this.#budget.take(ControlCosts.windowUpdate, this.#now);
 		const increment = uint31At(bytes, from);
 		if (id === 0) {
-			if (increment === 0) throw protocolError('WINDOW_UPDATE by nothing');
+			if (increment === 0) throw protocolError('WINDOW_UPDATE of 0');
 			this.output.window += increment;
 			if (this.output.window > MAX_WINDOW) {
-				throw new ConnectionError(CODE.FLOW_CONTROL_ERROR, 'flow-control', 'a window opened too far');
+				throw new ConnectionError(CODE.FLOW_CONTROL_ERROR, 'flow-control', 'a window above 2^31-1');
 			}
 			return this.output.pump();
 		}
 		if (this.streams.isIdle(id)) throw protocolError('WINDOW_UPDATE on an idle stream');
 		const stream = this.streams.get(id);
 		if (stream === undefined) return;
-		if (increment === 0) return this.streams.fail(stream, CODE.PROTOCOL_ERROR, 'WINDOW_UPDATE by nothing');
+		if (increment === 0) return this.streams.fail(stream, CODE.PROTOCOL_ERROR, 'WINDOW_UPDATE of 0');
 		if (stream.sendWindow + increment > MAX_WINDOW) {
-			return this.streams.fail(stream, CODE.FLOW_CONTROL_ERROR, 'a window opened too far');
+			return this.streams.fail(stream, CODE.FLOW_CONTROL_ERROR, 'a window above 2^31-1');
 		}
 		stream.sendWindow += increment;
 		stream.resumeSending();
@@ -401,7 +401,7 @@ export class Protocol implements FrameSink {
 }
 
 const DEPENDS_ON_ITSELF = 'a stream that depends on itself';
-const OTHER_LENGTH = 'a body of another length than content-length says';
+const OTHER_LENGTH = 'a body whose length differs from content-length';
 
 function protocolError(what: string): ConnectionError {
 	return new ConnectionError(CODE.PROTOCOL_ERROR, 'protocol', what);

@@ -280,7 +280,7 @@ function checkFields(fields: readonly RequestField[], endStream: boolean): numbe
 		// The others may occur once, and control data only before the fields (section 8.3).
 		if (kind === MALFORMED) return faultOf(name);
 		if ((seen & (1 << kind)) !== 0) return `${name} twice`;
-		if (kind <= PROTOCOL && (seen & FIELDS) !== 0) return 'control data behind fields';
+		if (kind <= PROTOCOL && (seen & FIELDS) !== 0) return 'control data after fields';
 		seen |= 1 << kind;
 		if (kind === METHOD) method = value;
 		else if (kind === PATH) path = value;

@@ -113,7 +113,7 @@ export class Streams implements StreamOwner {
 		if (stream !== undefined) {
 			if (stream.isRemoteOpen) return stream;
 			// "half-closed (remote)".
-			this.fail(stream, CODE.STREAM_CLOSED, `${what} behind the end of the request`);
+			this.fail(stream, CODE.STREAM_CLOSED, `${what} after the end of the request`);
 			return undefined;
 		}
 		if (this.isDisowned(id)) return undefined;
@@ -294,7 +294,7 @@ export class Streams implements StreamOwner {
 		if (change === 0) return;
 		this.#open.forEach((stream) => {
 			if (stream.sendWindow + change > MAX_WINDOW) {
-				throw new ConnectionError(CODE.FLOW_CONTROL_ERROR, 'flow-control', 'a window opened too far');
+				throw new ConnectionError(CODE.FLOW_CONTROL_ERROR, 'flow-control', 'a window above 2^31-1');
 			}
 			stream.sendWindow += change;
 			stream.resumeSending();

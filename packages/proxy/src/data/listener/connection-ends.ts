@@ -144,7 +144,7 @@ export class ConnectionEnds extends Timed {
 	}
 
 	#reportFault({ message }: Error): void {
-		this.#parts.log.error('proxy::tls', 'a connection could not be judged after a reload; ending it', {
+		this.#parts.log.error('proxy::tls', 'a connection could not be checked after a reload; ending it', {
 			error: message,
 		});
 	}

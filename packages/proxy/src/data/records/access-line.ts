@@ -59,10 +59,11 @@ export const ACCESS_MEMBERS: Readonly<Record<string, string>> = {
 	message: 'always `request`',
 	method: 'as sent; empty if it could not be read',
 	path: 'as sent, without query and fragment; empty if it could not be read',
-	status: 'of the answer; absent if the client left before the answer, or if the proxy reset its HTTP/2 stream instead',
+	status:
+		'of the response; absent if the client left before the response, or if the proxy reset its HTTP/2 stream instead',
 	grpc_status: "of a gRPC call: the upstream's `grpc-status`, or that of the refusal; absent if there is none",
 	ending:
-		'only if the client did not get a whole answer: `client gone`; or `broken off` by the proxy (`reason` says why), for example for a malformed HTTP/2 request',
+		'only if the client did not get a whole response: `client gone`; or `broken off` by the proxy (`reason` says why), for example for a malformed HTTP/2 request',
 	tunnel_end:
 		'of a WebSocket: the cause of its end ([protocols](protocols.md#what-ends-a-websocket)); its line is written when it ends',
 	reason:
@@ -80,7 +81,7 @@ export const ACCESS_MEMBERS: Readonly<Record<string, string>> = {
 	duration_ms: 'the whole request',
 	body_ms: "from asking for the request's body to its last byte; absent without a body",
 	queue_ms: 'time in the queue of an upstream with limits; absent if it did not wait',
-	upstream_ms: "from sending the first attempt to the end of the upstream's answer; absent if none was sent",
+	upstream_ms: "from sending the first attempt to the end of the upstream's response; absent if none was sent",
 	attempt:
 		'how often it was sent to an upstream: 1, or more after retries (docs/reference/upstreams.md); absent if it was not sent',
 	trace_id:

@@ -4,8 +4,14 @@ import type { DataPlane } from '../plane/plane.ts';
 /** Counts and logs a connection that has used up its share of the worker. */
 export function reportDelay({ stats, strangers }: DataPlane, { ip, protocol }: ClientConnection): void {
 	stats.count('readsDelayed', protocol);
-	strangers.write('info', 'proxy::listener', 'connection is read later: it has used up its share', 'share', () => ({
-		peer: ip,
-		protocol,
-	}));
+	strangers.write(
+		'info',
+		'proxy::listener',
+		'reading from a connection is delayed: it has used up its share',
+		'share',
+		() => ({
+			peer: ip,
+			protocol,
+		}),
+	);
 }

@@ -300,4 +300,6 @@ export class UpstreamAttempt implements OutgoingRequest, ResponseHandler, Attemp
 	}
 }
 
-const NOT_SWITCHED = BAD_GATEWAY.because('the upstream has answered a WebSocket handshake with a success that is none');
+const NOT_SWITCHED = BAD_GATEWAY.because(
+	'the upstream answered the WebSocket handshake with a 2xx that opens no WebSocket',
+);

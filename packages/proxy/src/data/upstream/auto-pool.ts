@@ -110,5 +110,5 @@ export class AutoPool implements ConnectionPool, Http1Side {
 /** The request waits for its turn, like any other over the limit. */
 const NO_CONNECTION: UpstreamFailure = {
 	kind: 'refused',
-	cause: 'not sent: the upstream has chosen HTTP/1.1, and all its connections are in use (max_connections)',
+	cause: 'not sent: the upstream chose HTTP/1.1, and all its connections are in use (max_connections)',
 };

@@ -200,7 +200,7 @@ export class ResponseParser {
 
 	/** RFC 9110 section 15.2: 100, 102 and 103 end at this hop; 101 would leave HTTP, which was not requested. */
 	#interimResponse(status: number, goesOn: boolean): void {
-		if (status === 101) throw new ProtocolError('switching protocols unasked');
+		if (status === 101) throw new ProtocolError('switching protocols without an upgrade request');
 		// It promises another response behind it (HTTP/1.0 has none of this kind), so it cannot end the connection.
 		if (!goesOn) throw new ProtocolError('interim response that ends the connection');
 		if (++this.#interim > MAX_INTERIM) throw new ProtocolError('too many interim responses');
@@ -209,10 +209,10 @@ export class ResponseParser {
 	/** RFC 9110 section 15.2.2. The handshake checks the rest of the answer (`gates/web-socket.ts`). */
 	#leaveHttp(reader: ResponseHeadReader): void {
 		if (reader.malformed !== undefined || reader.chunked || reader.length !== UNDECLARED) {
-			throw new ProtocolError('ambiguous framing', { cause: 'a body behind a 101' });
+			throw new ProtocolError('ambiguous framing', { cause: 'a body after a 101' });
 		}
 		if (reader.upgrade?.toLowerCase() !== 'websocket' || !reader.namesUpgrade) {
-			throw new ProtocolError('switching to another protocol than websocket');
+			throw new ProtocolError('switching to a protocol other than websocket');
 		}
 		this.#state = TUNNEL;
 		this.#events!.onTunnel!(new ResponseFields(reader.fields));

@@ -203,7 +203,7 @@ export class ClientProtocol implements FrameSink {
 		if (stream === undefined || stream.isClosed) return;
 		stream.received += bytes.length;
 		stream.paddingDue -= bytes.length;
-		if (!stream.hasBody) return this.#fail(stream, CODE.PROTOCOL_ERROR, 'a body where there is none by rule');
+		if (!stream.hasBody) return this.#fail(stream, CODE.PROTOCOL_ERROR, 'a body in a response that cannot have one');
 		if (stream.declaredLength >= 0 && stream.received > stream.declaredLength) {
 			return this.#fail(stream, CODE.PROTOCOL_ERROR, OTHER_LENGTH);
 		}
@@ -263,7 +263,7 @@ export class ClientProtocol implements FrameSink {
 			case FRAME.WINDOW_UPDATE:
 				return this.#onWindowUpdate(id, bytes, from, to);
 			case FRAME.PUSH_PROMISE:
-				throw protocolError('PUSH_PROMISE, which was switched off');
+				throw protocolError('PUSH_PROMISE, which the proxy has disabled');
 			case FRAME.PRIORITY:
 				// Section 6.3: checked, then ignored. The frame is deprecated.
 				if (id === 0) throw protocolError('PRIORITY on stream 0');
@@ -278,7 +278,7 @@ export class ClientProtocol implements FrameSink {
 		if (!this.isGreeted && (type !== FRAME.SETTINGS || isAck)) {
 			throw new ConnectionError(CODE.PROTOCOL_ERROR, 'preface', NO_HTTP2);
 		}
-		if (this.#blocks.isOpen && type !== FRAME.CONTINUATION) throw protocolError('a frame inside of a header block');
+		if (this.#blocks.isOpen && type !== FRAME.CONTINUATION) throw protocolError('a frame inside a header block');
 	}
 
 	/** The stream of a DATA or HEADERS frame, if it may still receive them (section 5.1). @returns `undefined`: ignore the frame. */
@@ -286,10 +286,10 @@ export class ClientProtocol implements FrameSink {
 		const stream = this.#streams.get(id);
 		if (stream !== undefined) {
 			if (stream.isRemoteOpen) return stream;
-			this.#fail(stream, CODE.STREAM_CLOSED, `${what} behind the end of the server's side`);
+			this.#fail(stream, CODE.STREAM_CLOSED, `${what} after the end of the response`);
 			return undefined;
 		}
-		if ((id & 1) === 0 || id >= this.#nextId) throw protocolError(`${what} on a stream that nobody has opened`);
+		if ((id & 1) === 0 || id >= this.#nextId) throw protocolError(`${what} on an idle stream`);
 		if (this.#closed.how(id) === RESET_BY_US) return undefined;
 		throw new ConnectionError(CODE.STREAM_CLOSED, 'stream-closed', `${what} on a stream that has ended`);
 	}
@@ -337,7 +337,7 @@ export class ClientProtocol implements FrameSink {
 
 	#onRstStream(id: number, bytes: Buffer, from: number, to: number): void {
 		if (to - from !== 4) throw sizeError('RST_STREAM of a wrong length');
-		if ((id & 1) === 0 || id >= this.#nextId) throw protocolError('RST_STREAM on a stream that nobody has opened');
+		if ((id & 1) === 0 || id >= this.#nextId) throw protocolError('RST_STREAM on an idle stream');
 		const stream = this.#streams.get(id);
 		if (stream === undefined) return this.#budget.take(COSTS.lateReset, this.#now);
 		const code = uint32At(bytes, from);
@@ -351,8 +351,8 @@ export class ClientProtocol implements FrameSink {
 	#onSettings(flags: number, id: number, bytes: Buffer, from: number, to: number): void {
 		if (id !== 0) throw protocolError('SETTINGS on a stream');
 		if ((flags & FLAG.ACK) !== 0) {
-			if (to !== from) throw sizeError('SETTINGS that acknowledge and say more');
-			if (this.#settingsAcknowledged) throw protocolError('an acknowledgement of nothing');
+			if (to !== from) throw sizeError('SETTINGS acknowledgement with a payload');
+			if (this.#settingsAcknowledged) throw protocolError('an acknowledgement of SETTINGS that were not sent');
 			this.#settingsAcknowledged = true;
 			return;
 		}
@@ -369,7 +369,7 @@ export class ClientProtocol implements FrameSink {
 	#moveWindows(change: number): void {
 		if (change === 0) return;
 		this.#streams.forEach((stream) => {
-			if (stream.sendWindow + change > MAX_WINDOW) throw flowError('a window opened too far');
+			if (stream.sendWindow + change > MAX_WINDOW) throw flowError('a window above 2^31-1');
 			stream.sendWindow += change;
 			stream.resumeSending();
 		});
@@ -409,18 +409,18 @@ export class ClientProtocol implements FrameSink {
 		this.#budget.take(COSTS.windowUpdate, this.#now);
 		const increment = uint31At(bytes, from);
 		if (id === 0) {
-			if (increment === 0) throw protocolError('WINDOW_UPDATE by nothing');
+			if (increment === 0) throw protocolError('WINDOW_UPDATE of 0');
 			this.output.window += increment;
 			this.#emptySince = undefined;
-			if (this.output.window > MAX_WINDOW) throw flowError('a window opened too far');
+			if (this.output.window > MAX_WINDOW) throw flowError('a window above 2^31-1');
 			return this.output.pump();
 		}
-		if ((id & 1) === 0 || id >= this.#nextId) throw protocolError('WINDOW_UPDATE on a stream that nobody has opened');
+		if ((id & 1) === 0 || id >= this.#nextId) throw protocolError('WINDOW_UPDATE on an idle stream');
 		const stream = this.#streams.get(id);
 		if (stream === undefined) return;
-		if (increment === 0) return this.#fail(stream, CODE.PROTOCOL_ERROR, 'WINDOW_UPDATE by nothing');
+		if (increment === 0) return this.#fail(stream, CODE.PROTOCOL_ERROR, 'WINDOW_UPDATE of 0');
 		if (stream.sendWindow + increment > MAX_WINDOW) {
-			return this.#fail(stream, CODE.FLOW_CONTROL_ERROR, 'a window opened too far');
+			return this.#fail(stream, CODE.FLOW_CONTROL_ERROR, 'a window above 2^31-1');
 		}
 		stream.sendWindow += increment;
 		stream.resumeSending();
@@ -530,7 +530,7 @@ const STARVED_MS = 100;
 const MAX_INTERIM = 32;
 /** About as many as a connection resets in its life. Late frames on any of its resets are not errors. */
 const REMEMBERED_RESETS = 512;
-const OTHER_LENGTH = 'a body of another length than content-length says';
+const OTHER_LENGTH = 'a body whose length differs from content-length';
 const NO_HTTP2 = 'no HTTP/2 preface';
 const REFUSED: StreamEnd = { kind: 'refused', cause: 'stream refused before it was processed' };
 const NOT_PROCESSED: StreamEnd = { kind: 'refused', cause: 'not processed: the upstream was about to close (GOAWAY)' };

@@ -82,7 +82,7 @@ function read({ fields, count }: HeaderBlock<ReceivedField>): ResponseFacts | st
 		if (kind === STATUS) {
 			if (status !== 0) return 'two :status';
 			// Section 8.3: control data before the fields.
-			if (i !== 0) return ':status behind fields';
+			if (i !== 0) return ':status after fields';
 			status = Number(value);
 		} else {
 			if (hasLength) return 'two content-lengths';

@@ -46,7 +46,7 @@ export class ServerBudget {
 	/** @param now monotonic milliseconds. @throws ConnectionError ENHANCE_YOUR_CALM. */
 	take(tokens: number, now: number): void {
 		if (this.#tokens.take(tokens, now)) return;
-		throw new ConnectionError(CODE.ENHANCE_YOUR_CALM, 'control-flood', 'too many frames that no response needs');
+		throw new ConnectionError(CODE.ENHANCE_YOUR_CALM, 'control-flood', 'too many frames that belong to no response');
 	}
 
 	earn(tokens: number): void {

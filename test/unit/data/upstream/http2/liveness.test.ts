@@ -52,8 +52,8 @@ function watched({ answers = true } = {}) {
 /** Time between PINGs that gRPC servers allow where nothing of a response goes out between: `min_recv_ping_interval_without_data_ms`, ms. */
 const ALLOWED = 5 * MINUTE;
 
-describe('an upstream that says nothing while a request is in flight', () => {
-	it('is asked by a PING after 30 s, and has ended without an answer in 20 s', () => {
+describe('an upstream that is silent while a request is in flight', () => {
+	it('gets a PING after 30 s, and is closed without an answer in 20 s', () => {
 		const { pass, pings, silentAt } = watched({ answers: false });
 		pass(30 * SECOND + LATE);
 		assert.equal(pings.length, 1);

@@ -62,7 +62,7 @@ describe('a connection that ends with its last request', () => {
 	});
 });
 
-describe('an upstream that takes no streams (SETTINGS_MAX_CONCURRENT_STREAMS is 0)', () => {
+describe('an upstream that accepts no streams (SETTINGS_MAX_CONCURRENT_STREAMS is 0)', () => {
 	for (const limits of [MANY, { ...MANY, maxConnections: 1 }]) {
 		const which = limits.maxConnections === undefined ? 'max_requests' : 'max_connections';
 		it(`has its requests wait in the queue, on no further connection, until it takes some again: ${which}`, async () => {
@@ -105,7 +105,7 @@ describe('an upstream that takes no streams (SETTINGS_MAX_CONCURRENT_STREAMS is 
 		equal(upstreams[0]!.sockets.length, 1);
 	});
 
-	it('costs each request a 503 where there is no queue, and no connection', async () => {
+	it('costs each request a 503 if there is no queue, and no connection', async () => {
 		const { edge, upstreams } = edgeWith(undefined);
 		const [upstream] = upstreams as [FakeUpstream];
 		const one = await shut(edge, upstream);
@@ -214,7 +214,7 @@ describe('an upstream that does not read', () => {
 		edge.assertQuiet();
 	});
 
-	it('has requests wait in the queue where there may be no other connection, and they go when it reads', async () => {
+	it('has requests wait in the queue if there may be no other connection, and they go when it reads', async () => {
 		const { edge, upstream, socket, one } = await unread({ ...MANY, maxConnections: 1 });
 		const clients = Array.from({ length: 90 }, () => longRequest(edge));
 		for (let i = 0; i < 10; i++) await settle();
@@ -231,7 +231,7 @@ describe('an upstream that does not read', () => {
 		edge.assertQuiet();
 	});
 
-	it('and has the proxy acknowledge one PING after the other loses its connection, and that is its own failure', async () => {
+	it('and sends PING after PING loses its connection, which counts as its own failure', async () => {
 		const { edge, upstream, socket, one } = await unread(undefined);
 		const client = await edge.ask();
 		for (let i = 0; i < 200 && !socket.destroyed; i++) {
@@ -239,7 +239,7 @@ describe('an upstream that does not read', () => {
 			await edge.plane.pass(1_000);
 		}
 		equal(socket.destroyed, true);
-		deepEqual(client.verdict, [502, 'HTTP/2: it does not read what it has us answer']);
+		deepEqual(client.verdict, [502, 'HTTP/2: it does not read the acknowledgements of its frames']);
 		equal(upstream.failures(), 1);
 		edge.assertQuiet();
 	});

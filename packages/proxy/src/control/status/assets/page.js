@@ -261,7 +261,7 @@
 	function lost() {
 		document.body.classList.add('stale');
 		document.title = `No answer – ${host}`;
-		say(`No answer: the figures are of ${shownAt.toLocaleTimeString()}; trying again`);
+		say(`No answer: these figures are from ${shownAt.toLocaleTimeString()}; retrying`);
 	}
 
 	/**
@@ -278,7 +278,7 @@
 	pause.hidden = false;
 	pause.addEventListener('click', () => {
 		paused = !paused;
-		pause.textContent = paused ? 'Go on' : 'Pause';
+		pause.textContent = paused ? 'Resume' : 'Pause';
 		if (paused) say('Paused');
 		start();
 	});

@@ -174,7 +174,7 @@ export class Http2UpstreamConnection extends Timed implements ClientEvents, Flus
 		const { maxHeaderList } = this.protocol.settings;
 		// A byte of a block stands for at most sixty bytes of the list.
 		if (block.length * 60 <= maxHeaderList || listSizeOf(block) <= maxHeaderList) return undefined;
-		const cause = `the upstream takes heads of at most ${maxHeaderList} bytes (SETTINGS_MAX_HEADER_LIST_SIZE)`;
+		const cause = `the upstream accepts heads of at most ${maxHeaderList} bytes (SETTINGS_MAX_HEADER_LIST_SIZE)`;
 		return { kind: 'oversized', cause };
 	}
 
@@ -441,8 +441,11 @@ const MAX_UNREAD = 262_144;
 
 const NO_CONNECT: UpstreamFailure = {
 	kind: 'unsupported',
-	cause: 'the upstream takes no WebSocket over HTTP/2 (no SETTINGS_ENABLE_CONNECT_PROTOCOL)',
+	cause: 'the upstream accepts no WebSocket over HTTP/2 (no SETTINGS_ENABLE_CONNECT_PROTOCOL)',
 };
-const NO_STREAM: UpstreamFailure = { kind: 'refused', cause: 'not sent: the upstream takes no more streams' };
-const SPEAKS_HTTP1 = 'it speaks HTTP/1.1 on this port: leave protocol = "h2" or h2c:// out';
-const UNREAD: UpstreamFailure = { kind: 'malformed', cause: 'HTTP/2: it does not read what it has us answer' };
+const NO_STREAM: UpstreamFailure = { kind: 'refused', cause: 'not sent: the upstream accepts no more streams' };
+const SPEAKS_HTTP1 = 'it speaks HTTP/1.1 on this port: remove protocol = "h2", or h2c://';
+const UNREAD: UpstreamFailure = {
+	kind: 'malformed',
+	cause: 'HTTP/2: it does not read the acknowledgements of its frames',
+};
