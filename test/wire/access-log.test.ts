@@ -18,7 +18,7 @@ const SECRET = 'hunter2-hunter2';
 
 const isAccess = ({ target }: LogLine) => target === 'proxy::access';
 
-/** The access lines that `during` brings, as many as asked for, and then no other one. */
+/** Waits for this many access lines during `during`, and asserts that there are no more. */
 async function lines(proxy: ProxyProcess, count: number, during: () => Promise<unknown>): Promise<LogLine[]> {
 	const before = proxy.logs.length;
 	await during();
@@ -358,7 +358,7 @@ describe('access = "errors"', () => {
 				[undefined, 'client gone'],
 			],
 		);
-		// Without `request_id` nothing is added to what is forwarded.
+		// Without `request_id` nothing is added to the forwarded fields.
 		assert.deepEqual([got[1]!.trace_id, got[1]!.request_id], [undefined, undefined]);
 		assert.equal(bad.upstream.requests[0]!.header('x-request-id'), undefined);
 	});
@@ -404,7 +404,7 @@ describe('writing the access log', () => {
 		}
 		const dropped = await proxy.metric('proxy_access_log_dropped_total');
 		assert.ok(dropped > 0 && dropped < REQUESTS, `${dropped} dropped`);
-		// The pipe holds what it holds, and these come behind it.
+		// The pipe keeps its content; these lines follow it.
 		proxy.signal('SIGUSR1');
 		await until(async () => (await proxy.metric('proxy_reloads_total')) === 1, 'the reload, log or no log');
 		proxy.readLog();

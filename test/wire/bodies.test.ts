@@ -38,7 +38,7 @@ async function assertUntouched({ circuit, path, upstream }: Lane): Promise<void>
 	if (COLLECTED) ok(!upstream.requests.some(({ method }) => method === 'POST'), 'a part of a body was delivered');
 }
 
-/** Leaves an idle connection behind: what is sent on it leaves at once, and cannot be taken back. */
+/** Leaves an idle connection: bytes on it are sent at once, and the request cannot be withdrawn. */
 async function warmUp({ path }: Lane): Promise<void> {
 	equal((await request('h1', proxy, { path: `${path}/warm-up` })).status, 200);
 }

@@ -27,7 +27,7 @@ const status503: Script = (exchange) => exchange.respond({ status: 503, body: 'n
 /** Healthy, but for one path. */
 const brokenPath: Script = (exchange) => (exchange.request.target.endsWith('/broken') ? status503 : ok200)(exchange);
 
-/** What B gets from an upstream that is well, while A asks for what is not, now and then and at the same moment. */
+/** The responses to B from a healthy upstream, while requests of A fail, both between and at the same time. */
 async function bystander(edge: Stage, protocol: Protocol): Promise<{ lane: Lane; statuses: number[] }> {
 	const lane = edge.lane();
 	lane.upstream.script = brokenPath;

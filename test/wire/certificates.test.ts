@@ -68,7 +68,7 @@ async function arrived(path: string, count = 1): Promise<void> {
 	await upstream.until(({ requests }) => requests.filter(({ target }) => target === path).length >= count, path);
 }
 
-/** A reload of which everything succeeds. */
+/** A reload in which all parts succeed. */
 async function reloaded(overrides: ConfigOverrides): Promise<void> {
 	proxy.writeConfig(settings(overrides));
 	const { tls, routes } = await proxy.reload();
@@ -237,7 +237,7 @@ describe('a certificate that is revoked', () => {
 	});
 
 	describe('is an intermediate whose key has another certificate', () => {
-		/** With these nobody would be let in, but for the last ones. */
+		/** Rules that would refuse every client, except the last ones. */
 		const others: Record<string, CertificateOptions> = {
 			expired: { to: -1 },
 			'not yet valid': { from: 1 },

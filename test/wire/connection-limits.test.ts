@@ -11,7 +11,7 @@ import { until } from '../fixtures/wait.ts';
 
 const REQUEST_BODY_MS = 1000;
 const UPSTREAM_MS = 2000;
-/** The body of a client that is too slow, by mode: what it gets, how it is counted, and when. */
+/** A client whose body is too slow, by mode: its response, the counter, and the time. */
 const SLOW_BODY =
 	BODY_MODE === 'collected'
 		? { status: 408, text: 'slow client', rises: { 408: 1 }, ms: REQUEST_BODY_MS }

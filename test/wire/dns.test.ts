@@ -90,7 +90,7 @@ describe('an upstream with dns', () => {
 		proxy.writeConfig({
 			config: { health_interval_secs: 3600 },
 			upstreams: [
-				// The dot is for the look-up alone.
+				// Only the look-up needs the dot.
 				{ name: 'later', dns: `later.test.:${port}`, dns_server: dns.authority, dns_refresh_secs: 0.5 },
 				{ name: 'site', addresses: [`127.0.1.9:${port}`] },
 			],

@@ -196,7 +196,7 @@ describe('a drain', { concurrency: 3 }, () => {
 		await arrived();
 		await terminate(proxy);
 		await h2.goawayCode();
-		// The client knows, and has said so: what it opens from here on is not served.
+		// The client has acknowledged the drain: streams that it opens now are not served.
 		const lastStreams = () =>
 			h2.frames.filter(({ type }) => type === FRAME.GOAWAY).map(({ payload }) => payload.readInt32BE(0));
 		await until(() => lastStreams().length === 2, 'the second GOAWAY');
@@ -227,7 +227,7 @@ describe('a drain', { concurrency: 3 }, () => {
 			assert.equal(payload.readInt32BE(0), 2 ** 31 - 1);
 			// The client has not answered the ping behind it: for all that is known, this was sent before.
 			told.send(headersFrame(3, [...pseudo('/on-its-way'), authorization]));
-			// A client that has only just connected sends what it came for.
+			// A client that has just connected still sends its request.
 			fresh.send(headersFrame(1, [...pseudo('/first'), authorization]));
 			for (const raw of [idle, ...halfOpen]) raw.send(get('/late'));
 			grace.used();
@@ -618,7 +618,7 @@ function postChunked(path: string): string {
 	return `${head}4\r\nbody\r\n0\r\n\r\n`;
 }
 
-/** Until whoever has brought nothing by then is closed, and a while longer. */
+/** Longer than the time until silent connections are closed. */
 async function graceOver(): Promise<void> {
 	const from = performance.now();
 	await until(() => performance.now() > from + 2 * GRACE_MS, 'the grace to be over');

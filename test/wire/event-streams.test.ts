@@ -12,12 +12,12 @@ const SSE = [['Content-Type', 'text/event-stream']] as const;
 
 describe('a stream of events', { skip: BODY_MODE === 'collected' && 'collected mode has no streams' }, () => {
 	let edge: Stage;
-	/** Its upstream is that of the route whose streams end. */
+	/** It has the same upstream as the route whose streams end. */
 	let first: Lane;
 	before(async () => {
 		edge = await startLanes({
 			lanes: 3,
-			// Neither the time of a round trip nor that of a silence matters.
+			// Neither the round-trip limit nor the idle limit applies.
 			limits: { upstream_timeout_secs: 60 },
 			log: { access: 'all' },
 			routes: [{ prefix: '/expiring', upstream_timeout_secs: 0, end_streams_at_expiry: true }],
@@ -103,7 +103,7 @@ describe('a stream of events', { skip: BODY_MODE === 'collected' && 'collected m
 		await using client = await h1Connect(edge.proxy);
 		const answer = client.request({ path: '/expiring', onData: () => head.resolve() }).catch(() => {});
 		await head.promise;
-		// First the kernel waits for the acknowledgement of what was just sent.
+		// First the kernel waits for the acknowledgement of the last bytes.
 		await until(() => tcpTimer(edge.proxy.port, client.socket.localPort!) === 'keepalive', 'the timer');
 		await client.close();
 		await answer;

@@ -124,7 +124,7 @@ describe('the explanation agrees with the running proxy', () => {
 				assert.equal(answer.status, 200, answer.text);
 				assert.equal(upstream.requests.length, count + 1);
 				assert.equal(withoutRandom(textOf(said.head!)), withoutRandom(upstream.requests.at(-1)!.raw));
-				// Its line would be taken for that of the next request.
+				// Otherwise its line would be taken for the next request's.
 				assert.equal(await loggedReason(lines), undefined);
 				return;
 			}

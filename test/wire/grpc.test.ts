@@ -100,7 +100,7 @@ describe('a gRPC call', () => {
 		call.end();
 		// A call without a response is an error of the client's library.
 		ok((await outcome).details !== 'upstream timeout');
-		// What is no call ends with its head.
+		// A request that is not a call ends with its head.
 		equal((await request('h2', other, { method: 'POST', path: '/x' })).status, 200);
 		deepEqual(endsWithHead, [false, true]);
 	});

@@ -137,7 +137,7 @@ for (const protocol of PROTOCOLS) {
 				equal(received.startLine, `GET ${path} HTTP/1.1`);
 				deepEqual(linesOf(received), [...others(), ...told(), 'x-forwarded-prefix: /evil'].sort());
 			}
-			// On the same connection another route tells nothing, and passes on what it always has.
+			// On the same connection another route adds nothing, and forwards the usual fields.
 			await client.request({ path, headers: [authorization, ...hostile] });
 			deepEqual(
 				linesOf(upstream.requests.at(-1)!),

@@ -8,7 +8,7 @@ import { until } from '../fixtures/wait.ts';
 
 const UPSTREAMS = 1000;
 
-// A machine that is busy with other tests is late for seconds: that is no matter of the proxy's, so probes have more than their 2 s.
+// A machine that is busy with other tests may be seconds late, so probes have more than their 2 s.
 // That probes are spread over the interval is shown with a fake clock (test/unit/control/health/health.test.ts).
 test('a thousand upstreams are probed in every interval without a false alarm', async (t) => {
 	let probes = 0;

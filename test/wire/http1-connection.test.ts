@@ -33,7 +33,7 @@ function head(requestLine: string, lines: readonly string[] = [], token = pki.to
 
 const WITHOUT_TOKEN = 'POST /a HTTP/1.1\r\nHost: localhost\r\n';
 
-/** The next answer's status, body, and what it says of the connection. */
+/** Status, body and `Connection` of the next response. */
 async function next(connection: H1Raw, method = 'GET'): Promise<[number, string, string | undefined]> {
 	const response = await connection.readResponse(method);
 	assert.equal(response.ended, 'complete');

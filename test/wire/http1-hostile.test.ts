@@ -22,7 +22,7 @@ after(async () => {
 	await stage[Symbol.asyncDispose]();
 });
 
-/** A whole head with a valid token: what is wrong with it is what the test adds. `Host` is there unless it brings one. */
+/** A complete head with a valid token, to which the test adds a fault. `Host` is added unless the test sets it. */
 function head(lines: readonly string[] = [], requestLine = 'GET /a HTTP/1.1'): string {
 	const host = lines.some((line) => /^host\b/i.test(line)) ? [] : ['Host: localhost'];
 	return `${[requestLine, ...host, `Authorization: Bearer ${token}`, ...lines].join('\r\n')}\r\n\r\n`;
@@ -381,7 +381,7 @@ describe('an upgrade', () => {
 			for (const pause of [false, true]) {
 				const before = stage.upstream.requests.length;
 				using connection = await h1Raw(stage.proxy);
-				// The second read begins inside a field of a request: what stands there is no request.
+				// The second read begins inside a field: the bytes there are not a request.
 				connection.send(`${bytes}GET /first HTTP/1.1\r\nX-A: `);
 				if (pause) await until(() => connection.pending.length > 0, 'the answer');
 				connection.send(`\r\n${head([], 'GET /second HTTP/1.1')}`);

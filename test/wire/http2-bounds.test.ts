@@ -1,4 +1,4 @@
-/** What one HTTP/2 client may cost, limit by limit; each ends the connection, says so, and costs nobody else anything. */
+/** How much one HTTP/2 client may cost, limit by limit. Each limit ends the connection with a reason, and affects no other client. */
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { LINES } from '../../packages/gate/src/shared/rate-limited-log.ts';

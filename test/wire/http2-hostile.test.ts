@@ -352,7 +352,7 @@ describe('the body of an HTTP/2 request', () => {
 			}
 			assert.equal(await outcome(connection), answer);
 			assert.equal(await connection.resetCode(1), ERROR_CODE.NO_ERROR);
-			// What was on its way is nobody's, and costs the connection nothing.
+			// Late frames belong to no stream, and do not end the connection.
 			connection.send(dataFrame(1, 'late'), dataFrame(1, 'too late', true), headersFrame(3, WITHOUT_TOKEN));
 			assert.equal(await outcome(connection, 3), '401 unauthorized');
 		};

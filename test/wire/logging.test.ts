@@ -44,7 +44,7 @@ describe('the log at RUST_LOG=debug', () => {
 	});
 	after(() => proxy[Symbol.asyncDispose]());
 
-	/** The lines about requests that `during` brings, as many as asked for. */
+	/** Waits for this many lines about requests during `during`. */
 	async function answered(count: number, during: () => Promise<unknown>): Promise<LogLine[]> {
 		const logged = proxy.logs.length;
 		await during();
@@ -179,7 +179,7 @@ describe('RUST_LOG', { concurrency: 4 }, () => {
 		return proxy.logs;
 	}
 
-	/** Without what is said where Node is older than it should be. */
+	/** Without the warning about an old Node. */
 	const summary = (lines: LogLine[]) => {
 		const others = lines.filter(({ message }) => !/^Node \d/.test(message));
 		return [...new Set(others.map(({ level, target }) => `${level} ${target}`))].sort();
@@ -313,7 +313,7 @@ describe('--log-format pretty', { concurrency: 3 }, () => {
 		test(what, async (t) => {
 			if (process.platform !== 'linux') return t.skip('script(1) of util-linux');
 			await using proxy = await pretty({ env, launcher: terminal });
-			// SIGKILL ends script(1) alone, and to the proxy a terminal that closes is a reload: its process group goes by its number.
+			// SIGKILL ends only script(1), and the closed terminal makes the proxy reload. So the process group is ended by its number.
 			const group = Number.parseInt(readFileSync(`/proc/${proxy.pid}/task/${proxy.pid}/children`, 'utf8'), 10);
 			t.after(() => process.kill(-group, 'SIGKILL'));
 			assert.equal(

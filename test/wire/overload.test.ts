@@ -11,7 +11,7 @@ import { DEADLINE_MS, until, within } from '../fixtures/wait.ts';
 
 const FAST_PROBES = { health_interval_secs: 0.1, tenant_rps: 0 };
 
-/** Connections that do nothing, each with a descriptor, as many as the proxy lets in; three more are shed at once. */
+/** Idle connections, each with a descriptor, as many as the proxy accepts; three more are shed at once. */
 async function occupy(proxy: ProxyProcess): Promise<TLSSocket[]> {
 	const sockets: TLSSocket[] = [];
 	for (let shed = 0; shed < 3; ) {
@@ -63,7 +63,7 @@ class Held {
 
 type Outcome = 'served' | 'shed' | 'hung';
 
-/** What becomes of a new connection, or that there is no end of it. */
+/** How a new connection ends, or that it does not end. */
 async function outcomeOf(attempt: Promise<unknown>): Promise<Outcome> {
 	const settled = attempt.then(
 		(): Outcome => 'served',

@@ -29,7 +29,7 @@ after(() => edge.close());
 
 const gates = new Map<string, PromiseWithResolvers<void>>();
 
-/** The tenant that only sends what is in front. */
+/** A request; by default of a tenant that sends only the first request of each connection. */
 const get = (path: string, sub = `front-${gates.size}`) =>
 	`GET ${path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${pki.token(sub)}\r\n\r\n`;
 
@@ -39,7 +39,7 @@ interface Held extends Disposable {
 	release(): Promise<void>;
 }
 
-/** A connection on which a request waits for its answer; `behind` has come in the same packet. */
+/** A connection on which a request waits for its response; `behind` was in the same packet. */
 async function held(behind: string): Promise<Held> {
 	const target = `${slow.path}/${gates.size}`;
 	const gate = Promise.withResolvers<void>();

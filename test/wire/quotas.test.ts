@@ -22,9 +22,9 @@ const TENANTS = PROTOCOLS.flatMap((protocol) => [
 let pki: TestPki;
 let upstream: Upstream;
 let proxy: ProxyProcess;
-/** The same quotas; all answers say what is left of them. */
+/** The same quotas, with `RateLimit` fields in all responses. */
 let telling: ProxyProcess;
-/** Answers what has been asked for `/hold` until now. */
+/** Answers all waiting requests for `/hold`. */
 let release: () => void;
 let released: Promise<void>;
 
@@ -66,7 +66,7 @@ after(async () => {
 	await upstream.close();
 });
 
-/** Asks one after the other, and how many seconds that took, so many of which may have filled the bucket again. */
+/** Sends requests one after the other. @returns also the elapsed seconds, in which the bucket may have refilled. */
 async function ask(connection: Connection, requests: number, path: string, token: string) {
 	const begun = performance.now();
 	const answers: Answer[] = [];
@@ -74,7 +74,7 @@ async function ask(connection: Connection, requests: number, path: string, token
 	return { answers, seconds: (performance.now() - begun) / 1000 };
 }
 
-/** Asserts that a burst was admitted, and beyond it only what has come back meanwhile. */
+/** Asserts that a burst was admitted, and beyond it only the tokens that came back in the meantime. */
 function assertBurst({ answers, seconds }: Awaited<ReturnType<typeof ask>>, burst: number, rps: number): Answer[] {
 	const admitted = answers.filter(({ status }) => status === 200).length;
 	const refused = answers.filter(({ status }) => status === 429);
@@ -141,7 +141,7 @@ for (const protocol of PROTOCOLS) {
 			assert.equal(refused.headers['retry-after'], '1');
 			assert.equal(refused.text, 'rate limited');
 			const served = await client.request({ path: '/', token: pki.token(`free-${protocol}`) });
-			// Those of the upstream: nobody else has said anything.
+			// The upstream's fields: the proxy adds none.
 			assert.equal(served.headers.ratelimit, 'limit=1, remaining=0, reset=9');
 		});
 
@@ -221,7 +221,7 @@ for (const protocol of PROTOCOLS) {
 			assert.equal(busy.headers.ratelimit, '"concurrency";r=1');
 			await using again = await connect(protocol, telling);
 			const unlimited = await again.request({ path: '/', token: pki.token(`free-${protocol}`) });
-			// Where nothing limits, there is nothing to say, and the upstream's word stands.
+			// Without limits the proxy adds nothing, and the upstream's fields stay.
 			assert.equal(unlimited.headers.ratelimit, 'limit=1, remaining=0, reset=9');
 		});
 	});
@@ -253,7 +253,7 @@ describe('a reload of quotas', () => {
 			({ promise: released, resolve: release } = Promise.withResolvers<void>());
 			proxy.writeConfig({ tenants: TENANTS });
 			await proxy.reload();
-			// The larger burst is there again, and what has been spent of it stays spent.
+			// The larger burst applies again, and spent tokens stay spent.
 			assertBurst(await ask(client, 20, '/', deep), 0, 10);
 		}
 		assert.ok(!proxy.logs.some(({ message }) => message === 'identity reload failed; keeping old'));

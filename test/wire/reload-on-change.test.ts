@@ -43,7 +43,7 @@ async function servedSerial(proxy: ProxyProcess): Promise<string> {
 	return serialNumber;
 }
 
-/** Reloads so far, by what came of them. Each step that is meant to cause one looks that there is no other one, too. */
+/** Reloads so far, by result. Each step that causes one also asserts that there is no other. */
 async function reloads(proxy: ProxyProcess): Promise<{ success: number; failure: number }> {
 	const [success, failure] = await Promise.all(
 		['success', 'failure'].map((result) => proxy.metric('proxy_reloads_total', { result })),

@@ -32,7 +32,7 @@ function filesOf(server: CertFiles): NonNullable<ConfigOverrides['tls']> {
 	return { cert_path: server.certPath, key_path: server.keyPath };
 }
 
-/** A reload of which both halves succeed. */
+/** A reload in which both halves succeed. */
 async function reloaded(
 	proxy: ProxyProcess,
 	overrides: ConfigOverrides = {},
@@ -285,7 +285,7 @@ describe('a reload that fails', () => {
 			routes: [{ prefix: '/old', upstream: upstream.url }],
 		});
 
-	/** New connections and those that are up are served by what was in force before; which table that is, `path` says. */
+	/** Asserts that new and existing connections still use the old state, whose routing table has this path. */
 	async function servesOn(path: '/old' | '/new'): Promise<void> {
 		assert.deepEqual(await servedSerials(proxy), [pki.server.serialNumber]);
 		const gone = path === '/old' ? '/new' : '/old';

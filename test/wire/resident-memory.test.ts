@@ -18,7 +18,7 @@ const READERS = 12;
 const BODIES: Record<string, Buffer> = { '/large': LARGE, '/mib': LARGE.subarray(0, MIB) };
 /** What grows at least, of 200 MiB over HTTP/2 and 288 MiB over HTTP/1.1 less what the kernel takes. */
 const HELD = 160 * MIB;
-/** Of what was held: the allocator keeps what TLS and Node have used, and V8 its heap. */
+/** The part of the memory that may stay: the allocator keeps blocks of TLS and Node, and V8 keeps its heap. */
 const LEFT = 1 / 3;
 
 type Floods = Record<string, (stage: Stage, token: string) => Promise<{ close(): void }[]>>;

@@ -15,7 +15,7 @@ const ROOM = 46_000_000;
 const LIMIT_MS = 1500;
 const TICK_MS = 50;
 
-/** Bytes in each tick: a pace that is far above what has to move within `upstream_timeout_secs`, and far below what a busy machine manages. */
+/** Bytes in each tick: a pace far above the minimum of `upstream_timeout_secs`, and far below the speed of a busy machine. */
 const PER_TICK = 50_000;
 const BYTES_PER_SEC = (PER_TICK * 1000) / TICK_MS;
 

@@ -8,7 +8,7 @@ import { startUpstream } from '../fixtures/upstream.ts';
 import { until } from '../fixtures/wait.ts';
 
 const CONNECTIONS = 10;
-/** More than is read ahead of a body that nobody takes. */
+/** More than the proxy reads ahead of an unread body. */
 const PIECES = 200_000;
 /** As much is read ahead, bytes. */
 const KEPT_ON_THE_WIRE = 65_536;

@@ -258,7 +258,7 @@ for (const protocol of PROTOCOLS) {
 	});
 }
 
-/** Checks that nothing of an answer under way has come. */
+/** Asserts that no byte of the current response has arrived. */
 async function holdsBack(protocol: Protocol, path: string, client: RawClient): Promise<void> {
 	// Whatever the proxy does at once with what has arrived, it has done before it serves these.
 	for (let i = 0; i < 5; i++) {
@@ -297,7 +297,7 @@ async function standsStill(value: () => number): Promise<void> {
 interface RawClient extends Disposable {
 	/** Sends a piece of the body, or many at once. */
 	send(pieces: string | readonly string[], last?: boolean): void;
-	/** Everything that has come back, framing included. */
+	/** All received bytes, framing included. */
 	received(): string;
 }
 
@@ -340,7 +340,7 @@ interface SlowReader extends AsyncDisposable {
 	untilCut(): Promise<void>;
 }
 
-/** A client that has asked for `path` and reads nothing of the answer until it is told to. */
+/** A client that has requested `path`, and does not read the response before the test says so. */
 function slowReader(protocol: Protocol, { proxy }: Stage, path: string): Promise<SlowReader> {
 	return protocol === 'h1' ? slowH1Reader(proxy, path) : slowH2Reader(proxy, path);
 }

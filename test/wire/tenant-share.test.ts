@@ -63,7 +63,7 @@ async function uploads(token: string): Promise<Hoard> {
 	};
 }
 
-/** Answers of which nothing is taken. */
+/** Responses that the client does not read. */
 async function answers(token: string): Promise<Hoard> {
 	const connections = await Promise.all(
 		Array.from({ length: MANY }, () =>

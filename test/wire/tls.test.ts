@@ -272,7 +272,7 @@ describe('a leaf that lies in the CA bundle', () => {
 		leaf = await pki.issueClient({}, issuing);
 	});
 
-	/** Who is let in, by protocol and version, is as `expected` with the leaf beside this authority. */
+	/** Asserts which clients are admitted, by protocol and version, with the leaf below this authority. */
 	async function assertBeside(authority: Authority, expected: boolean): Promise<void> {
 		const [certificate] = leaf.certPem.split(/(?<=-----END CERTIFICATE-----\n)/);
 		const { keyPem } = leaf;
@@ -535,7 +535,7 @@ describe('the limit of connections', () => {
 	});
 	after(() => stage[Symbol.asyncDispose]());
 
-	/** As many are served as the limit allows; one more is closed at once, and is no handshake that failed. */
+	/** The limit's number of connections is served; one more is closed at once, and does not count as a failed handshake. */
 	async function assertRoomFor(count: number): Promise<void> {
 		const open: TLSSocket[] = [];
 		for (let i = 0; i < count; i++) {

@@ -1,4 +1,4 @@
-/** Traces: which requests become spans, what is in them, and what their upstreams are told. */
+/** Traces: which requests become spans, the content of spans, and the trace fields for upstreams. */
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { after, before, describe, test } from 'node:test';
@@ -186,7 +186,7 @@ describe('a request whose traceparent says that it is sampled', () => {
 					assert.equal(attributes['proxy.refused'], code);
 					assert.ok(attributes['proxy.reason'], 'a reason');
 					for (const event of span.events.slice(0, -1)) assert.deepEqual(event.attributes, {}, event.name);
-					// What the client has done wrong is no error of the server's.
+					// A client's mistake is not an error of the server.
 					assert.equal(span.status, 0);
 					assertAttributes(span, {
 						'http.response.status_code': status,
@@ -250,7 +250,7 @@ describe('a request whose traceparent says that it is sampled', () => {
 				await request(protocol, proxy, { path: '/up', headers: { traceparent, tracestate: 'a=1' } });
 				const first = upstream.requests.at(-1)!;
 				assert.deepEqual([first.header('traceparent'), first.header('tracestate')], [traceparent, 'a=1']);
-				// Malformed: a new trace, of which the ratio of 0 takes none.
+				// Malformed: a new trace, which a ratio of 0 does not sample.
 				await request(protocol, proxy, { path: '/up', headers: { traceparent: `${traceparent}1`, tracestate: 'a=1' } });
 				const fresh = upstream.requests.at(-1)!;
 				assert.match(fresh.header('traceparent')!, /^00-[0-9a-f]{32}-[0-9a-f]{16}-00$/);

@@ -32,7 +32,7 @@ const NOT_PASSED: HeaderList = [
 const NOT_PASSED_OVER_HTTP2 = NOT_PASSED.filter(([name]) => name !== 'host');
 
 let edge: Stage;
-/** Its upstream is that of the route without trailers. */
+/** It has the same upstream as the route without trailers. */
 let first: Lane;
 before(async () => {
 	edge = await startLanes({

@@ -1,4 +1,4 @@
-/** Answers of upstreams in every framing, and what becomes of the connection behind them. */
+/** Responses of upstreams in every framing, and whether the connection is reused after them. */
 import { deepEqual, equal, ok } from 'node:assert/strict';
 import { after, describe, test } from 'node:test';
 import { countedBytes } from '../fixtures/bodies.ts';
@@ -8,7 +8,7 @@ import { BODY_MODE } from '../fixtures/proxy.ts';
 import { CIRCUIT, type Lane, startLanes } from '../fixtures/stage.ts';
 import type { Exchange, Script } from '../fixtures/upstream.ts';
 
-// One worker: one pool of connections, so that reuse is no matter of luck. On a busy machine 4 s between two requests are short.
+// One worker, so one pool of connections: reuse is certain. On a busy machine 4 s between two requests are short.
 const edge = await startLanes({ lanes: 80, workers: 1, config: { upstream_idle_timeout_secs: 3600 } });
 after(() => edge.close());
 const { proxy } = edge;

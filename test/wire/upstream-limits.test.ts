@@ -1,4 +1,4 @@
-/** Issue 13: what an upstream may have at once: requests under way, connections, and those that wait, in turns by tenant. */
+/** Limits of an upstream: requests in flight, connections, and pending requests, in turns by tenant. */
 import { deepEqual, equal, ok } from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { type Answer, type Connection, connect, h2Raw, PROTOCOLS, request } from '../fixtures/clients.ts';
@@ -214,7 +214,7 @@ test('a burst of one tenant delays itself: another one gets into the full queue,
 	await upstream.request(1);
 	for (let i = 1; i <= 5; i++) {
 		all.push(send(`/heavy-${i}`, 'heavy'));
-		// One after the other: the last that has come is the one that makes room.
+		// One after the other, since the last pending request is the one that is removed.
 		await until(async () => (await length()) === i, 'the burst to wait');
 	}
 	all.push(send('/light', 'light'));

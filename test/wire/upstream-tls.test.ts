@@ -1,4 +1,4 @@
-/** TLS to upstreams: who is taken for the upstream, what it is shown, and that bodies and connections are what they are without it. */
+/** TLS to upstreams: which certificates are accepted, the proxy's own certificate, and that bodies and connections work as without TLS. */
 import { deepEqual, equal, match, notEqual, ok } from 'node:assert/strict';
 import { randomBytes, X509Certificate } from 'node:crypto';
 import { writeFileSync } from 'node:fs';
@@ -44,7 +44,7 @@ const nameless = await issue(pki.ca, {
 const upstreams: Upstream[] = [];
 const groups: { name: string; addresses: string[]; tls: Record<string, string | boolean> }[] = [];
 
-/** A group that leads to an upstream of its own, whose health is not what is asked about here. */
+/** A group with its own upstream, without health probes. */
 async function group(
 	name: string,
 	tls: Record<string, string | boolean>,
@@ -221,7 +221,7 @@ for (const protocol of PROTOCOLS) {
 			match(await reasonOf(path), /neither content-length nor chunked over TLS/);
 			good.script = (exchange) => {
 				if (exchange.request.method === 'HEAD') exchange.respond({ body: 'ok' });
-				// The TCP connection ends without a close_notify: anybody on the way can have it end.
+				// The TCP connection ends without a close_notify: anybody on the path can cause that.
 				else {
 					exchange.write(exchange.head({}, [['content-length', '10']]));
 					exchange.socket.write('half', () => cut(exchange.socket as TLSSocket));
@@ -264,7 +264,7 @@ describe('a server that is not the intended upstream', () => {
 			equal(answer.text, 'bad gateway');
 			match(await reasonOf(`/${name}`), cause);
 			equal(upstream.requests.length, 0);
-			// Nothing was delivered: as with any other connection that does not come about.
+			// Nothing was delivered, as with any other failed connection.
 			const circuit = proxy.logs.find(({ target, group }) => target === 'proxy::breaker' && group === name);
 			deepEqual([circuit?.reason, circuit?.to], ['connect', 'open']);
 		});

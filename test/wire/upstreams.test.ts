@@ -30,7 +30,7 @@ const GROUPS = {
 	never: { addresses: 2, keys: { balance: 'round-robin', retries: 0 } },
 	often: { addresses: 3, keys: { balance: 'round-robin', retries: 2 } },
 	none: { addresses: 2, keys: { balance: 'round-robin' } },
-	// One address only: what is repeated goes there again.
+	// Only one address, so a retry goes there again.
 	single: { addresses: 1, keys: {} },
 	silent: { addresses: 2, keys: { balance: 'round-robin', connect_timeout_secs: 0.3, health: false } },
 	budget: { addresses: 2, keys: { balance: 'round-robin' } },
@@ -43,7 +43,7 @@ interface Group {
 	readonly upstreams: readonly Upstream[];
 }
 
-/** Where nobody accepts, and the kernel has room for nobody else: connecting takes for ever. */
+/** A listener that accepts nothing and whose backlog is full: connecting never ends. */
 async function startSilent(): Promise<{ authority: string; close: () => Promise<unknown> }> {
 	const worker = new Worker(
 		`const { parentPort } = require('node:worker_threads');
@@ -81,7 +81,7 @@ const groups = await Promise.all(
 	),
 );
 const silent = await startSilent();
-/** Health is probed at the start and never again: what becomes of a breaker after that is the test's doing. */
+/** Health is probed only at the start, so that only the test changes breakers. */
 const proxy = await startProxy({
 	config: { health_interval_secs: 3600, default_cooldown_secs: 3600, tenant_rps: 0 },
 	log: { access: 'all' },
@@ -332,7 +332,7 @@ for (const protocol of PROTOCOLS) {
 			equal(await proxy.metric('proxy_upstream_retries_denied_total', denied), lost);
 			equal((await proxy.reload()).routes.message, 'routing table reloaded');
 			const after = await ask(12);
-			// The budget is that of the last ten seconds.
+			// The budget covers the last ten seconds.
 			if (performance.now() - begun < 9_000) ok(after.includes(502), 'a reload brings no new budget');
 		});
 	});

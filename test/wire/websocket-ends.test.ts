@@ -22,7 +22,7 @@ import {
 
 let pki: TestPki;
 let upstream: WebSocketUpstream;
-/** Does with a handshake what it is told. */
+/** Answers a handshake as the test says. */
 let scripted: RawUpstream;
 let script: (handshake: RawHandshake) => void = (handshake) => handshake.switch();
 let proxy: ProxyProcess;

@@ -85,7 +85,7 @@ function waitingAt({ ws, stream }: OpenWebSocket): number {
 	return ws.bufferedAmount + (stream?.writableLength ?? 0);
 }
 
-/** Resolves when the same amount is left at two looks: nobody takes more. @returns the amount. */
+/** Resolves when two checks find the same amount: nothing reads any more. @returns the amount. */
 async function untilItStands(left: () => number, what: string): Promise<number> {
 	let before = -1;
 	await until(async () => {
@@ -214,7 +214,7 @@ for (const protocol of PROTOCOLS) {
 				cut = () => handshake.socket.destroy();
 			};
 			const client = await openRaw(protocol, proxy, '/slow');
-			// A reserved bit. Behind it nobody knows where a frame begins.
+			// A reserved bit: after it, the beginnings of frames are unknown.
 			client.write(Buffer.from([0xf2, 0x80, 1, 2, 3, 4]));
 			const frames = Buffer.concat(Array(1_000).fill(Buffer.from([0x82, 0x81, 1, 2, 3, 4, 5])));
 			client.write(frames);
