@@ -56,7 +56,7 @@ export class RefusedError extends Error {
 }
 
 /**
- * The gate's own answer as a web-standard response.
+ * The gate's own response as a web-standard `Response`.
  *
  * @internal
  */

@@ -51,7 +51,7 @@ export interface MtlsServerOptions {
 	readonly onReload?: (reload: Reload) => void;
 	/**
 	 * Called for every fault of the handler: a throw, a rejected promise, or an unhandled `error` event of its request or response. If
-	 * the request has no answer by then, it gets 500 `internal error`. The process goes on. Without this hook, faults become warnings of
+	 * the request has no response by then, it gets 500 `internal error`. The process goes on. Without this hook, faults become warnings of
 	 * the process, at a limited rate.
 	 */
 	readonly onError?: FaultReport;

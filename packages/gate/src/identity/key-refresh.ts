@@ -4,7 +4,7 @@
  */
 
 export interface RefreshRules {
-	/** Time between two fetches, unless the answer says otherwise; at most half of `maxStaleMs`. */
+	/** Time between two fetches, unless the response says otherwise; at most half of `maxStaleMs`. */
 	readonly refreshMs: number;
 	/** Maximum age of the last good set. */
 	readonly maxStaleMs: number;
@@ -91,7 +91,7 @@ export class KeyRefresh {
 		this.#fetching = true;
 	}
 
-	/** @param maxAgeMs `max-age` of the answer's `Cache-Control`, if it has any. */
+	/** @param maxAgeMs `max-age` of the response's `Cache-Control`, if it has any. */
 	succeeded(now: number, maxAgeMs: number | undefined): void {
 		this.#goodAt = now;
 		this.#failures = 0;
@@ -130,7 +130,7 @@ export class KeyRefresh {
 		return this.#goodAt === undefined ? Number.POSITIVE_INFINITY : this.#goodAt + this.#rules.maxStaleMs;
 	}
 
-	/** Reserves half of `maxStaleMs` for the fetch and its retries, whatever the answer says. */
+	/** Reserves half of `maxStaleMs` for the fetch and its retries, whatever the response says. */
 	#interval(maxAgeMs: number | undefined): number {
 		const { refreshMs, maxStaleMs } = this.#rules;
 		const least = Math.min(SHORTEST_MS, refreshMs);

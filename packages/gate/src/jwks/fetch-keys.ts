@@ -11,7 +11,7 @@ const MAX_BYTES = 1024 * 1024;
 export interface FetchedKeys extends KeySetReading {
 	/** The JWK Set as received. */
 	readonly text: string;
-	/** `max-age` of the answer's `Cache-Control`, in ms; `undefined` if it has no usable value. */
+	/** `max-age` of the response's `Cache-Control`, in ms; `undefined` if it has no usable value. */
 	readonly maxAgeMs: number | undefined;
 	/** For a conditional request next time; `undefined` if the issuer gives no validator. */
 	readonly validators?: Validators | undefined;
@@ -45,7 +45,7 @@ export interface FetchResponse {
 	readonly body: AsyncIterable<Uint8Array> | null;
 }
 
-/** A failed fetch. The message is the cause in words, and never quotes the answer. */
+/** A failed fetch. The message is the cause in words, and never quotes the response. */
 export class FetchError extends Error {
 	override readonly name = 'FetchError';
 }
@@ -149,7 +149,7 @@ async function get(address: string, fetch: Fetch, signal: AbortSignal, known?: V
 	}
 }
 
-/** Stops reading the answer, so that its connection is released or closed. */
+/** Stops reading the response, so that its connection is released or closed. */
 async function drop(response: FetchResponse | undefined): Promise<void> {
 	try {
 		await (response?.body as ReadableStream | null | undefined)?.cancel();

@@ -9,7 +9,7 @@ export interface RemoteIssuer {
 	/** PEM; replaces the CAs that Node trusts, if the `Fetch` takes CAs. */
 	readonly ca?: string | undefined;
 	readonly algorithms: readonly Algorithm[];
-	/** Time between two fetches, unless the answer's `Cache-Control` says otherwise. */
+	/** Time between two fetches, unless the response's `Cache-Control` says otherwise. */
 	readonly refreshMs: number;
 	/** Maximum age of keys while fetches fail. */
 	readonly maxStaleMs: number;

@@ -7,7 +7,7 @@ import type { TenantLimiter } from '../memory/limiter.ts';
 /**
  * The three limits of a tenant: its rate, its rate on one route, and its concurrency. Each gate counts what it admits. A refusal carries
  * the limit that was exceeded, and the time until a retry can pass. `report` has the limits that were applied before, and exists
- * only if all answers report their limits.
+ * only if all responses report their limits.
  */
 
 /** The limit of each tenant on one route. */

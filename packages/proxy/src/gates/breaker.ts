@@ -55,11 +55,11 @@ export const INITIAL: BreakerState = { circuit: OPEN, since: 0, probe: 0, streak
 export type Admission = number;
 export const NORMAL: Admission = 0;
 export const REFUSED = -1;
-/** The answer to a request that is refused. */
+/** The response to a request that is refused. */
 export const CIRCUIT_OPEN = UPSTREAM_UNAVAILABLE.because('circuit open');
 
 /**
- * Why a request failed: by its status the upstream cannot serve; no connection was made; no answer in time; the answer broke off or
+ * Why a request failed: by its status the upstream cannot serve; no connection was made; no response in time; the response broke off or
  * was not HTTP.
  */
 export type FailureReason = 'status' | 'connect' | 'timeout' | 'broken';
@@ -67,7 +67,7 @@ export type FailureReason = 'status' | 'connect' | 'timeout' | 'broken';
 /** The result that every admitted request must report. */
 export type Outcome = 'success' | 'abandoned' | FailureReason;
 
-/** Statuses with which an upstream says that it cannot serve. 500 is an answer. */
+/** Statuses with which an upstream says that it cannot serve. 500 is a response. */
 export function isFailureStatus(status: number): boolean {
 	return status === 502 || status === 503 || status === 504;
 }

@@ -3,7 +3,7 @@ import { namedByConnection } from './headers.ts';
 
 /**
  * Reads an upstream's response head, field by field: the fields for the client, the end of the message (RFC 9112 section 6.3), and
- * whether the connection can be reused. Framing fields are not passed on: the answer gets its own framing.
+ * whether the connection can be reused. Framing fields are not passed on: the response gets its own framing.
  */
 export class ResponseHeadReader {
 	/** Fields for the client: alternating names and values, names in lower case as HTTP/2 requires. */
@@ -101,7 +101,7 @@ const VARY = 6;
 const UPGRADE = 7;
 const TRAILER = 8;
 
-/** Fields of a response that are not forwarded as they are: hop-by-hop fields and framing, which the answer gets anew; and `vary`. */
+/** Fields of a response that are not forwarded as they are: hop-by-hop fields and framing, which the response gets anew; and `vary`. */
 const RESPONSE_FIELDS = new Map<string, number>([
 	['content-length', CONTENT_LENGTH],
 	['transfer-encoding', TRANSFER_ENCODING],

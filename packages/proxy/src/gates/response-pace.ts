@@ -1,7 +1,7 @@
 /**
  * Whether a client takes its answer fast enough. Only the time during which the proxy waits for the client counts: a slow upstream
  * is not the client's fault. The average is judged over windows. So a client can make up for a pause, and bytes that the kernel's
- * buffers took at once are no credit for the rest of the answer.
+ * buffers took at once are no credit for the rest of the response.
  */
 export class ResponsePace {
 	readonly #leastRate: number;
@@ -20,7 +20,7 @@ export class ResponsePace {
 	 *
 	 * @param bytes since the last call.
 	 * @param waitedMs how long the proxy waited for that.
-	 * @returns whether the answer may go on: false once the average of a window is below the least rate.
+	 * @returns whether the response may go on: false once the average of a window is below the least rate.
 	 */
 	took(bytes: number, waitedMs: number): boolean {
 		this.#bytes += bytes;

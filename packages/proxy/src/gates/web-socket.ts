@@ -97,7 +97,7 @@ export function upgradeLines({ lines }: WebSocketHandshake, key: string): string
 }
 
 /**
- * What is wrong with the answer of an upstream that has taken the handshake, in words for operators (RFC 6455 section 4.1).
+ * What is wrong with the response of an upstream that has taken the handshake, in words for operators (RFC 6455 section 4.1).
  *
  * @param fields names in lower case and values in turn.
  * @param accept the value that belongs to the key sent to the upstream; `undefined` over HTTP/2, which has none.
@@ -158,7 +158,7 @@ const NOT_GET = BAD_REQUEST.because('WebSocket handshake with a method other tha
 const NOT_NAMED = BAD_REQUEST.because('Connection does not name the upgrade');
 const WITH_BODY = BAD_REQUEST.because('WebSocket handshake with a body or a body length');
 const ENDED = BAD_REQUEST.because('WebSocket handshake that ends its stream');
-/** RFC 6455 section 4.4: the answer names the supported version. */
+/** RFC 6455 section 4.4: the response names the supported version. */
 const OTHER_VERSION = BAD_REQUEST.withHeaders(['sec-websocket-version', '13']).because(
 	'WebSocket version other than 13',
 );

@@ -3,7 +3,7 @@ import { ENTRY_OVERHEAD, STATIC_TABLE } from './hpack-table.ts';
 /**
  * Encodes header blocks (RFC 7541) as latin1 text, from the static table and literals. Without a dynamic table the code of a field
  * is the same on every connection, so one map holds the codes for all. And no tenant can guess the fields of another from the
- * length of an answer (RFC 7541 section 7.1).
+ * length of a response (RFC 7541 section 7.1).
  */
 
 /** Begins the first block of a connection: the dynamic table is not used (section 6.3). */

@@ -21,7 +21,7 @@ export class TokenBucket {
 		return this.#tokens >= 0;
 	}
 
-	/** Gives tokens back, for example for the frames that an answer requires. */
+	/** Gives tokens back, for example for the frames that a response requires. */
 	release(count: number): void {
 		this.#tokens = Math.min(this.#burst, this.#tokens + count);
 	}

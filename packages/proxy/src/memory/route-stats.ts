@@ -16,7 +16,7 @@ export interface Traffic {
 	readonly inFlight: number;
 	/** Bytes of requests' bodies. */
 	readonly received: number;
-	/** Bytes of answers' bodies. */
+	/** Bytes of responses' bodies. */
 	readonly gave: number;
 }
 
@@ -47,7 +47,7 @@ export class RouteStats {
 		this.#cells[first(protocol) + CELL.received]! += bytes;
 	}
 
-	/** Counts bytes of an answer's body written to the client's connection. */
+	/** Counts bytes of a response's body written to the client's connection. */
 	gave(protocol: ClientProtocol, bytes: number): void {
 		this.#cells[first(protocol) + CELL.gave]! += bytes;
 	}

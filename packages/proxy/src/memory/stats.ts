@@ -164,7 +164,7 @@ export class WorkerStats {
 		this.cells[WORKER.cell(name, label)]! += 1;
 	}
 
-	/** An answer given before an upstream was chosen. */
+	/** A response given before an upstream was chosen. */
 	answered(status: number): void {
 		this.cells[status]! += 1;
 	}
@@ -286,7 +286,7 @@ export class UpstreamStats {
 		return sum;
 	}
 
-	/** Counts an answer of this upstream, or a refusal after it was chosen. */
+	/** Counts a response of this upstream, or a refusal after it was chosen. */
 	answered(status: number): void {
 		this.cells[UPSTREAM_CELL.answers + status]! += 1;
 	}

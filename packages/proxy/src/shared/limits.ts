@@ -16,7 +16,7 @@ export interface Limits {
 	readonly maxBufferedBytes: number;
 	/** The part of `maxBufferedBytes` that the requests of one tenant may hold. */
 	readonly maxBufferedBytesPerTenant: number;
-	/** Least average rate at which a client must take its answer; 0: any; `undefined`: the default of the body mode. */
+	/** Least average rate at which a client must take its response; 0: any; `undefined`: the default of the body mode. */
 	readonly minAnswerBytesPerSec?: number | undefined;
 	/** Client connections at once in the process; `undefined`: derived from the file-descriptor limit. */
 	readonly maxConnections?: number | undefined;

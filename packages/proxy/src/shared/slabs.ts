@@ -1,6 +1,6 @@
 /**
  * A pool of buffers. V8 accounts for the memory of each new `Buffer`, and collects the whole heap after every few dozen megabytes
- * of them. With bodies in fresh buffers, that was a quarter of the time of a large answer.
+ * of them. With bodies in fresh buffers, that was a quarter of the time of a large response.
  *
  * A slab has one owner at a time: from `take` to `release`. An owner that has passed it to a write releases it when the write's
  * callback reports success: until then the kernel or TLS may read it. A slab that may still be in use is never released: the

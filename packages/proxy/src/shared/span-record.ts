@@ -13,12 +13,12 @@ export interface SpanRecord {
 	readonly method: string;
 	/** Without the query; cut at `MAX_PATH`. */
 	readonly path: string;
-	/** 0: the client left before it had an answer. */
+	/** 0: the client left before it had a response. */
 	readonly status: number;
 	/** Of a gRPC call. */
 	readonly grpcStatus: number | undefined;
 	readonly ending: 'complete' | 'client gone' | 'broken off';
-	/** Code and reason of the refusal, or of why the proxy broke off an answer. */
+	/** Code and reason of the refusal, or of why the proxy broke off a response. */
 	readonly refused: string | undefined;
 	readonly reason: string | undefined;
 	readonly protocol: 'http/1.1' | 'h2';

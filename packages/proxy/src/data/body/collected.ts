@@ -26,7 +26,7 @@ export function framingLine(method: string, length: number): string {
 
 /**
  * Collected mode: the request's body is read whole before the route is looked up, the response's
- * body before the client sees its head. An answer is whole or an error, never something in between.
+ * body before the client sees its head. A response is whole or an error, never something in between.
  */
 export class Bodies implements BodyMode {
 	readonly #request: ServedRequest;
@@ -44,7 +44,7 @@ export class Bodies implements BodyMode {
 	#responseHasBody = false;
 	/** Set if the client does not take a long answer at once. */
 	#pace: ResponsePace | undefined = undefined;
-	/** Bytes of the answer that the kernel, or the stream's window, has yet to take. */
+	/** Bytes of the response that the kernel, or the stream's window, has yet to take. */
 	#untaken = 0;
 	/** Monotonic milliseconds. */
 	#lastTakenAt = 0;

@@ -45,7 +45,7 @@ export class Bodies implements BodyMode {
 	#lastChunk: Buffer | undefined = undefined;
 	/** Memory that the client's connection holds of the body while it is not wanted. */
 	#held: Reservation | undefined = undefined;
-	/** The client does not take its answer at the moment. */
+	/** The client does not take its response at the moment. */
 	#clientBlocked = false;
 	/** Set if the route ends responses when the token expires. */
 	#expiry: StreamExpiry | undefined = undefined;
@@ -55,7 +55,7 @@ export class Bodies implements BodyMode {
 	#left = UNDECLARED;
 	/** Monotonic milliseconds. */
 	#blockedAt = 0;
-	/** Bytes of the answer given since the client last had taken everything. */
+	/** Bytes of the response given since the client last had taken everything. */
 	#given = 0;
 	/** `undefined` unless a least rate is configured. */
 	readonly #pace: ResponsePace | undefined;
@@ -246,7 +246,7 @@ export class Bodies implements BodyMode {
 	}
 
 	/**
-	 * Once the answer has begun each side must move within its limit; a body as a whole may take longer. A client that takes nothing has the
+	 * Once the response has begun each side must move within its limit; a body as a whole may take longer. A client that takes nothing has the
 	 * time of `[limits]`, whatever its route gives the upstream.
 	 */
 	#expectProgress(): void {

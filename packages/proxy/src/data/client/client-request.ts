@@ -32,17 +32,17 @@ export interface ClientRequest {
 	onPaid(): void;
 
 	/**
-	 * Gives the whole answer: a body of bytes, a short body as latin1 text, or none by rule. `Exchange.onAnswered`
+	 * Gives the whole response: a body of bytes, a short body as latin1 text, or none by rule. `Exchange.onAnswered`
 	 * follows when the client has it, or `onClientGone`.
 	 *
 	 * @param trailers only with a body, and where `takesTrailers`.
 	 */
 	answer(status: number, fields: ResponseFields, body: WholeBody | string | undefined, trailers?: Trailers): void;
-	/** Gives an answer of the proxy's own, in the form that this client understands. */
+	/** Gives a response of the proxy's own, in the form that this client understands. */
 	refuse(refusal: Rejection, answer: RefusalResponse): void;
 
 	/**
-	 * Begins an answer whose body follows by `write` and `end`.
+	 * Begins a response whose body follows by `write` and `end`.
 	 *
 	 * @param hasBody `false` if there is none by rule.
 	 * @param announced names of trailers that may follow, with commas between; only where `takesTrailers`.
@@ -52,14 +52,14 @@ export interface ClientRequest {
 	write(chunk: Buffer): boolean;
 	/** @param trailers only with a body, and where `takesTrailers`. */
 	end(trailers?: Trailers): void;
-	/** Breaks off an answer that has begun, so that it does not look complete. */
+	/** Breaks off a response that has begun, so that it does not look complete. */
 	reset(): void;
 
 	/** Bytes, or the client's end, have come after the head. A client must not send them before its handshake is answered. */
 	readonly isAhead: boolean;
 	/** For a tunnel: the client has ended its side, and some of its bytes may still wait here. */
 	readonly hasEnded: boolean;
-	/** Status of the answer that opens a tunnel. */
+	/** Status of the response that opens a tunnel. */
 	readonly tunnelStatus: number;
 	/**
 	 * Answers a handshake. From here on `write` takes the bytes of a tunnel, `end` ends only our side, and the client's bytes
@@ -98,9 +98,9 @@ export interface ExchangeEvents {
 	onBodyHeld(bytes: number): void;
 	/** The body's framing is broken (HTTP/1.1 only; over HTTP/2 the stream is reset). */
 	onBodyError(refusal: Rejection): void;
-	/** The client has taken everything given so far. @param left bytes of a whole answer not given yet. */
+	/** The client has taken everything given so far. @param left bytes of a whole response not given yet. */
 	onClientDrained(left: number): void;
-	/** The answer has gone out whole. */
+	/** The response has gone out whole. */
 	onAnswered(): void;
 	/** @param why set if an error of the client has ended its stream. */
 	onClientGone(why?: Rejection): void;

@@ -1,12 +1,12 @@
 /**
- * The fields of an answer: names (lower case) and values in turn, without hop-by-hop fields. Repeated fields of an upstream
+ * The fields of a response: names (lower case) and values in turn, without hop-by-hop fields. Repeated fields of an upstream
  * share one object, so the forms that the fronts have made of them are kept.
  */
 export class ResponseFields {
 	readonly list: readonly string[];
 	readonly hasLength: boolean;
 	readonly hasDate: boolean;
-	/** As HTTP/1.1 lines, and coded for HTTP/2; built with the first answer that needs them. */
+	/** As HTTP/1.1 lines, and coded for HTTP/2; built with the first response that needs them. */
 	lines: string | undefined = undefined;
 	coded: string | undefined = undefined;
 

@@ -1,5 +1,5 @@
 /**
- * The rest of a request's body after its answer was given. Clients that send their whole body before they read never see the answer
+ * The rest of a request's body after its response was given. Clients that send their whole body before they read never see the response
  * if their upload is cut, so the rest is read and dropped, with limits on bytes and time.
  */
 export class UnwantedBody {
@@ -40,5 +40,5 @@ export class UnwantedBody {
 export const MAX_DROPPED = 67_108_864;
 /** Intervals of 2 s during which a client may go on sending: half a minute. */
 const LOOKS = 15;
-/** The same in a drain, which does not wait for unwanted bytes: 2 to 4 s after the answer. */
+/** The same in a drain, which does not wait for unwanted bytes: 2 to 4 s after the response. */
 const LAST_LOOKS = 2;

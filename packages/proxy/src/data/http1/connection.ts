@@ -42,9 +42,9 @@ export class Http1Connection extends Timed implements LiveConnection, ReadSink {
 	readonly #unread = new UnreadBytes();
 	/** `ended`: the client has closed its side. `closed`: no more requests are taken, and further bytes are dropped. */
 	#input: 'open' | 'ended' | 'closed' = 'open';
-	/** `grace`: requests that the client sent before it could know of the drain are served. `over`: the next answer is the last one. */
+	/** `grace`: requests that the client sent before it could know of the drain are served. `over`: the next response is the last one. */
 	#drain: 'none' | 'grace' | 'over' = 'none';
-	/** Bytes that still arrive after the last answer. */
+	/** Bytes that still arrive after the last response. */
 	readonly #unwanted = new UnwantedBody();
 
 	constructor(socket: TLSSocket, peer: string, share: ConnectionShare, plane: DataPlane, flushes: FlushQueue) {
@@ -110,7 +110,7 @@ export class Http1Connection extends Timed implements LiveConnection, ReadSink {
 		return bytes.length;
 	}
 
-	/** For `PacedReads`. Writes immediate answers before our side ends with that of a client that closes right after its request. */
+	/** For `PacedReads`. Writes immediate responses before our side ends with that of a client that closes right after its request. */
 	onLast(): void {
 		this.answer.flush();
 	}
@@ -130,7 +130,7 @@ export class Http1Connection extends Timed implements LiveConnection, ReadSink {
 
 	/** Processes unread bytes, as far as they are taken. */
 	readOn(): void {
-		// The taker of the bytes may ask for more, or give an answer that leaves them unread.
+		// The taker of the bytes may ask for more, or give a response that leaves them unread.
 		while (
 			this.#unread.bytes !== undefined &&
 			!this.#isClosed &&
@@ -165,7 +165,7 @@ export class Http1Connection extends Timed implements LiveConnection, ReadSink {
 		if (!this.#isClosed) this.#unread.leave(before, taken);
 		if (request.isOver) {
 			this.#current = undefined;
-			// As in `onAnswered`: the rest of the body has come after the answer.
+			// As in `onAnswered`: the rest of the body has come after the response.
 			if (this.#drain !== 'none') this.#closeAfterGrace();
 		}
 		return taken > 0;
@@ -183,7 +183,7 @@ export class Http1Connection extends Timed implements LiveConnection, ReadSink {
 		else reads.resume();
 	}
 
-	/** The current answer is out. What is left of its request is dropped, and the next one may come. */
+	/** The current response is out. What is left of its request is dropped, and the next one may come. */
 	onAnswered(): void {
 		if (this.#isClosed) {
 			this.#current = undefined;
@@ -194,7 +194,7 @@ export class Http1Connection extends Timed implements LiveConnection, ReadSink {
 		this.readOn();
 		if (this.#isClosed || (this.#current !== undefined && !this.#current.isOver)) return;
 		if (this.#input === 'ended' && !this.#reads.isWaiting) return this.close();
-		// The answer had begun before the drain and did not say that it was the last: the next request may be on its way.
+		// The response had begun before the drain and did not say that it was the last: the next request may be on its way.
 		if (this.#drain !== 'none') this.#closeAfterGrace();
 	}
 
@@ -207,7 +207,7 @@ export class Http1Connection extends Timed implements LiveConnection, ReadSink {
 		else if (!this.#reads.isWaiting) this.#refuseRaw(CUT_SHORT);
 	}
 
-	/** Gives an answer without a request object. It is the connection's last. */
+	/** Gives a response without a request object. It is the connection's last. */
 	#refuseRaw(answer: Rejection): void {
 		const { clock, stats, requestLog } = this.plane;
 		const { status } = answer;
@@ -259,13 +259,13 @@ export class Http1Connection extends Timed implements LiveConnection, ReadSink {
 		this.plane.deadlines.linger.add(this);
 	}
 
-	/** Each answer is the last one from now on. A client that pipelines all the time gets its last answer after the grace. */
+	/** Each response is the last one from now on. A client that pipelines all the time gets its last response after the grace. */
 	drain(why: TunnelClose): void {
 		this.client.endTunnels(why);
 		if (this.#drain !== 'none') return;
 		this.#drain = 'grace';
 		if (this.#current === undefined) return this.#closeAfterGrace();
-		// An answer that is under way may have said that the connection stays: `onAnswered` gives its client another grace.
+		// A response that is under way may have said that the connection stays: `onAnswered` gives its client another grace.
 		afterDrainGrace(this, () => {
 			this.#drain = 'over';
 		});

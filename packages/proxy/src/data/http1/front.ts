@@ -38,7 +38,7 @@ export class Http1Front {
 		return connection;
 	}
 
-	/** Makes each answer the last one of its connection from now on. */
+	/** Makes each response the last one of its connection from now on. */
 	drain(): void {
 		this.#draining = true;
 		for (const connection of this.connections) connection.drain('drain');

@@ -30,7 +30,7 @@ export interface RequestConnection {
 	release(price: number): void;
 	/** Offers the request the received part of its body, by `take`. */
 	readOn(): void;
-	/** The answer is out. */
+	/** The response is out. */
 	onAnswered(): void;
 	/** Bytes have come that have not been taken. */
 	readonly hasUnread: boolean;
@@ -38,13 +38,13 @@ export interface RequestConnection {
 	allowHalfOpen(): void;
 	/** The tunnel is over; further bytes of the client are dropped. */
 	closeTunnel(): void;
-	/** Breaks off the answer, part of which may be out, so that it does not look complete. */
+	/** Breaks off the response, part of which may be out, so that it does not look complete. */
 	breakOff(): void;
 	/** Takes no more requests; further bytes are read for a while and dropped. */
 	close(): void;
 }
 
-/** One request and its answer. */
+/** One request and its response. */
 export class Http1Request implements ClientRequest {
 	readonly method: string;
 	readonly target: string;
@@ -69,7 +69,7 @@ export class Http1Request implements ClientRequest {
 	#problem: Rejection | undefined = undefined;
 	/** A long answer's body. */
 	#whole: WholeBody | undefined;
-	/** Trailers of a whole answer. */
+	/** Trailers of a whole response. */
 	#trailers: Trailers | undefined = undefined;
 
 	/**
@@ -90,7 +90,7 @@ export class Http1Request implements ClientRequest {
 		this.connection = connection.client;
 		this.head = refuseMethod(method) ?? head;
 		this.#seals = upgrade || method === 'CONNECT';
-		// A refused head does not show where the request ends; its answer is the last one.
+		// A refused head does not show where the request ends; its response is the last one.
 		const length = this.head instanceof Rejection ? 0 : this.head.bodyLength;
 		this.#body = length === 0 ? undefined : new RequestBody(length, connection.plane.limits.maxHeaderBytes);
 		this.exchange = new Exchange(this, connection.plane, Bodies);
@@ -101,7 +101,7 @@ export class Http1Request implements ClientRequest {
 		return !(this.head instanceof Rejection) && this.head.isGrpc;
 	}
 
-	/** The answer is out, and the client owes no more bytes of this request. */
+	/** The response is out, and the client owes no more bytes of this request. */
 	get isOver(): boolean {
 		return this.#writing === 'out' && this.#isComplete;
 	}
@@ -211,7 +211,7 @@ export class Http1Request implements ClientRequest {
 		if (!error) this.#whole?.free();
 	}
 
-	/** The client accepts more of its answer. */
+	/** The client accepts more of its response. */
 	onDrain(): void {
 		if (this.#writing === 'none' || this.#writing === 'out') return;
 		this.exchange.onClientDrained(this.#whole?.left ?? 0);
@@ -321,13 +321,13 @@ export class Http1Request implements ClientRequest {
 		return head.bodyLength < 0 || head.bodyLength > DROPPED_BODY;
 	}
 
-	/** The answer is out. */
+	/** The response is out. */
 	onOut(): void {
 		if (this.#writing === 'out') return;
 		if (this.#isTunnel) return this.exchange.onAnswered();
 		this.#writing = 'out';
 		this.#whole?.free();
-		// After a body without a known end there is no next request, whatever the answer's head said earlier.
+		// After a body without a known end there is no next request, whatever the response's head said earlier.
 		if (this.#answer.isLast || this.#reading === 'broken') this.#connection.close();
 		else this.#reading = 'dropped';
 		this.exchange.onAnswered();
@@ -358,7 +358,7 @@ type Reading =
 	/** It is malformed, or has ended too early. */
 	| 'broken';
 
-/** Progress of the answer. */
+/** Progress of the response. */
 type Writing =
 	| 'none'
 	/** Its head was given. */

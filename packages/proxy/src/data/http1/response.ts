@@ -7,12 +7,12 @@ import type { Flushed, FlushQueue } from '../loop/turn-end.ts';
 import { chunkedLines, fieldLines, lastChunk } from './last-chunk.ts';
 
 /**
- * The answers of one HTTP/1.1 connection, one after the other, written straight to its socket (RFC 9112). A `ServerResponse`
+ * The responses of one HTTP/1.1 connection, one after the other, written straight to its socket (RFC 9112). A `ServerResponse`
  * would build each head from a table, check every byte again and report known facts by events: a good part of a request's
  * cost.
  */
 export class Http1Response implements Flushed {
-	/** The answer is the last one on this connection. */
+	/** The response is the last one on this connection. */
 	isLast = false;
 	readonly #socket: Socket;
 	readonly #flushes: FlushQueue;
@@ -23,10 +23,10 @@ export class Http1Response implements Flushed {
 	#chunked = false;
 	/** Text that has been given but not written: it waits for more in the same turn of the loop. */
 	#held = '';
-	/** What the end of the turn writes: a part of the answer, or the rest. */
+	/** What the end of the turn writes: a part of the response, or the rest. */
 	#due: 'nothing' | 'part' | 'end' = 'nothing';
 
-	/** @param onOut called once for each answer, when the kernel has all of it. */
+	/** @param onOut called once for each response, when the kernel has all of it. */
 	constructor(socket: Socket, flushes: FlushQueue, onOut: () => void) {
 		this.#socket = socket;
 		this.#flushes = flushes;
@@ -34,7 +34,7 @@ export class Http1Response implements Flushed {
 	}
 
 	/**
-	 * Prepares for the next answer.
+	 * Prepares for the next response.
 	 *
 	 * @param mayStay whether the connection may, by the request's version and `Connection` (RFC 9112 section 9.3).
 	 */
@@ -45,12 +45,12 @@ export class Http1Response implements Flushed {
 	}
 
 	/**
-	 * Begins the answer. Its head goes out with the following bytes, at the latest at the end of the turn.
+	 * Begins the response. Its head goes out with the following bytes, at the latest at the end of the turn.
 	 *
 	 * @param hasBody whether a body follows. Without `content-length` among the fields it is chunked, or ends with the
 	 *   connection if the client does not support chunks (RFC 9112 section 6.3).
 	 * @param closes the connection must not be used again.
-	 * @param wallSeconds for an answer without a `date` (RFC 9110 section 6.6.1).
+	 * @param wallSeconds for a response without a `date` (RFC 9110 section 6.6.1).
 	 * @param announced names of trailers that may follow chunks, with commas between.
 	 */
 	begin(

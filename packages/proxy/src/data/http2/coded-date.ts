@@ -1,6 +1,6 @@
 import { codedField } from '../../http2/hpack-encoder.ts';
 
-/** The coded `date` for an answer without one (RFC 9110 section 6.6.1). */
+/** The coded `date` for a response without one (RFC 9110 section 6.6.1). */
 export function codedDate(wallSeconds: number): string {
 	const second = Math.floor(wallSeconds);
 	if (second !== dateSecond) {

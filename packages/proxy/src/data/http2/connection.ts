@@ -58,7 +58,7 @@ export class Http2Connection extends Timed implements LiveConnection, ProtocolEv
 	#closing = false;
 	#ended = false;
 	#dropped = 0;
-	/** Watches uploads that go on after their answers. */
+	/** Watches uploads that go on after their responses. */
 	#looks: Looks | undefined;
 
 	constructor(owner: ConnectionOwner, socket: TLSSocket, peer: string, share: ConnectionShare) {
@@ -134,7 +134,7 @@ export class Http2Connection extends Timed implements LiveConnection, ProtocolEv
 		return request;
 	}
 
-	/** There is no answer that reports it, so the log does. */
+	/** There is no response that reports it, so the log does. */
 	onMalformed(what: string, code: number): void {
 		this.onStreamError(code === CODE.PROTOCOL_ERROR ? 'malformed' : streamErrorReason(code), what);
 		const { clock, requestLog } = this.plane;
@@ -206,7 +206,7 @@ export class Http2Connection extends Timed implements LiveConnection, ProtocolEv
 		if (this.#closing) return this.#end();
 		if (mayGoOn) return output.pump();
 		output.isBlocked = true;
-		// A client that does not read its answers is not read either.
+		// A client that does not read its responses is not read either.
 		if (socket.writableLength > MAX_UNSENT) this.#reads.pause();
 	}
 
@@ -269,7 +269,7 @@ export class Http2Connection extends Timed implements LiveConnection, ProtocolEv
 		if (this.#closing) return;
 		this.#closing = true;
 		this.#protocol.streams.isOver = true;
-		// The last answers are still on their way: the client gets the usual time to take them.
+		// The last responses are still on their way: the client gets the usual time to take them.
 		this.plane.deadlines.answer.add(this);
 		if (this.#protocol.output.bytes === 0) this.#end();
 		if (this.#reads.isPaused) this.#reads.resume();

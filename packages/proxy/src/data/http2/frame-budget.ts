@@ -58,9 +58,9 @@ const EMPTY_DATA = 4;
 const SMALL_DATA = 256;
 /** The part of that charged to the budget: connections with many small messages are read later before they are ended. */
 const SMALL_DATA_BUDGET = 1 / 4;
-/** Bytes of an answer that earn a client one token: some clients open both windows every 4 KiB. */
+/** Bytes of a response that earn a client one token: some clients open both windows every 4 KiB. */
 const BYTES_PER_TOKEN = 2048;
-/** Tokens for an answer that was taken. */
+/** Tokens for a response that was taken. */
 const ANSWERED = 4;
 
 /** @returns tokens for a header block. @param made number of new fields. */
@@ -136,7 +136,7 @@ export class FrameBudget {
 		this.#takeFrames(LATE_DATA + length / LATE_DATA_BYTES, now, 'too much DATA for streams that have ended');
 	}
 
-	/** @param bytes of an answer's body that have gone out. */
+	/** @param bytes of a response's body that have gone out. */
 	sent(bytes: number): void {
 		const tokens = bytes / BYTES_PER_TOKEN;
 		this.#frames.release(tokens);

@@ -61,7 +61,7 @@ export class Http2Front implements ConnectionOwner {
 	/**
 	 * Requests begin at the end of their turn. A client that opens streams and resets them at once (rapid reset,
 	 * CVE-2023-44487) has done both by then, and no request has gone to an upstream in vain. Immediate refusals go out
-	 * with the answers of the same turn.
+	 * with the responses of the same turn.
 	 */
 	readonly #startAll = (): void => {
 		const opened = this.#opened;

@@ -35,7 +35,7 @@ import { Streams, type StreamsEvents } from './streams.ts';
 
 /** Events for the owner of the socket. */
 export interface ProtocolEvents extends StreamsEvents {
-	/** A request has been understood, or refused for reasons that deserve an answer. @returns its stream. */
+	/** A request has been understood, or refused for reasons that deserve a response. @returns its stream. */
 	onRequest(id: number, facts: RequestFacts, endStream: boolean, sendWindow: number): Stream;
 	/** A stream was reset before there was a request. @param what the fault, in words. */
 	onMalformed(what: string, code: number): void;

@@ -117,7 +117,7 @@ export function requestDecoder(maxBytes: number): HpackDecoder<RequestField> {
 /** Shared by all connections of the thread. */
 const LITERALS = new LiteralPool<RequestField>();
 
-/** A block with more fields gets no answer. */
+/** A block with more fields gets no response. */
 export function maxFieldsOf(maxBytes: number): number {
 	return Math.ceil(maxBytes / 32) + 8;
 }

@@ -45,7 +45,7 @@ export class Http2Request extends Stream implements ClientRequest {
 	#bodyState: 'unasked' | 'waits' | 'read' | 'paused' = 'unasked';
 	#endTold = false;
 	#awaitsReadEnd = false;
-	/** Trailers of a whole answer. */
+	/** Trailers of a whole response. */
 	#trailers: Trailers | undefined;
 	/** Trailers of the request. */
 	#requestTrailers: Trailers | undefined;
@@ -79,7 +79,7 @@ export class Http2Request extends Stream implements ClientRequest {
 		this.#connection.giveBackTokens(this.headPrice);
 	}
 
-	// --- The answer. ---
+	// --- The response. ---
 
 	takesTrailers(): boolean {
 		return true;
@@ -184,7 +184,7 @@ export class Http2Request extends Stream implements ClientRequest {
 		this.#connection.whenWritten(this);
 	}
 
-	/** The kernel has the answer. */
+	/** The kernel has the response. */
 	onWritten(): void {
 		this.exchange.onAnswered();
 	}

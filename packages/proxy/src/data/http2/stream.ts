@@ -9,7 +9,7 @@ export interface StreamOwner {
 	readonly output: Output;
 	/** The start of the connection's first header block; empty for later ones. */
 	blockPrefix(): string;
-	/** The answer is complete; the request may not be. */
+	/** The response is complete; the request may not be. */
 	onResponseEnd(stream: Stream): void;
 	/** Resets the stream for a reason that is not the client's fault. */
 	reset(stream: Stream, code: number): void;
@@ -19,7 +19,7 @@ export interface StreamOwner {
 	dropBody(stream: Stream): void;
 }
 
-/** One request and its answer, as far as frames and windows go (RFC 9113 section 5). */
+/** One request and its response, as far as frames and windows go (RFC 9113 section 5). */
 export abstract class Stream extends SendingStream {
 	readonly owner: StreamOwner;
 	/** The client may still send. */
@@ -33,7 +33,7 @@ export abstract class Stream extends SendingStream {
 	fullWindow = INITIAL_WINDOW;
 	/** The body is taken at once, so a larger window makes no bytes wait here. */
 	isTakenAtOnce = false;
-	/** Its two directions end separately: the end of the answer does not end the request. */
+	/** Its two directions end separately: the end of the response does not end the request. */
 	isTunnel = false;
 	/** Received and not taken, bytes. */
 	held = 0;
@@ -59,9 +59,9 @@ export abstract class Stream extends SendingStream {
 	abstract onBody(bytes: Buffer): void;
 	/** The body is complete. */
 	abstract onBodyEnd(trailers?: Trailers): void;
-	/** The whole answer is on its way. */
+	/** The whole response is on its way. */
 	abstract onResponseSent(): void;
-	/** Closed before its answer was complete: the client no longer waits. @param why for an error of the client, with its code. */
+	/** Closed before its response was complete: the client no longer waits. @param why for an error of the client, with its code. */
 	abstract onGone(why?: string, code?: number): void;
 
 	/** @param block coded. */

@@ -22,9 +22,9 @@ import type { Stream, StreamOwner } from './stream.ts';
 export interface StreamsEvents {
 	/** Called once, when the last stream has ended and no more may begin. */
 	onFinished(): void;
-	/** A client goes on with a request that has its answer: call `cutOverdue` from time to time. */
+	/** A client goes on with a request that has its response: call `cutOverdue` from time to time. */
 	onUnwanted(): void;
-	/** An upload was cut because it went on too long after its answer. @param dropped bytes. */
+	/** An upload was cut because it went on too long after its response. @param dropped bytes. */
 	onCut(dropped: number): void;
 }
 
@@ -161,7 +161,7 @@ export class Streams implements StreamOwner {
 	resetByClient(id: number): void {
 		const stream = this.#open.get(id);
 		if (stream === undefined) return;
-		// A client with its answer may properly give up the rest of its request.
+		// A client with its response may properly give up the rest of its request.
 		if (stream.isLocalOpen) this.#budget.reset(this.now);
 		this.#close(stream, RESET_BY_CLIENT);
 	}
@@ -216,8 +216,8 @@ export class Streams implements StreamOwner {
 	}
 
 	/**
-	 * Both windows are reopened for dropped bytes, so that a client which sends before it reads reaches its answer. Beyond the
-	 * limit the stream's window stays closed, and after a whole answer the stream is reset without an error (section 8.1).
+	 * Both windows are reopened for dropped bytes, so that a client which sends before it reads reaches its response. Beyond the
+	 * limit the stream's window stays closed, and after a whole response the stream is reset without an error (section 8.1).
 	 */
 	drop(stream: Stream, bytes: number): void {
 		const isWithin = stream.unwanted!.drop(bytes) && this.#unwanted.take(bytes, this.now);

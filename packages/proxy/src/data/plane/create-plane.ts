@@ -99,7 +99,7 @@ function createHistograms({ index, histograms }: WorkerSeed): PlaneHistograms {
 	};
 }
 
-/** Writes the line for each answer with `RUST_LOG=proxy::request=debug`. */
+/** Writes the line for each response with `RUST_LOG=proxy::request=debug`. */
 function debugLines(log: Logger): (record: RequestRecord) => void {
 	return ({ method, path, status, tenant, upstream, refusal, duration }) => {
 		if (status === 0) return;

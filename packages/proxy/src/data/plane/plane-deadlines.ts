@@ -11,7 +11,7 @@ export interface PlaneDeadlines {
 	/** For the PROXY header of load balancers, before the handshake. Call it once. @param ms how long the header may take. */
 	readonly proxyHeader: (ms: number) => DeadlineQueue;
 	readonly firstRequest: DeadlineQueue;
-	/** For a client to read its answer, or a part of it. */
+	/** For a client to read its response, or a part of it. */
 	readonly answer: DeadlineQueue;
 	/** An HTTP/1.1 connection between two requests. */
 	readonly idleClient: DeadlineQueue;

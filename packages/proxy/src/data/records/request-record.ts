@@ -8,11 +8,11 @@ import { RequestSpan } from './request-span.ts';
 
 /** How a request ended. */
 export type Ending =
-	/** The whole answer was written to the client's connection. */
+	/** The whole response was written to the client's connection. */
 	| 'complete'
 	/** The client left earlier. */
 	| 'client gone'
-	/** The answer had begun and could not be completed. */
+	/** The response had begun and could not be completed. */
 	| 'broken off';
 
 /** The facts of one request for its log line and its span. It exists only if requests are logged or this one is sampled. */
@@ -23,9 +23,9 @@ export class RequestRecord {
 	readonly method: string;
 	/** Request target, with its query. */
 	readonly target: string;
-	/** 0: the client left before it had an answer. */
+	/** 0: the client left before it had a response. */
 	status = 0;
-	/** The refusal, or why the proxy broke off an answer. */
+	/** The refusal, or why the proxy broke off a response. */
 	refusal: Rejection | undefined = undefined;
 	/** `grpc-status` of a gRPC call: the upstream's, or that of a refusal. */
 	grpcStatus: number | undefined = undefined;
@@ -106,7 +106,7 @@ export class RequestRecord {
 		this.span?.breaksOff(why);
 	}
 
-	/** The client has left. A broken-off answer also ends with this call, and stays `broken off`. */
+	/** The client has left. A broken-off response also ends with this call, and stays `broken off`. */
 	losesClient(): void {
 		if (this.ending === 'complete') this.ending = 'client gone';
 	}

@@ -50,7 +50,7 @@ export class CallDeadline extends Timed {
 	}
 }
 
-/** The answer after the timeout, if the client is still there. */
+/** The response after the timeout, if the client is still there. */
 export const CALL_TIMED_OUT = UPSTREAM_TIMEOUT.because("the client's grpc-timeout is over");
 
 /** Allows for servers that count whole milliseconds. */

@@ -227,7 +227,7 @@ export class Delivery implements Dispatched, Waiting, AttemptOwner {
 	 * Sends the request again within its original time: to another endpoint, on an unused connection. If all are at a limit, the request
 	 * waits for one.
 	 *
-	 * @returns the answer if neither is possible.
+	 * @returns the response if neither is possible.
 	 */
 	#retry(failure: RetriedFailure): Rejection | undefined {
 		const { kind, cause } = failure;
@@ -346,7 +346,7 @@ const SHUT = {
 	),
 };
 
-/** The endpoint did not take the request, and no other could. The answer names the endpoint's failure, which operators must look into. */
+/** The endpoint did not take the request, and no other could. The response names the endpoint's failure, which operators must look into. */
 function failedAndNoPlace({ cause }: RetriedFailure, why: keyof typeof NO_PLACE): Rejection {
 	const what = why === 'full' ? 'and their queue was full' : 'and it waited for queue_timeout_secs';
 	return rejection.BAD_GATEWAY.because(`${cause}; no other address had room, ${what}`);

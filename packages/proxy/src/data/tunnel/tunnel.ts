@@ -10,7 +10,7 @@ import { FrameFollower } from './frame-follower.ts';
 import { type MessageSink, PacedMessages } from './paced-messages.ts';
 
 /**
- * A WebSocket between a client and an upstream, from the answer to its handshake to its end. Bytes pass as they come; each side is read only
+ * A WebSocket between a client and an upstream, from the response to its handshake to its end. Bytes pass as they come; each side is read only
  * as fast as the other takes them. The request stays in flight until the end.
  *
  * `open`: bytes pass. `closing`: the proxy has ended it, and each side has a moment to end cleanly. `over`: both sides are done.
@@ -144,7 +144,7 @@ export class Tunnel implements Carrier, MessageSink {
 	onEnd(): void {
 		this.#upstreamEnded = true;
 		this.#moves();
-		// After the client's own end, this is the answer to it.
+		// After the client's own end, this is the reply to it.
 		const isAnswer = this.#clientEnded || this.#toUpstream.follower.hasClosed;
 		if (isAnswer || this.#toClient.follower.hasClosed || !this.#toClient.follower.isBetweenFrames) {
 			this.#why ??= 'upstream';

@@ -13,7 +13,7 @@ import type { ConnectionPool, ConnectionTimes } from './pool-contract.ts';
 /**
  * The connections of one worker to one address that chooses between HTTP/2 and HTTP/1.1 in each handshake (ALPN, RFC 7301). The pool
  * expects the last choice again: over HTTP/2 many requests wait for one connection, over HTTP/1.1 each for its own. Before the first handshake
- * they wait together. If an address changes its choice, no answer is lost: waiting requests are sent on other connections.
+ * they wait together. If an address changes its choice, no response is lost: waiting requests are sent on other connections.
  */
 export class AutoPool implements ConnectionPool, Http1Side {
 	isLikely = false;

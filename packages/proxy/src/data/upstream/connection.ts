@@ -297,7 +297,7 @@ export class UpstreamConnection extends Timed implements UpstreamRequest, Respon
 	}
 
 	/**
-	 * Gives the connection back to the pool unless bytes still wait to be sent. An answer that comes before the end of the request's body may
+	 * Gives the connection back to the pool unless bytes still wait to be sent. A response that comes before the end of the request's body may
 	 * leave bytes that the upstream never reads, and they would block the next request.
 	 */
 	releaseDrained(): void {

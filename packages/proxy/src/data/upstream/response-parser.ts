@@ -206,7 +206,7 @@ export class ResponseParser {
 		if (++this.#interim > MAX_INTERIM) throw new ProtocolError('too many interim responses');
 	}
 
-	/** RFC 9110 section 15.2.2. The handshake checks the rest of the answer (`gates/web-socket.ts`). */
+	/** RFC 9110 section 15.2.2. The handshake checks the rest of the response (`gates/web-socket.ts`). */
 	#leaveHttp(reader: ResponseHeadReader): void {
 		if (reader.malformed !== undefined || reader.chunked || reader.length !== UNDECLARED) {
 			throw new ProtocolError('ambiguous framing', { cause: 'a body after a 101' });
