@@ -164,7 +164,7 @@ function readIssuer(options: IssuerOptions, place: string): { seed: IssuerSeed; 
 }
 
 const NO_RATE_CLAIM = 'is the upper bound of rateClaim, which is not set; set rateClaim, too, or leave this out';
-/** As `typeof` says. */
+/** The `typeof` of each option. */
 const TYPES = { discovery: 'boolean', fetch: 'function', refreshMs: 'number', maxStaleMs: 'number' } as const;
 const SOURCES = ['publicKey', 'jwks', 'jwksUrl', 'discovery'] as const;
 

@@ -268,5 +268,5 @@ const RECORD_OVERHEAD = 22;
 const MAX_NEXT_READ = 600;
 /** Time in a turn for all connections that have waited, ms. */
 const TURN_MS = 1;
-/** Interval between two checks of those that wait, ms. */
+/** Interval between two checks of waiting connections, ms. */
 const WAIT_MS = 2;

@@ -183,7 +183,7 @@ export class Http1Connection extends Timed implements LiveConnection, ReadSink {
 		else reads.resume();
 	}
 
-	/** The current response is out. What is left of its request is dropped, and the next one may come. */
+	/** The current response has been sent. The rest of its request is dropped, and the next one may come. */
 	onAnswered(): void {
 		if (this.#isClosed) {
 			this.#current = undefined;

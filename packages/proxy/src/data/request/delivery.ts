@@ -325,7 +325,7 @@ const OUTCOMES: Readonly<Record<FailureKind, 'abandoned' | FailureReason>> = {
 		refused: 'abandoned',
 		exhausted: 'abandoned',
 		oversized: 'abandoned',
-		// Its client may have seen to that.
+		// The client may have caused it.
 		excessive: 'abandoned',
 		unsupported: 'abandoned',
 	},

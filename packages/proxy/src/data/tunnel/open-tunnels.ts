@@ -14,7 +14,7 @@ export class OpenTunnels extends Timed {
 	readonly #clock: Clock;
 	readonly #stats: Pick<WorkerStats, 'count' | 'tunnels'>;
 	readonly #patrol: DeadlineQueue;
-	/** Wall-clock seconds before which no token expires. May stem from a tunnel that has ended. */
+	/** Wall-clock seconds before which no token expires. May be that of a tunnel that has ended. */
 	#earliest = Number.POSITIVE_INFINITY;
 	#isWatching = false;
 	/** The current sweep; a new one replaces it. */
