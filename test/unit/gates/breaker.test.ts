@@ -68,29 +68,8 @@ class Breaker {
 	}
 }
 
+/** What the table below cannot show: exact moments, other cooldowns, statuses and numbers. */
 describe('the circuit breaker', () => {
-	it('starts open and unproven, and the first good health probe closes it', () => {
-		const breaker = new Breaker();
-		assert.equal(breaker.state.circuit, OPEN);
-		assert.equal(breaker.request(0), REFUSED);
-		breaker.health(true, 1);
-		assert.equal(breaker.state.circuit, CLOSED);
-		assert.equal(breaker.request(1), NORMAL);
-	});
-
-	it('lets every request through while closed', () => {
-		const breaker = Breaker.closed();
-		for (let now = 0; now < 10; now++) assert.equal(breaker.request(now), NORMAL);
-		assert.equal(breaker.state.circuit, CLOSED);
-	});
-
-	it('opens at one failure', () => {
-		const breaker = Breaker.closed();
-		breaker.report(breaker.request(5), 'failure', 6);
-		assert.equal(breaker.state.circuit, OPEN);
-		assert.equal(breaker.request(7), REFUSED);
-	});
-
 	it('is opened by 502, 503 and 504 and by no other status', () => {
 		for (let status = 100; status < 600; status++) {
 			assert.equal(isFailureStatus(status), [502, 503, 504].includes(status), `${status}`);
@@ -114,39 +93,15 @@ describe('the circuit breaker', () => {
 		for (let i = 0; i < 300; i++) assert.equal(breaker.request(COOLDOWN + i), REFUSED);
 	});
 
-	it('closes when the probe succeeds', () => {
-		const breaker = Breaker.open();
-		breaker.report(breaker.request(COOLDOWN), 'success', COOLDOWN + 5);
-		assert.equal(breaker.state.circuit, CLOSED);
-		assert.equal(breaker.request(COOLDOWN + 5), NORMAL);
-	});
-
-	it('opens when the probe fails, for a whole cooldown from then on', () => {
-		const breaker = Breaker.open();
-		breaker.report(breaker.request(COOLDOWN), 'failure', COOLDOWN + 500);
-		assert.equal(breaker.state.circuit, OPEN);
-		assert.equal(breaker.request(2 * COOLDOWN + 499), REFUSED);
-		assert.ok(breaker.request(2 * COOLDOWN + 500) > NORMAL);
-	});
-
 	it('gives the slot of an abandoned probe to the next request at once, whatever the cooldown', () => {
 		for (const cooldown of [1000, 30_000, 365 * 86_400_000]) {
 			const breaker = Breaker.open();
 			breaker.report(breaker.request(cooldown, cooldown), 'abandoned', cooldown + 1);
 			assert.notEqual(breaker.state.circuit, CLOSED);
-			assert.ok(breaker.request(cooldown + 1, cooldown) > NORMAL);
+			// Also by a route whose cooldown is longer than the breaker has been there.
+			assert.ok(breaker.request(cooldown + 1, 2 * cooldown) > NORMAL);
 			assert.equal(breaker.request(cooldown + 1, cooldown), REFUSED);
 		}
-	});
-
-	it('gives the slot of a probe that never reports to another after one more cooldown', () => {
-		const breaker = Breaker.open();
-		const lost = breaker.request(COOLDOWN);
-		assert.equal(breaker.request(2 * COOLDOWN - 1), REFUSED);
-		const next = breaker.request(2 * COOLDOWN);
-		assert.ok(next > NORMAL);
-		assert.notEqual(next, lost);
-		assert.equal(breaker.request(2 * COOLDOWN), REFUSED);
 	});
 
 	it('ignores a probe that was given up', () => {
@@ -157,66 +112,6 @@ describe('the circuit breaker', () => {
 			const before = breaker.state;
 			breaker.report(lost, outcome, 2 * COOLDOWN + 1);
 			assert.deepEqual(breaker.state, before, outcome);
-		}
-	});
-
-	it('is not closed by an old success that was sent before it opened', () => {
-		const breaker = Breaker.closed();
-		const old = breaker.request(0);
-		breaker.report(breaker.request(0), 'failure', 1);
-		breaker.report(old, 'success', 2);
-		assert.equal(breaker.state.circuit, OPEN);
-		breaker.request(1 + COOLDOWN);
-		breaker.report(old, 'success', 2 + COOLDOWN);
-		assert.equal(breaker.state.circuit, HALF_OPEN);
-	});
-
-	it('does not start the cooldown anew for a second failure of the same outage', () => {
-		const breaker = Breaker.closed();
-		const [one, two] = [breaker.request(0), breaker.request(0)];
-		breaker.report(one, 'failure', 10);
-		breaker.report(two, 'failure', 900);
-		assert.ok(breaker.request(10 + COOLDOWN) > NORMAL);
-	});
-
-	it('keeps waiting for the probe when an old request fails or is abandoned', () => {
-		for (const outcome of ['failure', 'abandoned'] as const) {
-			const breaker = Breaker.closed();
-			const old = breaker.request(0);
-			breaker.report(breaker.request(0), 'failure', 0);
-			const probe = breaker.request(COOLDOWN);
-			breaker.report(old, outcome, COOLDOWN + 1);
-			assert.equal(breaker.state.circuit, HALF_OPEN);
-			breaker.report(probe, 'success', COOLDOWN + 2);
-			assert.equal(breaker.state.circuit, CLOSED);
-		}
-	});
-
-	it('is closed by a good health probe from every state', () => {
-		const halfOpen = Breaker.open();
-		halfOpen.request(COOLDOWN);
-		for (const breaker of [new Breaker(), Breaker.closed(), Breaker.open(), halfOpen]) {
-			breaker.health(true, COOLDOWN + 1);
-			assert.equal(breaker.state.circuit, CLOSED);
-			assert.equal(breaker.request(COOLDOWN + 1), NORMAL);
-		}
-	});
-
-	it('is opened by a bad health probe from every state', () => {
-		const halfOpen = Breaker.open();
-		halfOpen.request(COOLDOWN);
-		for (const breaker of [new Breaker(), Breaker.closed(), Breaker.open(), halfOpen]) {
-			breaker.health(false, COOLDOWN + 1);
-			assert.equal(breaker.state.circuit, OPEN);
-			assert.equal(breaker.request(2 * COOLDOWN), REFUSED);
-		}
-	});
-
-	it('stays open as long as health probes fail within each cooldown', () => {
-		const breaker = Breaker.open();
-		for (let now = 0; now < 100 * COOLDOWN; now += COOLDOWN / 2) {
-			breaker.health(false, now);
-			assert.equal(breaker.request(now + COOLDOWN / 2 - 1), REFUSED);
 		}
 	});
 
