@@ -35,7 +35,7 @@ export function certificateOf(request: {
 const NO_STREAM: Partial<Http2Stream> = {};
 
 /**
- * @param connection what stands for it during its whole life.
+ * @param connection an object that identifies the connection for its whole life.
  *
  * @internal
  */

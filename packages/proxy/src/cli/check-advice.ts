@@ -3,8 +3,8 @@ import { type ConfigProblem, problemAt } from '../config/error.ts';
 import type { Address } from './options.ts';
 
 /**
- * Advice that only `proxy check` gives, not a start: it is about the operation of the proxy, and nobody who could act on it reads the
- * log of a start.
+ * Advice that only `proxy check` gives, not a start: it concerns the operation of the proxy, and the people who can act on it do
+ * not read the log of a start.
  */
 
 export interface Listeners {

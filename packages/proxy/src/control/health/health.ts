@@ -43,7 +43,7 @@ export type Watched = Pick<
 	'address' | 'group' | 'breaker' | 'health' | 'tls' | 'protocol' | 'alive' | 'aliveSince' | 'lastProbe'
 >;
 
-/** Limit for a round of first verdicts, ms: nobody waits longer for them. */
+/** Limit for a round of first verdicts, ms; a start or a reload then goes on without them. */
 export const PROVE_LIMIT_MS = 2_000;
 /**
  * Concurrent probes in such a round. This thread takes some tenths of a millisecond for each: with thousands at once, the

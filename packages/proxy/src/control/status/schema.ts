@@ -193,7 +193,7 @@ export interface GrpcStatus extends GrpcCount {
 export interface DnsStatus {
 	/** Name of the `[[upstreams]]`. */
 	readonly group: string;
-	/** `host:port` that DNS is asked for. */
+	/** The `host:port` to look up. */
 	readonly name: string;
 	/** Prefixes of its routes. */
 	readonly routes: readonly string[];
@@ -201,7 +201,7 @@ export interface DnsStatus {
 	readonly addresses: number;
 	/** Since the last good answer; `null` before there has been one. */
 	readonly age_seconds: number | null;
-	/** First of the failures since then; `null`: the last answer was a good one, or none has come yet. */
+	/** The first failure since then; `null`: the last answer was good, or there was none yet. */
 	readonly failing_since: string | null;
 	/** In a row. */
 	readonly failures: number;
@@ -301,7 +301,7 @@ export interface SharedLimitsStatus {
 	/** The longest of the last seconds from a request until the store's answer to it was in force here. */
 	readonly settle_seconds: number;
 	readonly calls: { readonly success_total: number; readonly failure_total: number };
-	/** Entries in force that came from the store; `null`: it is not asked for any. */
+	/** Current revocations from the store; `null`: revocations are not read from it. */
 	readonly revocations: number | null;
 }
 

@@ -106,7 +106,7 @@ export class ShareHistory {
 		});
 	}
 
-	/** @param end index behind the last of so many points. */
+	/** @param end index after the last of the points. */
 	#until(kind: ShareKind, end: number, points: number): ShareStatus['last_ten_minutes'] {
 		let [count, total] = [0, 0];
 		for (const { counts } of this.#points.slice(Math.max(0, end - points), end)) {

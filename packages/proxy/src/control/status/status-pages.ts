@@ -140,7 +140,7 @@ export class StatusPages {
 		return { status: 200, body: `${body}\n`, type: 'application/json', headers: HEADERS };
 	}
 
-	/** Read when somebody asks for the first time. */
+	/** Read with the first request. */
 	get #assets(): Assets {
 		this.#read ??= readAssets();
 		return this.#read;

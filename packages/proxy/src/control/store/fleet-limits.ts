@@ -47,8 +47,8 @@ const TARGET = 'proxy::limiter';
 export const SLOW_MS = 2 * INTERVAL_MS;
 
 /**
- * The limits that this process shares with others, on the main thread: shows `Settlement` what was spent, and carries its calls to the
- * store and the answers back. No request waits for any of it.
+ * The limits that this process shares with others, on the main thread: passes spent requests to `Settlement`, and its calls to the
+ * store and back. No request waits for that.
  */
 export class FleetLimits {
 	readonly #options: FleetLimitsOptions;

@@ -6,9 +6,9 @@ import type { OpenStore, StoreConnection } from './connection.ts';
 import { tellPlain } from './plain-check.ts';
 
 /**
- * Connections to Redis or Valkey with `@redis/client`, which is loaded with the first one. The library does what it does well: RESP,
- * TLS, finding the primary (Sentinel) and the node of a key (Cluster). `client.ts` decides when to reconnect, and how long to wait for
- * an answer, alike for all three.
+ * Connections to Redis or Valkey with `@redis/client`, which is loaded with the first one. The library provides RESP, TLS, and
+ * finds the primary (Sentinel) or the node of a key (Cluster). `client.ts` decides when to reconnect, and how long to wait for an
+ * answer, alike for all three.
  */
 export function redisStore(config: LimiterConfig, files: StoreFiles): OpenStore {
 	const open = openStore(config, files);

@@ -18,7 +18,7 @@ const REGISTER_TICKS = 5;
 export const KEYS_A_CALL = 256;
 /** Calls of one tick, across all shards: the rest waits for the next one. */
 const CALLS_A_TICK = 128;
-/** If the main thread was held up this long, ms, what was spent meanwhile may be long paid. */
+/** If the main thread was delayed this long, ms, its requests may be paid already: their buckets have refilled. */
 const LATE_MS = 1_000;
 /** Settlements of two replicas may be out of order by at least this, ms. */
 export const LEAST_SLACK_MS = INTERVAL_MS + 50;
@@ -58,9 +58,10 @@ export interface SettlementOptions {
 /**
  * What one replica sends to the store, and how it applies the answers. Without I/O and without a clock.
  *
- * The moment of an answer goes into the bucket of this replica less `slackMs`. Another replica's requests may have been settled before
- * older ones of this one: the store then took a time for idle in which there were requests, by at most what it takes to settle. So a
- * tenant within its limit meets no bucket emptier than one limiter would have it (docs/internals/shared-rate-limits.md).
+ * The bucket of this replica is raised to the moment of an answer minus `slackMs`. The store may settle another replica's requests
+ * before older ones of this replica, and then counts a time with requests as idle, by at most the time of a settlement. With the
+ * slack, no bucket is emptier than a single limiter would have it, so a tenant within its limit is admitted
+ * (docs/internals/shared-rate-limits.md).
  */
 export class Settlement {
 	readonly storeHealth: StoreHealth;

@@ -23,8 +23,8 @@ export interface ClientRequest {
 	readonly connection: ClientConnection;
 
 	/**
-	 * Whether trailers of an answer with a body reach the client: always over HTTP/2; over HTTP/1.1 if it has asked for them
-	 * (RFC 9110 section 10.1.4) and the body's length is not announced.
+	 * Whether trailers of a response with a body reach the client: always over HTTP/2; over HTTP/1.1 if it has asked for them (RFC
+	 * 9110 section 10.1.4) and the body's length is not announced.
 	 */
 	takesTrailers(fields: ResponseFields): boolean;
 

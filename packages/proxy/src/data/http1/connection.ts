@@ -171,7 +171,7 @@ export class Http1Connection extends Timed implements LiveConnection, ReadSink {
 		return taken > 0;
 	}
 
-	/** Limits how much is read ahead of what is taken. */
+	/** Limits how many bytes are read ahead of the current request. */
 	#pace(): void {
 		const reads = this.#reads;
 		const current = this.#current;

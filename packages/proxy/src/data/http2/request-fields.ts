@@ -233,7 +233,10 @@ function faultOf(name: string): string {
 const COLON = 0x3a;
 const UNKNOWN_CONTROL_DATA = 'unknown control data';
 
-/** The names alone of the static table's fields are no fields yet, but a reference to one makes it one (RFC 7541 6.1). */
+/**
+ * Entries of the static table that have only a name become fields with an empty value when a block refers to them (RFC 7541 section
+ * 6.1).
+ */
 const STATIC_FIELDS: readonly RequestField[] = STATIC_TABLE.map(([name, value]) => makeField(name, value));
 
 function readRequest(
@@ -254,7 +257,7 @@ function readRequest(
 	return { head, isGrpc: head instanceof Rejection ? saysGrpc(fields) : head.isGrpc, method, path, declaredLength };
 }
 
-/** For heads of which nothing else is trusted. */
+/** For refused heads, in which nothing else is trusted. */
 function saysGrpc(fields: readonly RequestField[]): boolean {
 	const [type, ...others] = fields.filter(({ name }) => name === 'content-type');
 	return type !== undefined && others.length === 0 && isGrpc(type.value);

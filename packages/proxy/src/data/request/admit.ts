@@ -40,7 +40,7 @@ export function admit(context: RequestContext): Rejection | undefined {
 	if (identity instanceof Rejection) return identity;
 	context.identity = identity;
 
-	// A bound token is worth nothing on the connection of somebody else (RFC 8705). Its verdict is shared by all connections.
+	// A bound token is invalid on a connection with another certificate (RFC 8705). Its verdict is shared by all connections.
 	if (identity.confirmation !== undefined) {
 		context.span?.enters('bound token');
 		const stolen = refuseOtherHolder(identity.confirmation, client.connection.certificate?.thumbprint);

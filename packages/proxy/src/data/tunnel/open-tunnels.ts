@@ -76,5 +76,5 @@ export class OpenTunnels extends Timed {
 	}
 }
 
-/** Tunnels looked at in one turn of the loop. */
+/** Tunnels that are checked in one turn of the event loop. */
 const A_FEW = 256;

@@ -134,7 +134,7 @@ export class Http2UpstreamConnection extends Timed implements ClientEvents, Flus
 		return this.protocol.output.isBlocked || this.isStarved;
 	}
 
-	/** Whether bodies wait there for somebody who may never take his, or nothing may come any more. Far away windows come later. */
+	/** Whether bodies wait for a reader that may never read, or the connection may be dead. Over long distances windows open later. */
 	get isStarved(): boolean {
 		return this.#isDoubted || this.protocol.isStarved(this.#owner.now - 2 * this.#connectMs);
 	}
@@ -432,7 +432,7 @@ const COMFORT = 0.75;
 const MAX_RESETS = 400;
 /** A second. */
 const PROVEN_TICKS = 20;
-/** Half a second: whoever gives up sooner has not waited for long. */
+/** Half a second: a request that gives up earlier has not waited long enough to prove anything. */
 const SILENT_TICKS = 10;
 /** Bytes waiting for the connection, or for an upstream that does not read, from which no request is added. */
 const MAX_UNSENT = 262_144;
