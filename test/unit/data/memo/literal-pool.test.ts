@@ -60,12 +60,30 @@ describe('the pool of long field values', () => {
 		assert.ok(found.length > 9000, `${found.length} found`);
 	});
 
-	it('starts empty again over its limit of bytes', () => {
+	it('forgets its oldest fields, a chunk at a time, above 6 MiB of bytes', () => {
 		const pool = new LiteralPool<Field>();
 		const large = (i: number) => Buffer.alloc(8192, `${i} `);
-		// 16 MiB of values and their coded bytes.
-		for (let i = 0; i < 1025; i++) pool.add(field('cookie', 'x'.repeat(8192)), large(i), 0, 8192);
-		const found = Array.from({ length: 1025 }, (_, i) => pool.find('cookie', large(i), 0, 8192)).filter(Boolean);
-		assert.equal(found.length, 1);
+		const isKept = (i: number) => pool.find('cookie', large(i), 0, 8192)?.value === String(i);
+		// Eight of these fill a chunk, and 96 chunks the pool.
+		const FULL = 8 * 96;
+		const addUpTo = (from: number, to: number) => {
+			for (let i = from; i < to; i++) pool.add(field('cookie', String(i)), large(i), 0, 8192);
+		};
+		const kept = (count: number) => Array.from({ length: count }, (_, i) => i).filter(isKept);
+		addUpTo(0, FULL);
+		assert.ok(kept(FULL).length > 0.95 * FULL, 'nearly all, since few share a place');
+		addUpTo(FULL, FULL + 1);
+		assert.deepEqual(
+			kept(FULL + 1).filter((i) => i < 8),
+			[],
+		);
+		assert.ok(kept(FULL + 1).length > 0.95 * (FULL - 7));
+		// Once more around: no field is found by the bytes of a later one in its chunk.
+		addUpTo(FULL + 1, 3 * FULL);
+		assert.deepEqual(
+			kept(3 * FULL).filter((i) => i < 2 * FULL),
+			[],
+		);
+		assert.ok(kept(3 * FULL).length > 0.95 * FULL);
 	});
 });
