@@ -126,7 +126,7 @@ describe('the status page in a browser', { skip }, () => {
 			'#certificates': ['CN=edge.example.com', 'CRL', '1102'],
 			'#issuers': ['https://login.example.com', '2026-08', '2 min', 'from a file'],
 			'#memory': ['limits.max_buffered_bytes', '1 GiB', '9.4 %'],
-			'#reloads': ['SIGHUP', 'taken over', 'failed', 'routes[4].upstream'],
+			'#reloads': ['SIGHUP', 'applied', 'failed', 'routes[4].upstream'],
 			'#tenants': ['acme', '5,000', 'unlimited'],
 		};
 		for (const [selector, texts] of Object.entries(panels)) {
@@ -281,7 +281,7 @@ describe('the status page of a proxy', { skip }, () => {
 			],
 		});
 		await proxy.reload();
-		await shows(opened.page, '#reloads', /routes[\s\S]*taken over[\s\S]*SIGUSR1/);
+		await shows(opened.page, '#reloads', /routes[\s\S]*applied[\s\S]*SIGUSR1/);
 		await shows(opened.page, '#upstreams', '/new');
 		await shows(opened.page, '#summary', 'All is well');
 		const { issueServer } = await testPki();
@@ -309,7 +309,7 @@ describe('the status page of a proxy', { skip }, () => {
 		const filter = () => page.evaluate("getComputedStyle(document.querySelector('main')).filter");
 		assert.equal(await filter(), 'none');
 		await proxy.kill();
-		await shows(page, '#live-state', /^No answer: the figures are of \d/);
+		await shows(page, '#live-state', /^No answer: these figures are from \d/);
 		assert.equal(await filter(), 'grayscale(1)');
 		assert.equal(await page.title(), `No answer – ${hostname()}`);
 	});
