@@ -39,6 +39,34 @@ describe('pieces of a body that wait', () => {
 		);
 	});
 
+	it('do not touch those of other bodies, with which small ones share their memory', () => {
+		const steps = fc.array(fc.tuple(fc.nat(9), PIECE), { maxLength: 200 });
+		fc.assert(
+			fc.property(steps, (steps) => {
+				const bodies = Array.from({ length: 10 }, () => ({ kept: new KeptPieces(), given: [] as Buffer[] }));
+				for (const [i, piece] of steps) {
+					bodies[i]!.kept.add(piece);
+					bodies[i]!.given.push(Buffer.from(piece));
+				}
+				for (const { kept, given } of bodies) {
+					const taken: Buffer[] = [];
+					for (let piece = kept.shift(); piece !== undefined; piece = kept.shift()) taken.push(piece);
+					assert.deepEqual(Buffer.concat(taken), Buffer.concat(given));
+				}
+			}),
+		);
+	});
+
+	it('make no ArrayBuffer for each small body', () => {
+		const buffers = new Set<ArrayBufferLike>();
+		for (let i = 0; i < 1000; i++) {
+			const kept = new KeptPieces();
+			kept.add(Buffer.alloc(100));
+			buffers.add(kept.shift()!.buffer);
+		}
+		assert.ok(buffers.size <= 30, `${buffers.size}`);
+	});
+
 	it('are put together if they are small, and kept as they are if they are large', () => {
 		const kept = new KeptPieces();
 		for (let i = 0; i < 65_536; i++) kept.add(Buffer.from('x'));

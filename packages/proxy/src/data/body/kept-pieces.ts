@@ -31,7 +31,7 @@ export class KeptPieces {
 
 	/** Grows by doubling: many requests may wait on one connection, each with a few bytes. */
 	#grow(needed: number): void {
-		const grown = Buffer.allocUnsafeSlow(Math.min(GATHERED, Math.max(needed, 2 * this.#gathered.length, FIRST_ROOM)));
+		const grown = room(Math.min(GATHERED, Math.max(needed, 2 * this.#gathered.length, FIRST_ROOM)));
 		grown.set(this.#gathered.subarray(0, this.#gatheredLength));
 		this.#gathered = grown;
 	}
@@ -43,6 +43,27 @@ export class KeptPieces {
 		this.#gatheredLength = 0;
 	}
 }
+
+/**
+ * Small rooms share blocks: a separate `ArrayBuffer` for each small body costs more than the rest of the body's way. A body that waits
+ * holds its whole block, which is no more than the rest of its request takes.
+ */
+function room(bytes: number): Buffer<ArrayBuffer> {
+	if (bytes > SHARED) return Buffer.allocUnsafeSlow(bytes);
+	if (blockUsed + bytes > BLOCK) {
+		block = Buffer.allocUnsafeSlow(BLOCK);
+		blockUsed = 0;
+	}
+	const from = blockUsed;
+	blockUsed += bytes;
+	return block.subarray(from, blockUsed);
+}
+
+const BLOCK = 4096;
+/** Largest room in a block, bytes. */
+const SHARED = 512;
+let block: Buffer<ArrayBuffer>;
+let blockUsed = BLOCK;
 
 /** Pieces from this size on are kept as they are, bytes. */
 const SMALL_PIECE = 4096;
