@@ -74,7 +74,7 @@ class Worker {
 		this.#routing.prepare(seed.routing, readNames)();
 		this.#listener = new Listener(this.#plane, seed);
 		deadlines.start();
-		watchLoop(clock, stats);
+		watchLoop(clock, stats, this.#plane.rests);
 		setInterval(() => SLABS.trim(), TRIM_MS).unref();
 	}
 

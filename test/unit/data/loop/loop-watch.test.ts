@@ -12,6 +12,7 @@ class FakeLoop {
 	now = 0;
 	idle = 0;
 	active = 0;
+	rested = 0;
 	/** Nanoseconds, as `monitorEventLoopDelay` has them. */
 	readonly delays = {
 		max: 0,
@@ -21,7 +22,11 @@ class FakeLoop {
 		},
 	};
 	readonly sampler = new LoopSampler(
-		{ utilization: () => ({ idle: this.idle, active: this.active }), delays: this.delays },
+		{
+			utilization: () => ({ idle: this.idle, active: this.active }),
+			restedMs: () => this.rested,
+			delays: this.delays,
+		},
 		{ now: () => this.now, wallSeconds: () => 0 },
 	);
 
@@ -45,6 +50,18 @@ describe('a sample of the event loop', () => {
 		loop.active = 300;
 		assert.equal(loop.after(SAMPLE_MS).utilization, 1);
 		assert.equal(loop.after(SAMPLE_MS).utilization, 0, 'no time, no use');
+	});
+
+	it('counts a rest as time without work, which Node does not', () => {
+		const loop = new FakeLoop();
+		loop.idle = 100;
+		loop.active = 150;
+		loop.rested = 100;
+		const { utilization, activeMs, idleMs } = loop.after(SAMPLE_MS);
+		assert.deepEqual([utilization, activeMs, idleMs], [0.2, 50, 200]);
+		loop.active = 400;
+		loop.rested = 300;
+		assert.equal(loop.after(SAMPLE_MS).activeMs, 50);
 	});
 
 	it('has delays without the resolution of the timer that measures them', () => {

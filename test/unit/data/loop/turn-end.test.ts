@@ -31,6 +31,16 @@ describe('the end of a turn of the loop', () => {
 		assert.deepEqual(done, ['write', 'read', 'begin', 'dispatch']);
 	});
 
+	it('reports a turn after which nothing waits', async () => {
+		let ends = 0;
+		const turnEnd = new TurnEnd(undefined, { onTurnEnd: () => ends++ });
+		turnEnd.add(STEP.dispatch, () => turnEnd.add(STEP.begin, () => {}));
+		await turn();
+		assert.equal(ends, 0, 'a step of the next turn waits');
+		await turn();
+		assert.equal(ends, 1);
+	});
+
 	it('flushes in the order of requests, and later requests at the next end', async () => {
 		const turnEnd = new TurnEnd();
 		const queue = new FlushQueue(turnEnd);

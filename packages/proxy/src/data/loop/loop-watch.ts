@@ -6,6 +6,8 @@ import type { LoopReading } from '../../memory/stats.ts';
 export interface LoopFacts {
 	/** Milliseconds since the thread began. */
 	utilization(): { readonly idle: number; readonly active: number };
+	/** Milliseconds of the active time that the thread has rested (`Rests`). */
+	restedMs(): number;
 	/** Intervals between the ticks of a timer of `RESOLUTION_MS`, in nanoseconds. */
 	readonly delays: { readonly max: number; percentile(p: number): number; reset(): void };
 }
@@ -14,10 +16,17 @@ export interface LoopFacts {
  * Samples this thread's event loop four times a second, and passes the readings on. It costs nothing for each request: a timer
  * measures delays, and libuv keeps the utilization anyway.
  */
-export function watchLoop(clock: Clock, counts: { loopSampled(reading: LoopReading): void }): void {
+export function watchLoop(
+	clock: Clock,
+	counts: { loopSampled(reading: LoopReading): void },
+	rests: { readonly totalMs: number },
+): void {
 	const delays = monitorEventLoopDelay({ resolution: RESOLUTION_MS });
 	delays.enable();
-	const sampler = new LoopSampler({ utilization: () => performance.eventLoopUtilization(), delays }, clock);
+	const sampler = new LoopSampler(
+		{ utilization: () => performance.eventLoopUtilization(), restedMs: () => rests.totalMs, delays },
+		clock,
+	);
 	setInterval(() => counts.loopSampled(sampler.sample()), SAMPLE_MS).unref();
 }
 
@@ -38,7 +47,9 @@ export class LoopSampler {
 	/** @returns `activeMs` and `idleMs` since the last sample. */
 	sample(): LoopReading {
 		const now = this.#clock.now();
-		const { idle, active } = this.#loop.utilization();
+		const rested = this.#loop.restedMs();
+		const reading = this.#loop.utilization();
+		const [idle, active] = [reading.idle + rested, reading.active - rested];
 		const idleMs = Math.max(0, idle - this.#before.idle);
 		const activeMs = Math.max(0, active - this.#before.active);
 		this.#before = { idle, active };

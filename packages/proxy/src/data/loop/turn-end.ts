@@ -1,4 +1,5 @@
 import { endOwner, type FaultOwner, type FaultReport, uncaught } from './faults.ts';
+import type { Rests } from './rests.ts';
 
 /**
  * The steps at the end of a turn, in order: waiting requests begin, requests are sent to upstreams, answers are written, delayed
@@ -17,9 +18,12 @@ export class TurnEnd {
 	#step: number = NONE;
 	readonly #tasks: (() => void)[][] = [[], [], [], []];
 	readonly #report: FaultReport;
+	readonly #rests: Pick<Rests, 'onTurnEnd'> | undefined;
 
-	constructor(report: FaultReport = uncaught) {
+	/** @param rests told of each turn behind which nothing waits. */
+	constructor(report: FaultReport = uncaught, rests?: Pick<Rests, 'onTurnEnd'>) {
 		this.#report = report;
+		this.#rests = rests;
 	}
 
 	/** Runs a task once: at the end of this turn, or in the end that is already running, if its step is still to come. */
@@ -44,6 +48,7 @@ export class TurnEnd {
 				}
 			}
 		}
+		if (!this.#scheduled) this.#rests?.onTurnEnd();
 	};
 
 	/** Tasks call this when one of their owners has thrown, and go on with the others. */

@@ -9,6 +9,7 @@ import { createTracing, UNIDENTIFIED } from '../../gates/trace-context.ts';
 import { BucketCounts } from '../../memory/bucket-counts.ts';
 import { Budget } from '../../memory/budget.ts';
 import { FleetLimiter } from '../../memory/fleet/fleet-limiter.ts';
+import { sleep } from '../../memory/sleep.ts';
 import type { WorkerStats } from '../../memory/stats.ts';
 import { TenantShares } from '../../memory/tenant-shares.ts';
 import type { WorkerSeed } from '../../shared/messages.ts';
@@ -16,6 +17,7 @@ import { BufferedBytes } from '../body/buffered-bytes.ts';
 import { ReadQueue } from '../client/paced-reads.ts';
 import { DispatchQueue } from '../loop/dispatch-queue.ts';
 import { reportTo } from '../loop/faults.ts';
+import { Rests } from '../loop/rests.ts';
 import { TurnEnd } from '../loop/turn-end.ts';
 import type { AccessLog } from '../records/access-log.ts';
 import { createRandomHex } from '../records/random-hex.ts';
@@ -39,7 +41,8 @@ export function createPlane(
 	const debugs = parseLogFilter(seed.logFilter).enabled('debug', 'proxy::request');
 	const writers = [...(accessLog ? [accessLog.write] : []), ...(debugs ? [debugLines(log)] : [])];
 	const { correlate, identifiers } = createCorrelate(seed);
-	const turnEnd = new TurnEnd(reportTo(log));
+	const rests = new Rests(clock, sleep);
+	const turnEnd = new TurnEnd(reportTo(log), rests);
 	return {
 		clock,
 		limits: seed.limits,
@@ -58,6 +61,7 @@ export function createPlane(
 		),
 		deadlines,
 		turnEnd,
+		rests,
 		reads: new ReadQueue(turnEnd, clock),
 		dispatches: new DispatchQueue(clock, turnEnd),
 		log,

@@ -13,6 +13,7 @@ import type { EndpointSeed } from '../../shared/messages.ts';
 import type { BufferedBytes } from '../body/buffered-bytes.ts';
 import type { ReadQueue } from '../client/paced-reads.ts';
 import type { DispatchQueue } from '../loop/dispatch-queue.ts';
+import type { Rests } from '../loop/rests.ts';
 import type { TurnEnd } from '../loop/turn-end.ts';
 import type { RequestLog } from '../records/request-record.ts';
 import type { RequestLimits } from '../request/request-limits.ts';
@@ -43,6 +44,8 @@ export interface DataPlane {
 	readonly bufferedBytes: BufferedBytes;
 	readonly deadlines: PlaneDeadlines;
 	readonly turnEnd: TurnEnd;
+	/** Counts the requests in flight in this worker. */
+	readonly rests: Rests;
 	/** Connections whose reading is delayed. */
 	readonly reads: ReadQueue;
 	/** Requests on their way to the upstreams. */

@@ -73,10 +73,16 @@ export function authorityOf({ client, head }: RequestContext): string | null | u
 
 /** Counts the request as in flight there and nowhere else. @param traffic `undefined`: the request is over. */
 export function countIn(context: RequestContext, traffic: RouteStats | undefined): void {
-	const { protocol } = context.client.connection;
-	context.traffic?.inFlight(protocol, -1);
+	const { client, plane } = context;
+	const { protocol } = client.connection;
+	if (context.traffic !== undefined) {
+		context.traffic.inFlight(protocol, -1);
+		plane.rests.requests--;
+	}
 	context.traffic = traffic;
-	traffic?.inFlight(protocol, 1);
+	if (traffic === undefined) return;
+	traffic.inFlight(protocol, 1);
+	plane.rests.requests++;
 }
 
 /** Counts bytes of the request's body that have come from the client. */

@@ -1,0 +1,80 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import {
+	LONG_REST_MS,
+	LONG_RESTS,
+	MANY_REQUESTS,
+	PAUSE_MS,
+	REST_MS,
+	Rests,
+	SHORT_TURN_MS,
+} from '../../../../packages/proxy/src/data/loop/rests.ts';
+
+/** A worker whose turns and rests take as long as a test says. */
+class FakeWorker {
+	now = 1000;
+	/** Of each rest, ms. */
+	restMs = 0.06;
+	readonly asked: number[] = [];
+	readonly rests = new Rests({ now: () => this.now, wallSeconds: () => 0 }, (ms) => {
+		this.asked.push(ms);
+		this.now += this.restMs;
+	});
+
+	constructor(requests: number) {
+		this.rests.requests = requests;
+		this.turn(1);
+	}
+
+	/** @param ms of the wait and the work. @returns whether it rests behind it. */
+	turn(ms: number): boolean {
+		const before = this.asked.length;
+		this.now += ms;
+		this.rests.onTurnEnd();
+		return this.asked.length > before;
+	}
+}
+
+const SHORT = SHORT_TURN_MS / 2;
+const LONG = SHORT_TURN_MS * 2;
+
+describe('a rest between turns of the loop', () => {
+	it('follows a short turn while many requests are in flight', () => {
+		const worker = new FakeWorker(MANY_REQUESTS);
+		assert.deepEqual(
+			[SHORT, SHORT, LONG, SHORT].map((ms) => worker.turn(ms)),
+			[true, true, false, true],
+		);
+		assert.deepEqual(worker.asked, [REST_MS, REST_MS, REST_MS]);
+	});
+
+	it('delays nobody while few requests are in flight', () => {
+		const worker = new FakeWorker(MANY_REQUESTS - 1);
+		assert.equal(worker.turn(SHORT), false);
+		worker.rests.requests++;
+		worker.turn(LONG);
+		assert.equal(worker.turn(SHORT), true);
+	});
+
+	it('is no part of the next turn, and is counted', () => {
+		const worker = new FakeWorker(MANY_REQUESTS);
+		worker.restMs = 0.2;
+		for (let n = 0; n < 3; n++) assert.equal(worker.turn(SHORT), true);
+		assert.ok(Math.abs(worker.rests.totalMs - 0.6) < 1e-6, `${worker.rests.totalMs}`);
+	});
+
+	it('stays out for a while after several in a row that took too long, but not after some of them', () => {
+		const worker = new FakeWorker(MANY_REQUESTS);
+		for (let n = 0; n < 3 * LONG_RESTS; n++) {
+			worker.restMs = n % LONG_RESTS === 0 ? 0.06 : 2 * LONG_REST_MS;
+			assert.equal(worker.turn(SHORT), true, `${n}`);
+		}
+		worker.restMs = 0.06;
+		worker.turn(SHORT);
+		worker.restMs = 2 * LONG_REST_MS;
+		for (let n = 0; n < LONG_RESTS; n++) assert.equal(worker.turn(SHORT), true, `${n}`);
+		assert.equal(worker.turn(SHORT), false);
+		worker.turn(PAUSE_MS);
+		assert.equal(worker.turn(SHORT), true);
+	});
+});
