@@ -62,7 +62,7 @@ const FINDING = [
 	'- **A stale ID** is ignored. The process must be alive, and must have started before the file was written. A word of its command',
 	'  line must be `proxy`, `proxy-streaming` or the module of the command. Without `/proc` the command checks only that the process is alive.',
 	'- **By the metrics address.** `GET /process` returns the process ID, its start time, the generation and the count of reloads. The',
-	'  command signals only a process with that ID and that start time on this machine. If there is none, for example because the proxy is',
+	'  command signals only a process with that ID and that start time on this machine. If no such process exists, for example because the proxy is',
 	'  behind a port forward or in another pid namespace, the command says so.',
 	"- **Its command line** must look like a proxy's as well. While the proxy is not running, any user of the machine can listen in its place,",
 	'  and name any process.',

@@ -3,7 +3,7 @@
 /** Words of one sentence. Code counts as one word. */
 export const SENTENCE_WORDS = 30;
 /** Words of one cell of a table: a phrase or two, never a paragraph. */
-export const CELL_WORDS = 35;
+export const CELL_WORDS = 24;
 /** Words of one bullet: four lines of some fifteen words. */
 export const BULLET_WORDS = 60;
 /** The share of a page's sentences that may be in the passive voice. */
@@ -44,4 +44,20 @@ export const TICS: readonly (readonly [RegExp, string])[] = [
 	[/\bin the way of\b/i, '"blocks"'],
 	[/\bhas? an? \w+ of (?:its|their) own\b/i, '"its own", before its noun'],
 	[/\b(?:in|for) want of\b/i, '"without", "because … is missing"'],
+	[/\bover all (?:\w+ )?(?:threads|workers|replicas|processes)\b/i, '"across all"'],
+	[/\bstandard build\b/i, '"collected build"'],
+	[/\b(?:is|are) none\b/i, '"is not", "does not exist", or the noun'],
+	[/\btakes? (?:no )?orders\b/i, '"accepts commands"'],
+	[/\borders to\b/i, '"commands to"'],
+	[/\bin place of\b/i, '"instead of"'],
+	[/\bnewcomers?\b/i, '"new tenants", "new clients"'],
+	[/\balso (?:after|during|over|with|while)\b/i, '"even", or "as well" at the end'],
+	[/\bha(?:s|ve) (?:a )?bounds?\b/i, '"is bounded"'],
+	[/\b(?:whole|broken|long|early) answers?\b/i, '"response"; the answer of a person, or of DNS, has no such adjective'],
+	[/\banswers? of the (?:upstream|proxy|store)\b/i, '"response"'],
+	[/\b(?:fault|faults) (?:of|in) (?:Node|TLS|OpenSSL|the proxy|ours)\b/i, '"bug", "vulnerability"'],
+	[/\bmakes? a \w+ of (?:it|each|them|every)\b/i, 'a verb: "wraps", "converts"'],
+	[/\b(?:is|are) not here\b|^not here$/i, '"not supported"'],
+	[/\bfrom the (?:reload|start|request|moment) on\b/i, '"after", or "from … onwards"'],
+	[/\bas it were\b/i, 'nothing, or the fact'],
 ];

@@ -23,7 +23,7 @@ export const LOG_TARGET_MEANINGS: Readonly<Record<string, string>> = {
 	'proxy::request':
 		'requests refused with 400, 404, 405, 408, 413, 429, 431 or 501, each with its reason; each response, at `debug`',
 	'proxy::tls':
-		"failed handshakes, with the client's address and certificate; each connection that the proxy ends (`revoked`, `expired`, `ca_removed`, `age`), at `info` and without a limit; stale CRLs",
+		"failed handshakes, with the client's address and certificate; connections that the proxy ends, at `info` and without a limit; stale CRLs",
 	'proxy::trace': 'a collector that accepts no spans, at most once a minute, and its recovery',
 	'proxy::worker': 'threads that died and were replaced',
 };

@@ -41,7 +41,7 @@ export const RUN_OPTIONS = {
 		flag: 'pid-file',
 		env: 'PROXY_PID_FILE',
 		placeholder: 'FILE',
-		about: 'file for the process number; written when the proxy is ready, removed when it exits',
+		about: 'file for the process ID; written when the proxy is ready, removed when it exits',
 		candidates: 'file',
 		parse: parseFileName,
 	},

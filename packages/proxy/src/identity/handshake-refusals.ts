@@ -4,7 +4,7 @@
  */
 export const HANDSHAKE_REFUSAL_MEANINGS = {
 	'no certificate': 'the client sent none',
-	'unknown CA': "the client's chain ends at no CA of the bundle, or the client does not send its intermediates",
+	'unknown CA': "the client's chain does not end at a CA of the bundle, or the client does not send its intermediates",
 	expired: "the client's certificate, or one of its chain, has expired",
 	'not yet valid': "the client's certificate, or one of its chain, is not valid yet",
 	'wrong purpose': "the client's certificate is not for clients: it has an extended key usage without `clientAuth`",
@@ -20,7 +20,7 @@ export const HANDSHAKE_REFUSAL_MEANINGS = {
 	'refused by client': "the client sent a fatal alert, usually because it does not trust the server's certificate",
 	timeout: 'not complete within `tls_handshake_timeout_secs`',
 	'no PROXY header':
-		'an address in `proxy_protocol_from` did not begin with a header; it must send one on each connection',
+		'a peer in `proxy_protocol_from` did not begin with a PROXY header; it must send one on each connection',
 	'bad PROXY header': 'a PROXY header that is malformed, too long, or whose checksum (CRC32c) is wrong',
 	'PROXY header timeout': 'the header was not complete within `proxy_protocol_timeout_secs`',
 	'nothing sent': 'closed or reset without a byte, as load balancers do to check a port',

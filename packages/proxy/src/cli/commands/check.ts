@@ -4,9 +4,9 @@ import { addressConflicts, RUN_OPTIONS, RUN_SWITCHES, threads } from '../run-opt
 export const check = defineCommand({
 	name: 'check',
 	group: 'Inspect',
-	about: 'check the configuration and its files, and start nothing',
+	about: 'check the configuration and its files, without starting the proxy',
 	details: [
-		'Takes the options of proxy run, so you can put check before the same options. Reads the configuration and the files it names, and reports all errors and warnings of a start, each with its line.',
+		'Takes the options of proxy run, so you can put check before the same options. Reads the configuration and the files it names, and reports all errors and warnings that a start would report, each with its line.',
 	],
 	example: 'proxy check --config /etc/proxy/config.toml',
 	options: RUN_OPTIONS,

@@ -6,7 +6,7 @@ const SHELLS = ['bash', 'zsh', 'fish'] as const;
 export const completion = defineCommand({
 	name: 'completion',
 	group: 'Shell and help',
-	about: 'print a script with which a shell completes commands and options',
+	about: 'print a shell completion script for commands and options',
 	details: [
 		'For the current shell: eval "$(proxy completion bash)", source <(proxy completion zsh), or proxy completion fish | source. A comment in the script says where to install it.',
 	],

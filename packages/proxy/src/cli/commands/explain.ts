@@ -11,7 +11,7 @@ export const explain = defineCommand({
 	about: 'show, gate by gate, whether a request would pass, and why',
 	details: [
 		'Judges the described request by the configuration and its files, without a running proxy. After a refusal it goes on with the later gates, so that you can fix everything at once. If the request passes, it prints the head that the upstream gets, without secrets.',
-		'It cannot know how much of a limit is left: only the running proxy does. It fetches the keys of an issuer with jwks_url or discovery once. docs/how-to/explain.md has an example and the members of --json.',
+		'It cannot know how much of a limit is left: only the running proxy does. For an issuer with jwks_url or discovery, it fetches the keys once. docs/how-to/explain.md has an example and the members of --json.',
 	],
 	example: 'proxy explain --path /api/items --token-file token.jwt --client-cert client.crt',
 	options: {

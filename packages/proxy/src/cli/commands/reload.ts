@@ -23,8 +23,8 @@ export const reload = defineCommand({
 	switches: { noWait: { flag: 'no-wait', about: 'send the signal, and leave the outcome to the log' } },
 	exitCodes: {
 		0: 'all changes are in force',
-		3: 'all changes are in force, except settings in the output that need a restart',
-		1: 'the reload failed and the old state stays; or the proxy or the outcome was not found',
+		3: 'all changes are in force, except the settings listed in the output, which need a restart',
+		1: 'the reload failed and the old state stays; or no proxy was found, or its outcome is unknown',
 	},
 	run: async ({ timeout, noWait, ...target }, context) => {
 		const { reload } = await import('../running/reload.ts');

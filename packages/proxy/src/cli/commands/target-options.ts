@@ -18,7 +18,7 @@ export const TARGET_OPTIONS = {
 		flag: 'pid-file',
 		env: RUN_OPTIONS.pidFile.env,
 		placeholder: 'FILE',
-		about: 'the file with its process number; without it, the command asks the metrics listener',
+		about: 'the file with its process ID; without it, the command asks the metrics listener',
 		candidates: 'file',
 		parse: parseFileName,
 	},

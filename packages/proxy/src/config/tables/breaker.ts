@@ -21,7 +21,7 @@ function grpcStatuses() {
 		.refine((codes) => new Set(codes).size === codes.length, { error: 'names a status twice; remove one' })
 		.default([])
 		.describe(
-			"gRPC status codes that also count as failures of the upstream, on all routes; `14` is `UNAVAILABLE`. The proxy's own refusals do not count",
+			"also count these gRPC status codes as failures of the upstream, on all routes; `14` is `UNAVAILABLE`. The proxy's own refusals do not count",
 		);
 }
 

@@ -30,7 +30,7 @@ const ONE_SOURCE = 'another source of keys';
 /** One `[[issuers]]`. `conflicts.ts` judges its keys together. */
 export const issuer = table('[[issuers]]', {
 	issuer: nonEmpty('the "iss" of its tokens', 'set it to the issuer, for example "https://issuer.example"').describe(
-		'`iss` of its tokens. The proxy chooses the issuer by it, before any key',
+		'`iss` of its tokens. The proxy uses it to choose the issuer, before it chooses a key',
 	),
 	audience: optional(
 		someTexts(claim('aud'), 'the "aud" that tokens must carry, or a list of alternatives'),
@@ -99,7 +99,7 @@ export const issuer = table('[[issuers]]', {
 	)
 		.default(['sub'])
 		.meta(
-			explained('claim that is the tenant: its name, or the path of names to it, such as `["org", "id"]`', {
+			explained('claim that contains the tenant: its name, or the path of names to it, such as `["org", "id"]`', {
 				unset: '`"sub"`',
 			}),
 		),

@@ -35,7 +35,7 @@ export interface StoreAddress {
 /** `[limiter]`: one limit across all replicas. Without the table each process has its own limits, and no library is loaded. */
 export const limiter = table('[limiter]', {
 	store: addresses().describe(
-		'Redis (6.2 or later) or Valkey of all replicas: `redis://host:port/db`, or `rediss://` with TLS. A list has the addresses of Sentinels (`sentinel_name`), or of nodes of a Cluster (`cluster = true`)',
+		'Redis (6.2 or later) or Valkey that all replicas share: `redis://host:port/db`, or `rediss://` with TLS. A list contains the addresses of Sentinels (`sentinel_name`), or of nodes of a Cluster (`cluster = true`)',
 	),
 	sentinel_name: optional(
 		name('the name under which the Sentinels watch the primary'),
@@ -93,12 +93,12 @@ export const limiter = table('[limiter]', {
 		),
 	timeout_secs: secondsOr('0.5', MAX_TIMEOUT_SECS)
 		.default(0.5)
-		.describe('time for one answer of the store. No request waits for it. Without an answer the store counts as away'),
+		.describe('time for one reply of the store. No request waits for it. Without a reply the store counts as away'),
 	revocations: flagOr(false).describe(
-		'apply revocations from the store on all replicas, in addition to `revoked_path`; see docs/explanation/shared-rate-limits.md. Anyone who can write to the store can then lock out tenants',
+		'all replicas apply revocations from the store, in addition to `revoked_path`; see docs/explanation/shared-rate-limits.md. Anyone who can write to the store can then lock out tenants',
 	),
 }).meta(
-	explained('one limit over all replicas, through a Redis or Valkey; see docs/explanation/shared-rate-limits.md', {
+	explained('one limit across all replicas, through Redis or Valkey; see docs/explanation/shared-rate-limits.md', {
 		read: 'at start',
 	}),
 );

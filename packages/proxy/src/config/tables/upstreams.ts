@@ -87,7 +87,7 @@ export const upstream = table('[[upstreams]]', {
 				'routes refer to it by this name; an address has a dot or a colon',
 			),
 		})
-		.describe('its name for routes: letters, digits, `-` and `_`'),
+		.describe('name that routes refer to: letters, digits, `-` and `_`'),
 	addresses: optional(
 		z
 			.array(address, { error: expected(LIST, REMEDY) })

@@ -26,7 +26,7 @@ import type { FamilyDescription, MetricType } from './exposition.ts';
 
 const UPSTREAM = 'host:port';
 const GROUP = 'name of its [[upstreams]], if it is in one';
-const ROUTE = 'prefix of the route; absent if there is none, or before the route is known';
+const ROUTE = 'prefix of the route; absent without a route, or before it is known';
 const WORKER = 'index of the worker, from 0';
 export const RESULTS = ['success', 'failure'] as const;
 const REASONS_OF_TRANSITIONS = [...new Set(TRANSITIONS.map(({ reason }) => reason))];
@@ -49,7 +49,7 @@ export const FAMILIES = {
 	),
 	requestDuration: summary(
 		'proxy_request_duration_seconds',
-		'Round trips that ended with a response of the upstream, of any status: from sending the request to the end of the response (streaming mode: to its head). Quantiles over the last minute.',
+		'Time from sending a request to the end of its response (streaming mode: to its head). Quantiles over the last minute.',
 		{ upstream: UPSTREAM, group: GROUP },
 	),
 	authFailures: counter('proxy_auth_failures_total', 'Requests without a valid token.', {
@@ -74,11 +74,11 @@ export const FAMILIES = {
 	}),
 	upstreamLastProbe: gauge(
 		'proxy_upstream_last_probe',
-		'Result of the last health probe, and the remedy, as labels: 1 passed, 0 failed.',
+		'Last health probe: 1 passed, 0 failed. The labels name the result and the remedy.',
 		{
-			upstream: `${UPSTREAM}; only after a probe`,
+			upstream: UPSTREAM,
 			group: GROUP,
-			outcome: 'the finding',
+			outcome: 'the result',
 			remedy: 'the remedy; empty after a pass',
 		},
 	),
@@ -89,7 +89,7 @@ export const FAMILIES = {
 	),
 	gateDuration: histogram(
 		'proxy_gate_duration_seconds',
-		"Time in the proxy from the complete head of a request until it is sent: all gates and the queue, without the client's time for a collected body. Buckets by [metrics] gate_buckets.",
+		'Time from the complete head of a request until it is sent, without the upload of a collected body. Buckets: [metrics] gate_buckets.',
 	),
 	requestsInFlight: gauge(
 		'proxy_requests_in_flight',
@@ -123,7 +123,7 @@ export const FAMILIES = {
 	rateLimitSlots: gauge('proxy_ratelimit_slots', 'Slots of the limiter in total.'),
 	storeUp: gauge(
 		'proxy_limiter_store_up',
-		'1 while limits are shared through the store; 0 while the store, or a part of it, is away and [limiter] on_store_failure applies.',
+		'1: limits are shared through the store; 0: the store, or a part of it, is away, and on_store_failure applies.',
 	),
 	storeCalls: counter('proxy_limiter_store_calls_total', 'Round trips to the store of the shared limits, by result.', {
 		result: ['success', ...STORE_FAILURES],
@@ -131,7 +131,7 @@ export const FAMILIES = {
 	storeReplicas: gauge('proxy_limiter_replicas', 'Replicas that share the limits, as last seen, this one included.'),
 	storeDelay: gauge(
 		'proxy_limiter_settle_seconds',
-		"Longest time in the last seconds from a request until this replica applied the store's answer to it. The excess over a limit grows with this time.",
+		"Longest recent delay until this replica applied the store's reply to a request. The excess over a limit grows with it.",
 	),
 	storeRevocations: gauge(
 		'proxy_limiter_store_revocations',
@@ -167,7 +167,7 @@ export const FAMILIES = {
 	),
 	crlNextUpdate: gauge(
 		'proxy_crl_next_update_seconds',
-		'Seconds until the next CRL of a CA is due; negative: it is late. If several CAs have the same name, the CRL that is due first.',
+		'Seconds until the next CRL of a CA is due; negative: it is late. Of CAs with the same name, the earliest.',
 		{ issuer: 'distinguished name of the CA' },
 	),
 	circuitTransitions: counter(
@@ -202,12 +202,12 @@ export const FAMILIES = {
 	),
 	http2ConnectionErrors: counter(
 		'proxy_http2_connection_errors_total',
-		'HTTP/2 connections that the proxy ended with an error, by the fault of the client.',
+		'HTTP/2 connections that the proxy ended because of a client error, by error.',
 		{ reason: HTTP2_ERROR_REASONS },
 	),
 	http2StreamErrors: counter(
 		'proxy_http2_stream_errors_total',
-		'HTTP/2 streams that the proxy reset, by the fault of the client. Their connections stayed open.',
+		'HTTP/2 streams that the proxy reset because of a client error, by error. Their connections stayed open.',
 		{ reason: HTTP2_STREAM_ERROR_REASONS },
 	),
 	upstreamConnections: gauge(
@@ -227,7 +227,7 @@ export const FAMILIES = {
 	),
 	upstreamRetries: counter(
 		'proxy_upstream_retries_total',
-		'Retries, by the upstream that failed before. stale: it closed an idle connection; refused: it refused a stream; unanswered, broken: it closed before, or during, the response.',
+		'Retries, by the upstream that failed first. stale: idle connection closed; refused: stream refused; unanswered, broken: closed before or during the response.',
 		{ upstream: UPSTREAM, group: GROUP, reason: RETRY_REASONS },
 	),
 	upstreamRetriesDenied: counter(
@@ -263,7 +263,7 @@ export const FAMILIES = {
 	),
 	queued: counter(
 		'proxy_upstream_queued_total',
-		'Requests whose upstream was at its limits, by result. full, timeout: refused by the queue; unavailable: no breaker admitted them at their turn; gone: the client had left.',
+		'Requests whose upstream was at its limits. full, timeout: refused by the queue; unavailable: by the breakers; gone: the client had left.',
 		{ group: 'name of the [[upstreams]] that has limits', result: QUEUE_RESULTS },
 	),
 	dnsLookups: counter(
@@ -313,7 +313,7 @@ export const FAMILIES = {
 	),
 	reloadTimestamp: gauge(
 		'proxy_reload_timestamp_seconds',
-		'When each part of the configuration was last applied, at the start or by a reload, and when that last failed; seconds since the epoch.',
+		'When each part of the configuration was last applied, or last failed to apply; seconds since the epoch.',
 		{ part: RELOADED_PARTS, result: RESULTS },
 	),
 	processCpu: counter('process_cpu_seconds_total', 'User and system CPU time, in seconds.'),

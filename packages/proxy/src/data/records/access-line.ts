@@ -61,13 +61,13 @@ export const ACCESS_MEMBERS: Readonly<Record<string, string>> = {
 	path: 'as sent, without query and fragment; empty if it could not be read',
 	status:
 		'of the response; absent if the client left before the response, or if the proxy reset its HTTP/2 stream instead',
-	grpc_status: "of a gRPC call: the upstream's `grpc-status`, or that of the refusal; absent if there is none",
+	grpc_status: "of a gRPC call: the upstream's `grpc-status`, or that of the refusal; absent without either",
 	ending:
-		'only if the client did not get a whole response: `client gone`; or `broken off` by the proxy (`reason` says why), for example for a malformed HTTP/2 request',
+		'only if the client did not get a whole response: `client gone`, or `broken off` by the proxy (`reason` says why)',
 	tunnel_end:
 		'of a WebSocket: the cause of its end ([protocols](protocols.md#what-ends-a-websocket)); its line is written when it ends',
 	reason:
-		'only if the proxy itself answered or broke off: the check that refused (below), or the failure of the upstream. A 5xx without it came from the upstream',
+		'only if the proxy itself answered or broke off: the check that refused (below), or the failure of the upstream',
 	tenant: 'the tenant, if the token is valid',
 	route: 'the prefix of its route, if one matched',
 	upstream: '`host:port` of the last upstream, or of the chosen one; absent if none was chosen',
