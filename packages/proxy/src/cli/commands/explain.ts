@@ -29,7 +29,7 @@ export const explain = defineCommand({
 			about: 'path of the request, with its query, encoded as the client sends it',
 			parse: parseNotEmpty,
 		},
-		url: { flag: 'url', placeholder: 'URL', about: 'in place of --path: https://host/path', parse: parseUrl },
+		url: { flag: 'url', placeholder: 'URL', about: 'instead of --path: https://host/path', parse: parseUrl },
 		// Repeatable, so that several can be refused without printing one.
 		token: {
 			flag: 'token',
