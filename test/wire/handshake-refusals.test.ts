@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { connect as connectTcp, createServer, type Socket } from 'node:net';
 import { after, before, describe, it } from 'node:test';
 import type { ConnectionOptions, TLSSocket } from 'node:tls';
-import { connectTls, isAccepted, request, type TlsOptions } from '../fixtures/clients.ts';
+import { clientHello, connectTls, isAccepted, request, type TlsOptions } from '../fixtures/clients.ts';
 import { type ClientCert, type TestPki, testPki } from '../fixtures/pki.ts';
 import type { LogLine } from '../fixtures/program.ts';
 import { type Stage, startStage } from '../fixtures/stage.ts';
@@ -86,23 +86,6 @@ async function refusedFor(reason: string, attempt: () => Promise<unknown>): Prom
 	return line;
 }
 const lines = new Map<string, number>();
-
-/** What a client of ours sends first. */
-async function clientHello(options: TlsOptions = {}): Promise<Buffer> {
-	const server = createServer().listen(0, '127.0.0.1');
-	await once(server, 'listening');
-	const hello = new Promise<Buffer>((resolve) => {
-		server.once('connection', (socket) => {
-			socket.once('data', (bytes: Buffer) => {
-				resolve(bytes);
-				socket.destroy();
-				server.close();
-			});
-		});
-	});
-	await assert.rejects(connectTls({ port: (server.address() as { port: number }).port }, options));
-	return hello;
-}
 
 /** Everything that the proxy sends in a handshake, beneath TLS. */
 async function sentTo(options: TlsOptions): Promise<{ type: number; body: Buffer }[]> {

@@ -5,6 +5,7 @@ import { after, before, describe, it } from 'node:test';
 import type { DetailedPeerCertificate, TLSSocket } from 'node:tls';
 import type { Authority } from '../../packages/proxy/src/cli/demo/pki.ts';
 import {
+	clientHello,
 	connectTls,
 	h1Connect,
 	h1Raw,
@@ -377,24 +378,6 @@ describe('the time limit of the handshake', () => {
 		await stage.noConnections();
 		await stage[Symbol.asyncDispose]();
 	});
-
-	/** A ClientHello, as a client of ours would send it. */
-	async function clientHello(): Promise<Buffer> {
-		const { createServer } = await import('node:net');
-		const server = createServer().listen(0, '127.0.0.1');
-		await once(server, 'listening');
-		const hello = new Promise<Buffer>((resolve) => {
-			server.once('connection', (socket) => {
-				socket.once('data', (bytes: Buffer) => {
-					resolve(bytes);
-					socket.destroy();
-					server.close();
-				});
-			});
-		});
-		await assert.rejects(connectTls({ port: (server.address() as { port: number }).port }));
-		return await hello;
-	}
 
 	/** How long the server keeps the connection, ms. */
 	async function kept(socket: Socket, from: number): Promise<number> {

@@ -13,10 +13,10 @@ import { ASKED_ONCE, firstVerdicts, type ProxyOptions, type ProxyProcess, startP
 import { until } from '../fixtures/wait.ts';
 import {
 	connectHttp2,
-	NotOpened,
-	type OpenWebSocket,
+	type NotOpened,
 	openRaw,
 	openWebSocket,
+	refusal,
 	type WebSocketOptions,
 } from '../fixtures/web-socket-client.ts';
 import { echo, startHttp2WebSocketUpstream, takeWebSockets } from '../fixtures/web-socket-upstream.ts';
@@ -69,17 +69,6 @@ let paths = 0;
 /** A path that no other test asks for. */
 function newPath(name: string): string {
 	return `/${name}/${++paths}`;
-}
-
-/** How a handshake was refused. */
-async function refusal(attempt: Promise<OpenWebSocket>): Promise<NotOpened> {
-	try {
-		await using opened = await attempt;
-		assert.fail(`opened: ${opened.ws.readyState}`);
-	} catch (error) {
-		if (!(error instanceof NotOpened)) throw error;
-		return error;
-	}
 }
 
 /** No tunnel, no request and no stream is left, and the connections to the upstream wait. */

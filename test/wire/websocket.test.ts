@@ -7,7 +7,7 @@ import { h1Raw, PROTOCOLS, request } from '../fixtures/clients.ts';
 import { testPki } from '../fixtures/pki.ts';
 import { ASKED_ONCE, firstVerdicts, type ProxyProcess, startProxy } from '../fixtures/proxy.ts';
 import { DEADLINE_MS, until } from '../fixtures/wait.ts';
-import { connectHttp2, NotOpened, type OpenWebSocket, openRaw, openWebSocket } from '../fixtures/web-socket-client.ts';
+import { connectHttp2, type OpenWebSocket, openRaw, openWebSocket, refusal } from '../fixtures/web-socket-client.ts';
 import {
 	echo,
 	type RawHandshake,
@@ -62,17 +62,6 @@ after(async () => {
 	await upstream?.[Symbol.asyncDispose]();
 	await scripted?.stop();
 });
-
-/** How a handshake was refused. */
-async function refusal(attempt: Promise<OpenWebSocket>): Promise<NotOpened> {
-	try {
-		await using opened = await attempt;
-		assert.fail(`opened: ${opened.ws.readyState}`);
-	} catch (error) {
-		if (!(error instanceof NotOpened)) throw error;
-		return error;
-	}
-}
 
 /** None is open, and nothing is in flight. */
 async function allOver(): Promise<void> {
