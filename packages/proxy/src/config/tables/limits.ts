@@ -35,7 +35,7 @@ export const limits = table('[limits]', {
 	),
 	max_header_bytes: wholeNumberOr(16_384, 256, 1024 * 1024, 'of bytes').describe('largest request head'),
 	max_buffered_bytes: wholeNumberOr(1024 ** 3, 1, MAX_BYTES, 'of bytes').describe(
-		'memory for all bodies at once. Beyond it requests get 503. In streaming mode it bounds pending HTTP/2 uploads',
+		'memory for all bodies at once. Beyond it requests get 503. In streaming mode it bounds HTTP/2 uploads and responses that wait',
 	),
 	max_buffered_bytes_per_tenant: optional(
 		wholeNumber(1, MAX_BYTES, 'half of max_buffered_bytes', 'of bytes'),

@@ -129,6 +129,8 @@ export class Bodies implements BodyMode {
 	/** The request's body went with its head. */
 	onWritable(): void {}
 
+	onResponseHeld(): void {}
+
 	// --- The response. ---
 
 	onHead(status: number, fields: ResponseFields, length: number, hasBody: boolean): void {

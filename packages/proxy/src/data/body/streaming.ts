@@ -45,6 +45,8 @@ export class Bodies implements BodyMode {
 	#lastChunk: Buffer | undefined = undefined;
 	/** Memory that the client's connection holds of the body while it is not wanted. */
 	#held: Reservation | undefined = undefined;
+	/** The same of the response, held by the upstream's connection. */
+	#heldResponse: Reservation | undefined = undefined;
 	/** The client does not take its response at the moment. */
 	#clientBlocked = false;
 	/** Set if the route ends responses when the token expires. */
@@ -186,6 +188,15 @@ export class Bodies implements BodyMode {
 		connection.pause();
 	}
 
+	/** Like the held bytes of a request. */
+	onResponseHeld(bytes: number): void {
+		if (bytes === 0) return this.#heldResponse?.release();
+		const { plane, identity } = this.#request.context;
+		this.#heldResponse ??= new Reservation(plane.bufferedBytes, identity!.tenantKey);
+		const noRoom = this.#heldResponse.resize(bytes);
+		if (noRoom !== undefined) this.#request.fail(noRoom, 'abandoned');
+	}
+
 	/** Bytes are passed on at once and not kept. */
 	room(): undefined {
 		return undefined;
@@ -282,6 +293,7 @@ export class Bodies implements BodyMode {
 	release(): void {
 		this.#expiry?.cancelDeadline();
 		this.#held?.release();
+		this.#heldResponse?.release();
 	}
 }
 

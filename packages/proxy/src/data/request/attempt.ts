@@ -220,6 +220,10 @@ export class UpstreamAttempt implements OutgoingRequest, ResponseHandler, Attemp
 		this.#request.carrier.onWritable();
 	}
 
+	onResponseHeld(bytes: number): void {
+		this.#request.carrier.onResponseHeld(bytes);
+	}
+
 	onFailing(failure: UpstreamFailure): void {
 		this.#owner.attemptFailing(failure);
 	}

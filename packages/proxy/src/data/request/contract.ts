@@ -72,6 +72,8 @@ export interface Carrier {
 	/** @param trailers those that may be passed on. */
 	onEnd(trailers?: Trailers): void;
 	onWritable(): void;
+	/** The upstream's connection holds `bytes` of the response, which the client does not take at the moment (HTTP/2 only). */
+	onResponseHeld(bytes: number): void;
 
 	/** The request's deadline has passed. */
 	onDeadline(): void;

@@ -126,6 +126,9 @@ export class Tunnel implements Carrier, MessageSink {
 
 	// --- From the upstream to the client. ---
 
+	/** At most one window, and the idle timeout bounds a client that takes nothing. */
+	onResponseHeld(): void {}
+
 	onBody(chunk: Buffer): void {
 		const { context, attempt } = this.request;
 		countGiven(context, chunk.length);

@@ -146,9 +146,13 @@ export class Http2UpstreamRequest extends ClientStream implements UpstreamReques
 			this.#kept ??= new KeptPieces();
 			// The view is valid only during the call.
 			this.#kept.add(Buffer.from(bytes));
-			return;
+			return this.#tellHeld(this.#kept);
 		}
 		this.#take(bytes);
+	}
+
+	#tellHeld({ length }: KeptPieces): void {
+		this.#tell((handler) => handler.onResponseHeld(length));
 	}
 
 	#take(bytes: Buffer): void {
@@ -191,6 +195,7 @@ export class Http2UpstreamRequest extends ClientStream implements UpstreamReques
 			if (piece === undefined) break;
 			this.#take(piece);
 		}
+		if (kept !== undefined) this.#tellHeld(kept);
 		const end = this.#end;
 		if (end === undefined || this.#isPaused || kept?.length !== 0) return;
 		this.#end = undefined;

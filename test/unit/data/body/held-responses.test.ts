@@ -1,0 +1,65 @@
+/** Memory of a streamed response that waits at an HTTP/2 upstream's connection for a client that does not read. */
+import { deepEqual, equal } from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { BufferedBytes } from '../../../../packages/proxy/src/data/body/buffered-bytes.ts';
+import * as streaming from '../../../../packages/proxy/src/data/body/streaming.ts';
+import { Budget, budgetInUse } from '../../../../packages/proxy/src/memory/budget.ts';
+import { dataFrame, headersFrame, settingsFrame } from '../../../fixtures/h2-frames.ts';
+import { Client, Edge, LIMITED } from '../fixtures/fake-edge.ts';
+import { settle } from '../fixtures/fake-plane.ts';
+
+const PIECE = 10_240;
+
+class SlowClient extends Client {
+	reads = false;
+
+	override write(chunk: Buffer): boolean {
+		super.write(chunk);
+		return this.reads;
+	}
+}
+
+/** A client that has taken the first of three pieces, and may make the proxy hold so many bytes. */
+async function slow(maxBufferedBytes: number) {
+	const edge = new Edge(streaming, 1, LIMITED, 'h2');
+	const memory = Budget.allocate(maxBufferedBytes, 1024, 1);
+	Object.assign(edge.plane, { bufferedBytes: new BufferedBytes(new Budget(memory, 0), undefined) });
+	const client = new SlowClient(edge, 'tenant');
+	await settle();
+	const socket = edge.upstreams[0]!.sockets[0]!;
+	socket.accept();
+	const piece = dataFrame(1, Buffer.alloc(PIECE, 'x'));
+	const head = headersFrame(1, [[':status', '200']], { endStream: false });
+	socket.answer(Buffer.concat([settingsFrame(), head, piece, piece, piece]));
+	await settle();
+	return { edge, client, socket, held: () => budgetInUse(memory) };
+}
+
+describe('a streamed response whose client does not read', () => {
+	it('is counted as held while it waits at the connection, until the client has it', async () => {
+		const { edge, client, socket, held } = await slow(2 ** 20);
+		deepEqual([client.text.length, held()], [PIECE, 2 * PIECE]);
+		client.exchange.onClientDrained(0);
+		deepEqual([client.text.length, held()], [2 * PIECE, PIECE]);
+		client.reads = true;
+		client.exchange.onClientDrained(0);
+		deepEqual([client.text.length, held()], [3 * PIECE, 0]);
+		socket.answer(dataFrame(1, '', true));
+		await settle();
+		edge.assertQuiet();
+	});
+
+	it('gives the memory back when the client leaves', async () => {
+		const { edge, client, held } = await slow(2 ** 20);
+		client.exchange.onClientGone();
+		equal(held(), 0);
+		edge.assertQuiet();
+	});
+
+	it('is broken off where max_buffered_bytes is held, and blames no upstream', async () => {
+		const { edge, client, held } = await slow(PIECE);
+		deepEqual([client.isReset, held()], [true, 0]);
+		equal(edge.upstreams[0]!.failures(), 0);
+		edge.assertQuiet();
+	});
+});
