@@ -102,8 +102,8 @@ describe('frames without use', () => {
 	it('ends a connection that goes on with it, whatever the sequence of frames', () => {
 		fc.assert(
 			fc.property(fc.array(wastes, { minLength: 1, maxLength: 8 }), (pattern) => {
-				// Twice: DATA that was on its way when its stream was reset costs little.
-				const frames = Buffer.concat([...pattern, ...pattern].map(({ bytes }) => bytes));
+				// Small DATA costs least, a quarter of a token: 48,000 of these frames are more than the budget has.
+				const frames = Buffer.concat(Array.from({ length: 4 }, () => pattern.map(({ bytes }) => bytes)).flat());
 				const peer = begun(new ConnectionShare(new CertificateShare()));
 				for (let i = 0; i < 12_000 && peer.error === undefined; i++) {
 					peer.send(frames);
