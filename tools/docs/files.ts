@@ -21,7 +21,7 @@ export function generatedFiles(root: string): { path: string; text: string }[] {
 const PAGES: Readonly<Record<string, Readonly<Record<string, () => string>>>> = {
 	'docs/reference/configuration.md': { keys: configurationKeys },
 	'docs/reference/logs.md': { targets: logTargets, members: accessMembers, handshakes: handshakeReasons },
-	'docs/how-to/explain.md': { gates: () => gateTable('explained', ['`gate`', 'The verdict is on']) },
+	'docs/how-to/explain.md': { gates: () => gateTable('explained', ['`gate`', 'Checks']) },
 	'docs/how-to/troubleshooting.md': { restarts: restartKeys },
 	'docs/reference/tracing.md': { gates: () => gateTable('traced', ['Event', 'Verdict']) },
 	'docs/reference/metrics.md': {

@@ -15,7 +15,7 @@ export const PIPELINE = {
 	'tenant rate': both('the rate of the tenant'),
 	'tenant concurrency': both("the tenant's requests in flight, if it has such a limit"),
 	path: both('the path is unambiguous'),
-	'protocol change': both('no upgrade, CONNECT or TRACE; a WebSocket only if its route accepts them'),
+	'protocol change': both('no upgrade, CONNECT or TRACE, except a WebSocket on a route that accepts WebSockets'),
 	'grpc timeout': both('the `grpc-timeout` of a gRPC call, if it has one, is well-formed'),
 	'body length': both('the declared length of the body (streaming mode: after the route)'),
 	body: traced('collected mode: the whole body, if there is one'),

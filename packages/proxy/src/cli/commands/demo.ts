@@ -17,7 +17,7 @@ export const demo = defineCommand({
 		},
 	},
 	switches: { once: { flag: 'once', about: 'send the example requests, print the responses and exit' } },
-	exitCodes: { 0: 'all responses were as expected', 1: 'a response was not, or the demo could not start' },
+	exitCodes: { 0: 'all responses were as expected', 1: 'a response was not as expected, or the demo could not start' },
 	run: async ({ once, dir }, { stdout, mainPath }) => {
 		const { runDemo } = await import('../demo/run.ts');
 		return runDemo({ once, dir, out: stdout, mainPath });

@@ -14,22 +14,22 @@ export const status = table('[status]', {
 		.max(MAX_HOSTS, { error: () => `has more than ${MAX_HOSTS} names; name those that people and scrapers use` })
 		.default([])
 		.describe(
-			'host names under which `/metrics`, `/process` and the page answer, in addition to addresses and private names. This check stops DNS rebinding: a foreign page that directs a browser here through its own host name',
+			'host names under which `/metrics`, `/process` and the page answer, in addition to addresses and private names. This check stops DNS rebinding: a malicious page that resolves its own host name to this address',
 		),
 	problem_401_share: fromZeroTo(1, 0.2).describe(
-		'share of 401 among all responses of the last minute, at which the page reports a problem; 0: never',
+		'share of 401 among all responses of the last minute at which the page reports a problem; 0: never',
 	),
 	problem_429_share: fromZeroTo(1, 0.2).describe(
-		'share of 429 among all responses of the last minute, at which the page reports a problem; 0: never',
+		'share of 429 among all responses of the last minute at which the page reports a problem; 0: never',
 	),
 	problem_5xx_share: fromZeroTo(1, 0.05).describe(
-		'share of responses of 500 and above, of the proxy and of upstreams, at which the page reports a problem; 0: never',
+		'share of responses of 500 and above, of the proxy and of upstreams at which the page reports a problem; 0: never',
 	),
 	problem_grpc_share: fromZeroTo(1, 0.05).describe(
-		'share of gRPC calls that fail at upstreams (UNKNOWN, DEADLINE_EXCEEDED, UNIMPLEMENTED, INTERNAL, UNAVAILABLE, DATA_LOSS), at which the page reports a problem; 0: never',
+		'share of gRPC calls that fail at upstreams (UNKNOWN, DEADLINE_EXCEEDED, UNIMPLEMENTED, INTERNAL, UNAVAILABLE, DATA_LOSS) at which the page reports a problem; 0: never',
 	),
 	problem_handshake_share: fromZeroTo(1, 0.2).describe(
-		'share of failed TLS handshakes, at which the page reports a problem; 0: never',
+		'share of failed TLS handshakes at which the page reports a problem; 0: never',
 	),
 	problem_least: wholeNumberOr(20, 1, 1_000_000, 'of responses').describe(
 		'with fewer responses, calls or handshakes in the last minute, no share is a problem',
