@@ -336,7 +336,11 @@ describe('a reload that fails', () => {
 			/tls\.key_path \(.*\): the key does not match the first certificate of tls\.cert_path/,
 		],
 		['a CA that is missing', async () => ({ client_ca_path: missing }), /tls\.client_ca_path .*there is no such file/],
-		['no CA at all', async () => ({ client_ca_path: pki.writeFile('none.crt', '') }), /tls\.client_ca_path .*contains no/],
+		[
+			'no CA at all',
+			async () => ({ client_ca_path: pki.writeFile('none.crt', '') }),
+			/tls\.client_ca_path .*contains no/,
+		],
 	];
 	for (const [what, files, cause] of tls) {
 		test(`over ${what} keeps the certificate, and takes the routes all the same`, async () => {
