@@ -12,7 +12,7 @@ const COLLECTED = BODY_MODE === 'collected';
 const BODY = 24_000_000;
 /** Room for one such body, also while it is copied into a larger buffer, and not for two. */
 const ROOM = 46_000_000;
-const LIMIT_MS = 1500;
+const LIMIT_MS = 3000;
 const TICK_MS = 50;
 
 /** Bytes in each tick: a pace far above the minimum of `upstream_timeout_secs`, and far below the speed of a busy machine. */
