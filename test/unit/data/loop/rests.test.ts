@@ -8,6 +8,7 @@ import {
 	REST_MS,
 	Rests,
 	SHORT_TURN_MS,
+	WINDOW_MS,
 } from '../../../../packages/proxy/src/data/loop/rests.ts';
 
 /** A worker whose turns and rests take as long as a test says. */
@@ -21,13 +22,40 @@ class FakeWorker {
 		this.now += this.restMs;
 	});
 
+	/** When each of the requests in flight began. */
+	#begun: number[] = [];
+
+	/** @param requests always in flight: new ones take the place of those that are over. */
 	constructor(requests: number) {
-		this.rests.requests = requests;
+		this.begin(requests);
+		this.turn(1);
 		this.turn(1);
 	}
 
-	/** @param ms of the wait and the work. @returns whether it rests behind it. */
+	begin(requests: number): void {
+		for (let n = 0; n < requests; n++) {
+			this.rests.count(this.now, 1);
+			this.#begun.push(this.now);
+		}
+	}
+
+	/** @returns how many there were. */
+	end(): number {
+		const begun = this.#begun;
+		this.#begun = [];
+		for (const startedAt of begun) this.rests.count(startedAt, -1);
+		return begun.length;
+	}
+
+	/** A turn in which all requests end, and as many begin. @param ms of the wait and the work. @returns whether it rests behind it. */
 	turn(ms: number): boolean {
+		this.now += ms;
+		this.begin(this.end());
+		return this.idleTurn(0);
+	}
+
+	/** Likewise, but no request begins or ends. */
+	idleTurn(ms: number): boolean {
 		const before = this.asked.length;
 		this.now += ms;
 		this.rests.onTurnEnd();
@@ -51,9 +79,34 @@ describe('a rest between turns of the loop', () => {
 	it('delays nobody while few requests are in flight', () => {
 		const worker = new FakeWorker(MANY_REQUESTS - 1);
 		assert.equal(worker.turn(SHORT), false);
-		worker.rests.requests++;
+		worker.begin(1);
+		worker.turn(LONG);
 		worker.turn(LONG);
 		assert.equal(worker.turn(SHORT), true);
+	});
+
+	it('delays nobody because of requests that have been in flight for long', () => {
+		const worker = new FakeWorker(10 * MANY_REQUESTS);
+		const rested: boolean[] = [];
+		for (let ms = 0; ms < 4 * WINDOW_MS; ms += SHORT) rested.push(worker.idleTurn(SHORT));
+		assert.equal(rested[0], true);
+		assert.deepEqual(rested.slice(-WINDOW_MS / SHORT / 4).filter(Boolean), []);
+		// Nor do they once they are over: new ones count as before.
+		worker.end();
+		worker.begin(MANY_REQUESTS - 1);
+		assert.equal(worker.idleTurn(SHORT), false);
+		worker.begin(1);
+		worker.turn(LONG);
+		worker.turn(LONG);
+		assert.equal(worker.turn(SHORT), true);
+	});
+
+	it('does not count what began while few were in flight, however long ago', () => {
+		const worker = new FakeWorker(MANY_REQUESTS - 1);
+		worker.idleTurn(100 * WINDOW_MS);
+		worker.begin(2);
+		worker.idleTurn(SHORT);
+		assert.equal(worker.idleTurn(SHORT), false);
 	});
 
 	it('is no part of the next turn, and is counted', () => {
@@ -75,6 +128,7 @@ describe('a rest between turns of the loop', () => {
 		for (let n = 0; n < LONG_RESTS; n++) assert.equal(worker.turn(SHORT), true, `${n}`);
 		assert.equal(worker.turn(SHORT), false);
 		worker.turn(PAUSE_MS);
+		worker.turn(1);
 		assert.equal(worker.turn(SHORT), true);
 	});
 });

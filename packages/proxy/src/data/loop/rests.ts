@@ -5,12 +5,17 @@ import type { Clock } from '@mtls-edge-proxy/gate/shared/clock.ts';
  * by one wakes the worker for each of them, and waking costs more than the response. After a rest the next turn reads several
  * responses and writes them together, which saves work for clients and upstreams, too.
  *
- * A rest delays everything that arrives meanwhile. So a worker rests only if many requests are in flight: then each takes far longer than
- * a rest. A worker with a backlog never rests, because its turns are long.
+ * A rest delays everything that arrives meanwhile. So a worker rests only if many young requests are in flight: then each takes far longer
+ * than a rest. Long polls and WebSockets, which are old, say nothing about the others. A worker with a backlog never rests, because its
+ * turns are long.
  */
 export class Rests {
-	/** Requests in flight in this worker. */
-	requests = 0;
+	/** Requests in flight that began in the current window, and those that began in the window before. */
+	#current = 0;
+	#previous = 0;
+	/** The beginnings of these windows, monotonic milliseconds. */
+	#currentFrom = 0;
+	#previousFrom = 0;
 	/** Time spent at rest, ms. */
 	totalMs = 0;
 	readonly #clock: Clock;
@@ -27,13 +32,34 @@ export class Rests {
 		this.#sleep = sleep;
 	}
 
+	/** A request of this worker has begun (1) or is over (-1). @param startedAt monotonic milliseconds. */
+	count(startedAt: number, change: 1 | -1): void {
+		if (startedAt > this.#currentFrom) this.#current += change;
+		else if (startedAt > this.#previousFrom) this.#previous += change;
+	}
+
 	/** A turn has ended, and nothing waits for the next one. */
 	onTurnEnd(): void {
-		if (this.requests < MANY_REQUESTS) return;
+		if (!this.#isBusy) return;
 		const now = this.#clock.now();
+		if (now - this.#currentFrom >= WINDOW_MS) this.#beginWindow(now);
+		if (!this.#isBusy) return;
 		const turnMs = now - this.#endedAt;
 		this.#endedAt = now;
 		if (turnMs <= SHORT_TURN_MS && now >= this.#notBefore) this.#rest(now);
+	}
+
+	get #isBusy(): boolean {
+		return this.#current + this.#previous >= MANY_REQUESTS;
+	}
+
+	#beginWindow(now: number): void {
+		// A window goes on while few requests are in flight, so it may have been a long one.
+		const isRecent = now - this.#currentFrom < 2 * WINDOW_MS;
+		this.#previous = isRecent ? this.#current : 0;
+		this.#previousFrom = isRecent ? this.#currentFrom : now;
+		this.#current = 0;
+		this.#currentFrom = now;
 	}
 
 	#rest(now: number): void {
@@ -49,7 +75,9 @@ export class Rests {
 	}
 }
 
+/** In flight, and at most two windows old. */
 export const MANY_REQUESTS = 48;
+export const WINDOW_MS = 20;
 /** From the end of the last turn and its rest to the end of this one: the wait, and the work. */
 export const SHORT_TURN_MS = 0.1;
 /** Linux makes 0.06 of it (timer slack). */

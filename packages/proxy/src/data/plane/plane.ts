@@ -44,7 +44,7 @@ export interface DataPlane {
 	readonly bufferedBytes: BufferedBytes;
 	readonly deadlines: PlaneDeadlines;
 	readonly turnEnd: TurnEnd;
-	/** Counts the requests in flight in this worker. */
+	/** Counts the young requests in flight in this worker. */
 	readonly rests: Rests;
 	/** Connections whose reading is delayed. */
 	readonly reads: ReadQueue;

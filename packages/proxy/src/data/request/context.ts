@@ -73,16 +73,13 @@ export function authorityOf({ client, head }: RequestContext): string | null | u
 
 /** Counts the request as in flight there and nowhere else. @param traffic `undefined`: the request is over. */
 export function countIn(context: RequestContext, traffic: RouteStats | undefined): void {
-	const { client, plane } = context;
+	const { client, plane, startedAt, traffic: before } = context;
 	const { protocol } = client.connection;
-	if (context.traffic !== undefined) {
-		context.traffic.inFlight(protocol, -1);
-		plane.rests.requests--;
-	}
 	context.traffic = traffic;
-	if (traffic === undefined) return;
-	traffic.inFlight(protocol, 1);
-	plane.rests.requests++;
+	before?.inFlight(protocol, -1);
+	traffic?.inFlight(protocol, 1);
+	if (before === undefined && traffic !== undefined) plane.rests.count(startedAt, 1);
+	else if (before !== undefined && traffic === undefined) plane.rests.count(startedAt, -1);
 }
 
 /** Counts bytes of the request's body that have come from the client. */
