@@ -162,8 +162,8 @@ describe('a gRPC call', () => {
 	});
 
 	const FAILURES = {
-		wholecode_and_message: 'test status message',
-		special_wholemessage: '\t\ntest with whitespace\r\nand Unicode BMP ☺ and non-BMP 😈\t\n',
+		status_code_and_message: 'test status message',
+		special_status_message: '\t\ntest with whitespace\r\nand Unicode BMP ☺ and non-BMP 😈\t\n',
 	};
 	for (const [name, message] of Object.entries(FAILURES)) {
 		test(`${name}: code and message of the server reach the client`, async () => {
