@@ -2,6 +2,7 @@
  * What was sent, what arrived, what came of it, and what of that must not be. The ledger is told by both ends of the
  * proxy, so it sees what neither of them can: a request delivered twice, an answer that belongs to somebody else.
  */
+import { TICK_MS } from '../../packages/proxy/src/data/loop/deadlines.ts';
 import type { BodyMode } from '../fixtures/proxy.ts';
 import { ANSWER_TRAILER, faultOfAnswer, type Plan } from './plan.ts';
 
@@ -243,12 +244,12 @@ export class Ledger {
 		// The client's clock may begin late.
 		if (reply.ms >= rules.limitMs / 2) {
 			allowed.push('504', ...brokenOff);
-			// Late it is not known of a connection's end that it was there before the request, which is then not sent again.
-			if (entry.deliveries === 0) allowed.push('502');
 			// The client has a time limit of its own to take an answer, the proxy's own ones included, in either mode.
 			allowed.push('broken off');
 		}
 		if (entry.deliveries === 0) allowed.push('503');
+		// If the end of a connection shows late, the upstream may have received the request, which is then not sent again.
+		if (entry.deliveries === 0 && reply.ms >= TICK_MS) allowed.push('502');
 		// What others have done to its connection.
 		if (entry.isHit) allowed.push('whole', '502', ...brokenOff);
 		// Its length told the client that the answer before was whole; the proxy was still waiting for the end of the stream.
