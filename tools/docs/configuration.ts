@@ -133,6 +133,8 @@ function values(schema: JsonSchema): string {
 
 function listOf(items: JsonSchema): string {
 	if (items.enum !== undefined) return `list of ${values(items)}`;
+	if (items.type === 'integer')
+		return `list of whole numbers, each ${grouped(items.minimum!)} to ${grouped(items.maximum!)}`;
 	if (items.type === 'number') return `list of seconds, each above 0, at most ${grouped(items.maximum!)}`;
 	if (items.anyOf !== undefined) return 'list of strings or tables';
 	return `list of ${LISTED[String(items.noun)] ?? 'strings'}`;

@@ -25,6 +25,11 @@ describe('docs/reference/configuration.md', () => {
 		});
 	}
 
+	it('calls a list of whole numbers what it is, with its bounds', () => {
+		const [, section] = page.split('\n#### `breaker.grpc_statuses`\n');
+		assert.match(section!, /^- List of whole numbers, each 1 to 16\. /m);
+	});
+
 	it('names every key of every table', () => {
 		for (const [table, keys] of KEYS) {
 			const heading = table === '' ? '### Above the first table' : new RegExp(`^### \`\\[+${table}\\]+\`$`, 'm');

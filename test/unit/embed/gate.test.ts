@@ -299,7 +299,11 @@ describe('createGate', () => {
 			[{}, /without "kty", so it is not a JWK/],
 			[new URL('https://issuer.test/jwks'), /without "kty"/],
 			[{ keys: [jwk] }, /is a JWK Set; give the single key/],
-			[{ kty: 'EC', crv: 'P-256' }, /kty is not RSA/],
+			[{ kty: 'EC', crv: 'P-256' }, /kty is not RSA.*; for other algorithms, give issuers: \[/],
+			[
+				generateKeyPairSync('ec', { namedCurve: 'P-256' }).publicKey,
+				/type ec; RS256 needs an RSA key; for other algorithms, give issuers: \[/,
+			],
 			[{ kty: 'oct', k: 'AAAA' }, /kty is not RSA/],
 			[key.privateKey.export({ format: 'jwk' }), /is a private JWK/],
 			[{ ...jwk, alg: 'RS512' }, /alg is not RS256/],

@@ -1,7 +1,7 @@
 import { createPublicKey, KeyObject, type webcrypto } from 'node:crypto';
 import { types } from 'node:util';
 import { type Algorithm, fitsAlgorithm } from '../gates/algorithm.ts';
-import { checkPublicKey, readPublicKey } from '../gates/public-key.ts';
+import { checkPublicKey, readPublicKey, UnfitKey } from '../gates/public-key.ts';
 import { GateError } from './error.ts';
 
 /**
@@ -17,7 +17,12 @@ export type VerificationKey = string | Uint8Array | KeyObject | webcrypto.Crypto
  * @internal
  */
 export function readVerificationKey(key: VerificationKey): KeyObject {
-	return readKey('jwtPublicKey', key, ['RS256']);
+	return readKey(
+		'jwtPublicKey',
+		key,
+		['RS256'],
+		'; for other algorithms, give issuers: [{ publicKey, algorithms, … }] instead',
+	);
 }
 
 /**
@@ -25,10 +30,11 @@ export function readVerificationKey(key: VerificationKey): KeyObject {
  *
  * @param name of the option, for messages.
  * @param algorithms it must fit one of these.
+ * @param remedy ends the message about a key for other algorithms.
  *
  * @internal
  */
-export function readKey(name: string, key: VerificationKey, algorithms: readonly Algorithm[]): KeyObject {
+export function readKey(name: string, key: VerificationKey, algorithms: readonly Algorithm[], remedy = ''): KeyObject {
 	try {
 		if (typeof key === 'string') return readPublicKey(key, algorithms);
 		if (types.isUint8Array(key)) return readBytes(key, algorithms);
@@ -36,7 +42,8 @@ export function readKey(name: string, key: VerificationKey, algorithms: readonly
 		if (types.isCryptoKey(key)) return readCryptoKey(key, algorithms);
 		if (typeof key === 'object' && key !== null) return readJwk(key, algorithms);
 	} catch (error) {
-		throw new GateError('ERR_GATE_PUBLIC_KEY', `${name} ${(error as Error).message}`);
+		const end = error instanceof UnfitKey ? remedy : '';
+		throw new GateError('ERR_GATE_PUBLIC_KEY', `${name} ${(error as Error).message}${end}`);
 	}
 	throw new GateError('ERR_GATE_PUBLIC_KEY', `${name} is ${typeof key}; ${WANTED}`);
 }
@@ -74,7 +81,7 @@ function readJwk(jwk: webcrypto.JsonWebKey, algorithms: readonly Algorithm[]): K
 	if ('keys' in jwk) throw new Error('is a JWK Set; give the single key that verifies, such as keys[0]');
 	if (kty === undefined) throw new Error(`is an object without "kty", so it is not a JWK; ${WANTED}`);
 	if (kty !== 'RSA' && algorithms.every(isRsa)) {
-		throw new Error(`is a JWK whose kty is not RSA; ${algorithms.join(', ')} needs an RSA key`);
+		throw new UnfitKey(`is a JWK whose kty is not RSA; ${algorithms.join(', ')} needs an RSA key`);
 	}
 	if ('d' in jwk) throw new Error('is a private JWK; give only its public members: kty, n and e');
 	if (alg !== undefined && !algorithms.includes(alg as Algorithm)) {

@@ -43,11 +43,14 @@ export function checkPublicKey(key: KeyObject, algorithms: readonly Algorithm[] 
 	if (key.type !== 'public')
 		throw new Error(`contains a ${key.type} key; give the public key that belongs to the signer`);
 	if (!algorithms.some((algorithm) => fitsAlgorithm(key, algorithm))) {
-		throw new Error(`contains a key of type ${typeOf(key, algorithms)}; ${needs(algorithms)}`);
+		throw new UnfitKey(`contains a key of type ${typeOf(key, algorithms)}; ${needs(algorithms)}`);
 	}
 	if (key.asymmetricKeyType === 'rsa') checkStrength(key);
 	return key;
 }
+
+/** The key is of a type for other algorithms. */
+export class UnfitKey extends Error {}
 
 function checkStrength(key: KeyObject): void {
 	const { modulusLength = 0, publicExponent = 0n } = key.asymmetricKeyDetails ?? {};

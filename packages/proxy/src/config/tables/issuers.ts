@@ -91,7 +91,7 @@ export const issuer = table('[[issuers]]', {
 		'`86400`',
 	),
 	tenant_prefix: prefix().describe(
-		'prefix of its tenants in `x-proxy-tenant`, limits and logs. With several issuers each needs one, and no prefix may begin with another',
+		'prefix of its tenants in `x-proxy-tenant`, limits and logs. With several issuers each needs one, and no prefix may begin with another. A new prefix renames the tenants, so set it from the start',
 	),
 	tenant_claim: someTexts(
 		nonEmpty('the name of a claim', 'leave it out for "sub"'),
