@@ -62,11 +62,11 @@ interface Mermaid {
 	render(id: string, source: string): Promise<{ svg: string; error?: undefined }>;
 }
 
-/** Of boxes, and behind the colon of arrows and notes. */
+/** Of boxes, and of arrows and notes: between bars in a flowchart, after a colon elsewhere. */
 function labelsIn(code: string): string[] {
 	const boxes = code.matchAll(/\w[[({]+"?([^"\])}]+)"?[\])}]+/g);
-	const arrows = code.matchAll(/(?:--?>>?|Note over [^:]+)[^:\n]*: (.+)$/gm);
-	return [...boxes, ...arrows].map(([, label]) => label!.trim());
+	const arrow = code.startsWith('flowchart') ? /-->\|"([^"]+)"\|/g : /(?:--?>>?|Note over [^:]+)[^:\n]*: (.+)$/gm;
+	return [...boxes, ...code.matchAll(arrow)].map(([, label]) => label!.trim());
 }
 
 function textIn(svg: string): string {
