@@ -5,7 +5,7 @@ import { once } from 'node:events';
 import { constants, createServer as createHttp2, type ServerHttp2Session } from 'node:http2';
 import { type AddressInfo, createServer } from 'node:net';
 import { after, describe, test } from 'node:test';
-import { PROTOCOLS, type Protocol, request } from '../fixtures/clients.ts';
+import { connect, PROTOCOLS, type Protocol, request } from '../fixtures/clients.ts';
 import { startDnsServer } from '../fixtures/dns-server.ts';
 import { h2Connect } from '../fixtures/h2-client.ts';
 import { dataFrame, ERROR_CODE, FRAME, headersFrame, rstStreamFrame, settingsFrame } from '../fixtures/h2-frames.ts';
@@ -206,6 +206,19 @@ describe('an HTTP/2 upstream that resets streams', () => {
 				await atRest();
 			});
 		}
+
+		test(`behind the head of a response without a body: it is whole over ${protocol}, whatever the code, and its connection stays`, async () => {
+			await using connection = await connect(protocol, proxy);
+			for (const [code, number] of CODES) {
+				const path = `/resets/${protocol}/without-body/${code}.`;
+				const asked = connection.request({ method: 'HEAD', path });
+				const id = await stream(path);
+				shared!.send(head(id, [['content-length', '4']]), rstStreamFrame(id, number));
+				const { status, ended, headers } = await asked;
+				deepEqual([status, ended, headers['content-length']], [200, 'complete', '4'], code);
+			}
+			await atRest();
+		});
 	}
 });
 

@@ -1,7 +1,9 @@
 /** How a response ends that the proxy breaks off after it has begun: that of a gRPC call, and one of which only the end is missing. */
 import { deepEqual, equal } from 'node:assert/strict';
 import { describe, it } from 'node:test';
+import * as collected from '../../../../packages/proxy/src/data/body/collected.ts';
 import * as streaming from '../../../../packages/proxy/src/data/body/streaming.ts';
+import type { ResponseFields } from '../../../../packages/proxy/src/data/client/response-fields.ts';
 import type { RequestHead } from '../../../../packages/proxy/src/gates/headers.ts';
 import type { Trailers } from '../../../../packages/proxy/src/gates/trailers.ts';
 import type { ClientProtocol } from '../../../../packages/proxy/src/memory/route-stats.ts';
@@ -45,6 +47,35 @@ class Caller extends Client {
 		this.trailers = trailers;
 		this.hasEnded = true;
 		if (this.reads) super.end();
+	}
+}
+
+/** A client whose response is whole with its head. */
+class HeadReader extends Client {
+	answered = 0;
+
+	constructor(edge: Edge, protocol: ClientProtocol) {
+		super(edge, 'tenant', '', { isGrpc: false, grpcTimeout: undefined }, protocol);
+	}
+
+	override answer(status: number): void {
+		this.status = status;
+		this.#done();
+	}
+
+	/** Over HTTP/2 the head carries END_STREAM, and has been written in the next turn of the loop. */
+	override begin(status: number, _fields: ResponseFields, hasBody: boolean): void {
+		this.status = status;
+		if (!hasBody && this.connection.protocol === 'h2') setImmediate(() => this.#done());
+	}
+
+	override end(): void {
+		if (this.connection.protocol === 'http/1.1') this.#done();
+	}
+
+	#done(): void {
+		this.answered++;
+		this.exchange.onAnswered();
 	}
 }
 
@@ -152,13 +183,17 @@ describe('a response that breaks off is reset', () => {
 		edge.assertQuiet();
 	});
 
-	it('if its client does not take the trailers either', async () => {
+	it('if its client does not take the trailers either, and is logged once, with its cause', async () => {
 		const { edge, caller, socket } = await begun(HEAD, { reads: false });
+		const logged: unknown[] = [];
+		const write = (...[, , message, reason]: readonly unknown[]) => logged.push([message, reason]);
+		Object.assign(edge.plane, { strangers: { write } });
 		socket.reset();
 		await settle();
 		deepEqual([caller.trailers?.[1], caller.isReset], ['14', false]);
 		await edge.plane.pass(LIMITS.upstream + 2_000);
 		equal(caller.isReset, true);
+		deepEqual(logged, [['answer broken off', 'connection reset within a chunked body']]);
 		edge.assertQuiet();
 	});
 });
@@ -206,6 +241,44 @@ describe('a response of declared length from an HTTP/2 upstream', () => {
 				const { hasEnded, isReset } = await ended(11, reads, 'http/1.1');
 				deepEqual([hasEnded, isReset], [false, true]);
 			});
+		}
+	}
+});
+
+describe('a response without a body from an HTTP/2 upstream that does not end it with its head', () => {
+	const reset = (socket: FakeSocket, code: number) => socket.answer(rstStreamFrame(1, code));
+	const THEN: Record<string, (socket: FakeSocket, edge: Edge) => unknown> = {
+		...Object.fromEntries(
+			Object.entries(ERROR_CODE).map(([name, code]) => [
+				`a reset with ${name}`,
+				(socket: FakeSocket) => reset(socket, code),
+			]),
+		),
+		'the end of the connection': (socket) => socket.reset(),
+		'an empty frame that ends it': (socket) => socket.answer(dataFrame(1, '', true)),
+		silence: (_, edge) => edge.plane.pass(LIMITS.upstream + 2_000),
+	};
+	for (const mode of [collected, streaming]) {
+		for (const protocol of ['http/1.1', 'h2'] as const) {
+			for (const [then, happens] of Object.entries(THEN)) {
+				it(`is whole for a client of ${protocol}, before ${then}: ${mode.bodyMode}`, async () => {
+					const edge = new Edge(mode, 1, LIMITED, 'h2');
+					const client = new HeadReader(edge, protocol);
+					await settle();
+					const socket = edge.upstreams[0]!.sockets[0]!;
+					socket.accept();
+					const head = headersFrame(1, [[':status', '204']], { endStream: false });
+					socket.answer(Buffer.concat([settingsFrame(), head]));
+					await settle();
+					deepEqual([client.status, client.answered, client.isReset], [204, 1, false]);
+					edge.assertQuiet();
+					await happens(socket, edge);
+					await settle();
+					deepEqual([client.answered, client.isReset], [1, false]);
+					equal(edge.upstreams[0]!.failures(), 0);
+					edge.assertQuiet();
+				});
+			}
 		}
 	}
 });

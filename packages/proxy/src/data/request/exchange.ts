@@ -32,6 +32,8 @@ export class Exchange extends Timed implements ServedRequest, ExchangeEvents {
 	/** `undefined`: the request has not passed the gates. */
 	delivery: Delivery | undefined = undefined;
 	#state: State = STATE.reading;
+	/** The response was broken off, which has been reported. */
+	#isBrokenOff = false;
 
 	/** @param Mode the body mode of this build (`#body`). */
 	constructor(client: ClientRequest, plane: DataPlane, Mode: BodyModeClass) {
@@ -137,6 +139,9 @@ export class Exchange extends Timed implements ServedRequest, ExchangeEvents {
 	breakOff(why: Rejection): void {
 		const { client, plane, record, isCall } = this.context;
 		this.cancelDeadline();
+		// The client of a call has not taken the status that followed, either.
+		if (this.#isBrokenOff) return client.reset();
+		this.#isBrokenOff = true;
 		record?.breaksOff(why);
 		reportBrokenOff(plane, why, this.#known);
 		if (!isCall || !this.body.endCall(grpcTrailers(why))) client.reset();

@@ -111,8 +111,12 @@ export class Http2UpstreamRequest extends ClientStream implements UpstreamReques
 		this.#kept = undefined;
 		// Both sides of a tunnel have ended, and the client's last bytes may still wait for the upstream.
 		const isLast = this.isTunnel && !this.isRemoteOpen && this.isEnding;
+		if (isLast) this.#cancelLater();
+		else this.#connection.cancel(this);
+	}
+
+	#cancelLater(): void {
 		const connection = this.#connection;
-		if (!isLast) return connection.cancel(this);
 		setTimeout(
 			guarded(connection, () => connection.cancel(this)),
 			CLOSE_LIMIT_MS,
@@ -132,6 +136,18 @@ export class Http2UpstreamRequest extends ClientStream implements UpstreamReques
 		} catch (error) {
 			this.#onThrow(handler, error);
 		}
+		if (!this.hasBody && !endStream) this.#endWithHead();
+	}
+
+	/**
+	 * The head is the whole response (RFC 9110 section 6.4.1). END_STREAM may come in a frame of its own, or never: nobody waits for it, and
+	 * a reset in its place breaks nothing off.
+	 */
+	#endWithHead(): void {
+		// As after END_STREAM: the upstream does not need the rest of the request.
+		if (this.isLocalOpen) this.#connection.cancel(this);
+		else this.#cancelLater();
+		this.#tellEnd(undefined);
 	}
 
 	#tellHead(handler: ResponseHandler, { status, fields, length }: ResponseHead, endStream: boolean): void {
@@ -281,5 +297,5 @@ export class Http2UpstreamRequest extends ClientStream implements UpstreamReques
 }
 
 const NOTHING = Buffer.alloc(0);
-/** Time for an upstream to take the client's last bytes, ms. */
+/** Time for an upstream to take the last bytes of a tunnel, or to end a response without a body, ms. */
 const CLOSE_LIMIT_MS = 1_000;
