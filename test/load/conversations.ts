@@ -40,6 +40,8 @@ export interface TalkOptions {
 	readonly seed: number;
 	readonly mode: 'collected' | 'streaming';
 	readonly threadsDie?: boolean;
+	/** Conversations at once. */
+	readonly talkers?: number;
 }
 
 /** Clients that talk until they are told to stop. */
@@ -48,8 +50,10 @@ export class Conversations {
 	opened = 0;
 	/** WebSockets among them. */
 	tunnels = 0;
-	/** Those that were not opened, as far as their clients know. */
-	unopened = 0;
+	/** WebSockets whose handshake got no response: the proxy may have opened them. */
+	unanswered = 0;
+	/** At most as many were under way at once. */
+	readonly talkers: number;
 	/** Messages that have come back as they were sent. */
 	messages = 0;
 	/** Kind and ending. */
@@ -63,18 +67,18 @@ export class Conversations {
 	#number = 0;
 
 	constructor(target: Target, ledger: Ledger, { authorities }: TalkUpstreams, options: TalkOptions) {
+		this.talkers = options.talkers ?? 0;
 		this.authorities = authorities;
 		this.#target = target;
 		this.#ledger = ledger;
 		this.#options = options;
 	}
 
-	/** @param talkers at once. */
-	async run(talkers: number, isOver: () => boolean): Promise<void> {
+	async run(isOver: () => boolean): Promise<void> {
 		const talk = async () => {
 			while (!isOver()) await this.#converse();
 		};
-		await Promise.all(Array.from({ length: talkers }, talk));
+		await Promise.all(Array.from({ length: this.talkers }, talk));
 		(await this.#session)?.destroy();
 	}
 
@@ -102,7 +106,7 @@ export class Conversations {
 		} catch (error) {
 			// A thread that dies takes handshakes with it, and a machine that is busy enough is too late with them.
 			const isLate = error instanceof NotOpened && error.status === 504;
-			this.unopened++;
+			if (kind !== 'gRPC stream' && !(error instanceof NotOpened)) this.unanswered++;
 			if (!this.#options.threadsDie && !isLate) this.#ledger.violate(`${name}: ${(error as Error).message}`);
 			this.#session = undefined;
 			await sleep(100);

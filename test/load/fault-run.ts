@@ -137,7 +137,7 @@ export class FaultRun {
 		if (this.#clients.length === 0) this.#clients = this.#createClients();
 		const over = () => this.#stopped || enough();
 		await Promise.all([
-			this.talks.run(this.#options.talkers ?? 0, over),
+			this.talks.run(over),
 			...this.#clients.map(({ protocol, client }) => this.#sendAll(protocol, client, over)),
 		]);
 	}

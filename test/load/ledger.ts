@@ -104,6 +104,8 @@ export class Ledger {
 	/** Requests without an answer, as long as threads are being killed: of them it is not known yet. */
 	readonly lost: { readonly what: string; readonly port: number }[] = [];
 	lostWithThread = 0;
+	/** Threads killed. */
+	kills = 0;
 	readonly rules: Rules;
 	/** By id: all that are under way, and the last ones that were, since the upstream may hear of them late. */
 	readonly #entries = new Map<string, Entry>();
@@ -194,8 +196,9 @@ export class Ledger {
 		return outcome;
 	}
 
-	/** Judges what has been lost while threads were killed. @param ports of the clients that these threads served. */
-	judgeLosses(ports: ReadonlySet<number>): void {
+	/** Judges what has been lost while threads were killed. @param kills how many, and the ports of the clients that these threads served. */
+	judgeLosses({ count, ports }: { readonly count: number; readonly ports: ReadonlySet<number> }): void {
+		this.kills = count;
 		for (const { what, port } of this.lost.splice(0)) {
 			if (ports.has(port)) this.lostWithThread++;
 			else this.violate(`${what}, and its thread lived`);

@@ -78,7 +78,7 @@ async function soak(mode: BodyMode): Promise<number> {
 	over.yet = true;
 	const [reloads, kills] = await Promise.all(operations);
 	await sending;
-	ledger.judgeLosses(kills.ports);
+	ledger.judgeLosses(kills);
 	await run.closeClients();
 	inspector[Symbol.dispose]();
 	const leftovers = await faultsLeft(run, idle, EXPECTED);

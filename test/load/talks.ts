@@ -85,6 +85,8 @@ export class StreamTalk implements Talk {
 		let status: unknown;
 		stream.on('trailers', (fields) => {
 			status = fields['grpc-status'];
+			// A client of gRPC sends nothing after the status of its call; `node:http2` would leave its side open.
+			stream.close(ERROR_CODE.NO_ERROR);
 		});
 		this.end = new Promise((resolve) =>
 			stream.once('close', () => resolve(status === '0' ? 'in order' : 'upstream lost')),
