@@ -44,8 +44,13 @@ export class Ballot {
 export function objection(votes: ReadonlyMap<number, Vote>, limitMs: number): string | undefined {
 	for (const [worker, vote] of votes) {
 		if (vote.type === 'no') return `worker ${worker} refused: ${vote.cause}`;
-		if (vote.type === 'gone') return `worker ${worker} died while applying it`;
+		if (vote.type === 'gone') return diedWhileApplying(worker);
 		if (vote.type === 'silent') return `worker ${worker} did not answer within ${limitMs / 1000} s`;
 	}
 	return undefined;
+}
+
+/** Why a state is not taken over whose worker died before its vote. */
+export function diedWhileApplying(worker: number): string {
+	return `worker ${worker} died while applying it`;
 }
