@@ -321,7 +321,7 @@ async function furnished(plane: Plane): Promise<Plane> {
 	const { BreakerCell } = await use('packages/proxy/src/memory/breaker-cell.ts');
 	const { BucketCounts } = await use('packages/proxy/src/memory/bucket-counts.ts');
 	const { RouteStats } = await use('packages/proxy/src/memory/route-stats.ts');
-	const { UpstreamStats } = await use('packages/proxy/src/memory/stats.ts');
+	const { UpstreamStats } = await use('packages/proxy/src/memory/upstream-stats.ts');
 	const clock = { now: () => performance.now(), wallSeconds: () => Date.now() / 1000 };
 	const layout = {
 		bounds: [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10],

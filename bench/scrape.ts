@@ -15,7 +15,7 @@ import { ProcessMemory } from '../packages/proxy/src/control/process-memory.ts';
 import { ReloadJournal } from '../packages/proxy/src/control/reload/journal.ts';
 import { Upstreams } from '../packages/proxy/src/control/routing/upstreams.ts';
 import { BucketCounts } from '../packages/proxy/src/memory/bucket-counts.ts';
-import { UpstreamStats } from '../packages/proxy/src/memory/stats.ts';
+import { UpstreamStats } from '../packages/proxy/src/memory/upstream-stats.ts';
 import { testPki } from '../test/fixtures/pki.ts';
 import { route } from '../test/unit/control/fixtures/routes.ts';
 

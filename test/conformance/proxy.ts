@@ -13,8 +13,9 @@ import { BreakerCell, OPEN } from '../../packages/proxy/src/memory/breaker-cell.
 import { BucketCounts } from '../../packages/proxy/src/memory/bucket-counts.ts';
 import { Budget } from '../../packages/proxy/src/memory/budget.ts';
 import { RouteStats } from '../../packages/proxy/src/memory/route-stats.ts';
-import { UpstreamStats, WorkerStats } from '../../packages/proxy/src/memory/stats.ts';
 import { UpstreamLoad } from '../../packages/proxy/src/memory/upstream-load.ts';
+import { UpstreamStats } from '../../packages/proxy/src/memory/upstream-stats.ts';
+import { WorkerStats } from '../../packages/proxy/src/memory/worker-stats.ts';
 import type { Limits } from '../../packages/proxy/src/shared/limits.ts';
 import type { FromWorker, WorkerSeed } from '../../packages/proxy/src/shared/messages.ts';
 import { testPki } from '../fixtures/pki.ts';

@@ -348,7 +348,7 @@ describe('limits that a route sets itself', () => {
 			const patient = request(protocol, proxy, { path: '/patient' });
 			const quick = await request(protocol, proxy, { path: '/quick' });
 			assertOwnAnswer(quick, 504, 'upstream timeout');
-			await proxy.waitForLog(({ reason }) => reason === 'no answer within 0.2 s');
+			await proxy.waitForLog(({ reason }) => reason === 'no response within 0.2 s');
 			assertOwnAnswer(await request(protocol, proxy, { path: '/plain' }), 504, 'upstream timeout');
 			others.resolve();
 			equal((await patient).status, 200, 'it has had more than the time of [limits]');

@@ -123,9 +123,9 @@ for (const protocol of PROTOCOLS) {
 
 		for (const [what, script, reason, cause] of [
 			['a status', status503, 'status', 'status 503'],
-			['silence', (exchange) => exchange.stall(), 'timeout', 'no answer within 1 s'],
+			['silence', (exchange) => exchange.stall(), 'timeout', 'no response within 1 s'],
 			['a reset', (exchange) => exchange.reset(), 'broken', 'connection reset'],
-			['an end without an answer', (exchange) => exchange.end(), 'broken', 'closed before an answer'],
+			['an end without a response', (exchange) => exchange.end(), 'broken', 'closed before a response'],
 			[
 				'an answer that breaks off',
 				(exchange) => {

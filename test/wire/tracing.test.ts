@@ -280,7 +280,7 @@ describe('a request whose traceparent says that it is sampled', () => {
 		const breaking = [await send('/broken'), await send('/broken'), await send('/broken')];
 		const [late, theirs, failed, , open] = await Promise.all([slow, failing, ...breaking].map(spanOf));
 		assert.deepEqual(names(late!), [...FIRST, 'route', ...LAST]);
-		assert.deepEqual([late!.status, late!.message], [2, 'no answer within 1 s']);
+		assert.deepEqual([late!.status, late!.message], [2, 'no response within 1 s']);
 		assertAttributes(late!, { 'http.response.status_code': 504, 'error.type': 'upstream-timeout' });
 		// The upstream's own: no gate has refused anything.
 		assertAttributes(theirs!, { 'http.response.status_code': 500, 'error.type': '500', 'proxy.refused': undefined });

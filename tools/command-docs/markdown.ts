@@ -91,7 +91,7 @@ function ofCommand(command: Command): string[] {
 		`${about[0]!.toUpperCase()}${about.slice(1)}.`,
 		...details.flatMap((paragraph) => ['', paragraph]),
 		'',
-		'<!-- checked by test/unit/tools/command-docs.test.ts: every example parses -->',
+		'<!-- checked by test/unit/docs/pages.test.ts: proxy accepts every command line of its own -->',
 		'```sh',
 		example,
 		'```',

@@ -1,4 +1,4 @@
-/** One value for each key of the configuration, as TOML, by table and key. `test/unit/docs/configuration.test.ts` judges each by the schema. */
+/** One value for each key of the configuration, as TOML, by table and key. `test/unit/docs/generated.test.ts` judges each by the schema. */
 export const EXAMPLES: Readonly<Record<string, string>> = {
 	health_interval_secs: '5',
 	health: 'false',

@@ -53,8 +53,10 @@ describe('a supervisor waits longer than the delay and drain of the proxy:', () 
 		assert.ok(Number(seconds) * 1000 >= drainMs(config('deploy/compose/config.toml')) + MARGIN_MS);
 	});
 
-	test('TimeoutStopSec of the unit for systemd', () => {
-		const [, seconds] = /^TimeoutStopSec=(\d+)$/m.exec(text('deploy/systemd/edge.service')) ?? [];
+	test('TimeoutStopSec of the unit for systemd, which reloads by SIGHUP', () => {
+		const unit = text('deploy/systemd/edge.service');
+		assert.match(unit, /^ExecReload=\/bin\/kill -HUP \$MAINPID$/m);
+		const [, seconds] = /^TimeoutStopSec=(\d+)$/m.exec(unit) ?? [];
 		assert.ok(Number(seconds) * 1000 >= drainMs(parseConfig(MINIMAL, 'config.toml')) + MARGIN_MS);
 	});
 });

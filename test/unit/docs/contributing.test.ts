@@ -1,26 +1,25 @@
-/** CONTRIBUTING.md's gate: a module of the gates that type-checks, keeps to its floor and passes its test; and the map names folders that exist. */
+/** CONTRIBUTING.md's gate: a module of the gates that type-checks, keeps to its floor and passes its test. */
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
-import { cpSync, existsSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
+import { cpSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { describe, it } from 'node:test';
-import { blockNamed, ROOT, readPage } from '../../fixtures/doc-blocks.ts';
+import { blockNamed, ROOT } from '../../fixtures/doc-blocks.ts';
 import { temporaryFolder } from '../../fixtures/pki.ts';
-
-const GATE = blockNamed('the gate of CONTRIBUTING.md');
-const TEST = blockNamed('the test of CONTRIBUTING.md');
 
 describe('the gate of CONTRIBUTING.md', () => {
 	const dir = temporaryFolder('gate');
 	cpSync(join(ROOT, 'tsconfig.json'), join(dir, 'tsconfig.json'));
 	writeFileSync(join(dir, 'package.json'), '{"type":"module"}');
 	symlinkSync(join(ROOT, 'node_modules'), join(dir, 'node_modules'));
-	const files = [GATE, TEST].map(({ code }) => {
-		const [, file] = /^\/\/ (\S+\.ts)\n/.exec(code) ?? [];
-		mkdirSync(dirname(join(dir, file!)), { recursive: true });
-		writeFileSync(join(dir, file!), code);
-		return file!;
-	});
+	const files = [blockNamed('the gate of CONTRIBUTING.md'), blockNamed('the test of CONTRIBUTING.md')].map(
+		({ code }) => {
+			const [, file] = /^\/\/ (\S+\.ts)\n/.exec(code) ?? [];
+			mkdirSync(dirname(join(dir, file!)), { recursive: true });
+			writeFileSync(join(dir, file!), code);
+			return file!;
+		},
+	);
 	const run = (...args: string[]) =>
 		execFileSync(process.execPath, args, { cwd: dir, encoding: 'utf8', env: ENVIRONMENT });
 
@@ -39,17 +38,6 @@ describe('the gate of CONTRIBUTING.md', () => {
 	it('passes its test', () => {
 		assert.match(run('--test', files[1]!), /pass 1/);
 	});
-
-	it('is an example of some 40 lines', () => {
-		assert.ok(`${GATE.code}${TEST.code}`.split('\n').length <= 42);
-	});
-});
-
-it('the map of CONTRIBUTING.md names folders that exist', () => {
-	const map = readPage('CONTRIBUTING.md').split('## The map')[1]!.split('`npm run check` checks')[0]!;
-	for (const row of map.matchAll(/^\| (`.*?) \|/gm)) {
-		for (const [, folder] of row[1]!.matchAll(/`([\w/]+)`/g)) assert.ok(existsSync(join(ROOT, folder!)), `${folder}`);
-	}
 });
 
 /** Without what the runner of this test tells its children. */

@@ -1,20 +1,4 @@
-/**
- * The pages hold: every relative link and anchor leads somewhere, and every block of code is tested. How, says its language, or an HTML comment
- * on the line above it (nothing between the two):
- *
- *   ```toml                                  a whole configuration: begins with `#:schema ./config.schema.json`, is accepted by the loader and by the JSON Schema
- *   <!-- fragment -->              ```toml   a part of one: accepted once the required keys of [tls] and [jwt] that it lacks are added
- *   <!-- revoked by hand -->       ```toml   a file of revoked_path
- *   ```json                                  is JSON, each line or the whole
- *   ```ts title="x.ts", ```ts                in docs/reference/embed.md: run or type-checked by test/package/package.test.ts
- *   <!-- run by FILE: NAME -->     any       the test NAME in FILE runs the very text: it takes it by `blockNamed('NAME')` of test/fixtures/doc-blocks.ts
- *   <!-- checked by FILE: NAME --> any       the test NAME in FILE judges it in another way, by a linter or by comparing it with a file that is tested
- *   <!-- not run: WHY -->          any       neither is possible here; say why. To be used for what needs a cluster, a registry or root
- *   ```sh                                    is the example of a command (`proxy help`), which has its tests
- *   ```text, ```mermaid, ``` alone           output and drawings, free
- *
- * Every other block fails, also one of a new language. Command lines of `proxy` must be such that it would take, in every block.
- */
+/** Links of pages lead somewhere, pages are near README.md, and every block of code is tested (CONTRIBUTING.md, "Pages", has the rules). */
 import assert from 'node:assert/strict';
 import { existsSync, globSync, readFileSync } from 'node:fs';
 import { dirname, join, posix } from 'node:path';
@@ -27,90 +11,78 @@ import { parseToml } from '../../../packages/proxy/src/config/toml.ts';
 import { anchorsIn, blocksIn, type DocBlock, linksIn, PAGES, ROOT, readPage } from '../../fixtures/doc-blocks.ts';
 import { parseConfig } from '../config/parse.ts';
 
-describe('the pages', () => {
-	it('leave README.md short enough to be read: at most 120 lines', () => {
-		assert.ok(readPage('README.md').trimEnd().split('\n').length <= 120);
+for (const page of PAGES) {
+	it(`${page}: every link leads somewhere`, () => assert.deepEqual(brokenLinks(page), []));
+
+	it(`${page}: every block of code is tested`, () => {
+		const problems = blocksIn(page).flatMap((block) => problemOf(block)?.replace(/^/, `${page}:${block.line}: `) ?? []);
+		assert.deepEqual(problems, []);
 	});
+}
 
-	for (const page of PAGES) {
-		it(`${page}: every link leads somewhere`, () => {
-			assert.deepEqual(brokenLinks(page), []);
-		});
-
-		it(`${page}: every block of code is tested`, () => {
-			const problems = blocksIn(page).flatMap(
-				(block) => problemOf(block)?.replace(/^/, `${page}:${block.line}: `) ?? [],
-			);
-			assert.deepEqual(problems, []);
-		});
-
-		it(`${page}: proxy would take every command line of its own`, () => {
-			for (const { line, language, code } of blocksIn(page)) {
-				if (!['sh', 'bash', 'shell', 'console'].includes(language)) continue;
-				for (const words of proxyCommands(code)) {
-					assert.doesNotThrow(() => parseCommandLine(words, {}, COMMANDS), `${page}:${line}: proxy ${words.join(' ')}`);
-				}
-			}
-		});
+it('proxy accepts every command line of its own', () => {
+	for (const { page, line, language, code } of PAGES.flatMap((page) => blocksIn(page))) {
+		if (!['sh', 'bash', 'shell', 'console'].includes(language)) continue;
+		for (const words of proxyCommands(code)) {
+			assert.doesNotThrow(() => parseCommandLine(words, {}, COMMANDS), `${page}:${line}: proxy ${words.join(' ')}`);
+		}
 	}
 });
 
-describe('configurations that lie in the repository', () => {
-	it('name their schema in the first line, by a path that is right here or beside a copy of the file', () => {
-		for (const file of globSync('{deploy,examples,docs,bench}/**/*.toml', {
-			cwd: ROOT,
-			exclude: ['**/node_modules/**'],
-		})) {
-			const [, path] = /^#:schema (\S+)\n/.exec(readFileSync(join(ROOT, file), 'utf8')) ?? [];
-			const isHere = path !== undefined && posix.join(dirname(file), path) === 'schema/config.schema.json';
-			assert.ok(
-				isHere || path === './config.schema.json',
-				`${file} must begin with ${SCHEMA_LINE}, or name schema/config.schema.json`,
-			);
-		}
-	});
+it('every page of docs/ is at most two clicks from README.md', () => {
+	const near = ['README.md']
+		.flatMap((page) => [page, ...pagesLinkedFrom(page)])
+		.flatMap((page) => [page, ...pagesLinkedFrom(page)]);
+	assert.deepEqual(
+		PAGES.filter((page) => page.startsWith('docs/') && !near.includes(page)),
+		[],
+	);
+});
+
+it('configurations of the repository name their schema by a path that is right here, or next to a copy of the file', () => {
+	for (const file of globSync('{deploy,examples,docs,bench}/**/*.toml', {
+		cwd: ROOT,
+		exclude: ['**/node_modules/**'],
+	})) {
+		const [, path = ''] = /^#:schema (\S+)\n/.exec(readPage(file)) ?? [];
+		const isHere = posix.join(dirname(file), path) === 'schema/config.schema.json';
+		assert.ok(isHere || path === './config.schema.json', `${file} must begin with ${SCHEMA_LINE}`);
+	}
 });
 
 describe('the rule about blocks of code', () => {
-	const problem = (text: string) => {
-		const [block] = blocksIn('docs/x.md', text);
-		return problemOf(block!);
-	};
+	const WHOLE = '[tls]\ncert_path = "a"\nkey_path = "b"\nclient_ca_path = "c"\n[jwt]\njwks_path = "j"\n';
+	const HERE = 'test/unit/docs/pages.test.ts';
+	const cases: readonly (readonly [mark: string, language: string, code: string, problem?: RegExp])[] = [
+		['', 'toml', `${SCHEMA_LINE}\n${WHOLE}`],
+		['', 'toml', WHOLE, /begin with #:schema/],
+		['', 'toml', `${SCHEMA_LINE}\nx = 1\n${WHOLE}`, /x: unknown key/],
+		['fragment', 'toml', '[[issuers]]\nissuer = "https://a.test"\ndiscovery = true\n'],
+		['fragment', 'toml', '[limits]\nmax_conections = 1\n', /did you mean max_connections/],
+		['revoked by hand', 'toml', 'tokens = 5\n', /tokens: must be/],
+		['', 'json', '{"a": 1}\n{"b": 2}\n'],
+		['', 'json', '{a: 1}\n', /not JSON/],
+		['anything', 'sh', 'ls\n', /no test runs it/],
+		['run by test/nowhere.test.ts: it', 'sh', 'ls\n', /no such file/],
+		[`run by ${HERE}: the rule`, 'sh', 'ls\n', /has no blockNamed/],
+		[`checked by ${HERE}: the rule about blocks`, 'sh', 'ls\n'],
+		['not run: needs a cluster', 'sh', 'ls\n'],
+		['not run:', 'sh', 'ls\n', /no test runs it/],
+	];
 
-	it('accept a configuration that the proxy accepts, whole or in part', () => {
-		const whole = '[tls]\ncert_path = "a"\nkey_path = "b"\nclient_ca_path = "c"\n[jwt]\njwks_path = "j"\n';
-		assert.equal(problem(`\`\`\`toml\n${SCHEMA_LINE}\n${whole}\`\`\``), undefined);
-		assert.match(problem(`\`\`\`toml\n${whole}\`\`\``)!, /begin with #:schema/);
-		assert.match(problem(`\`\`\`toml\n${SCHEMA_LINE}\nx = 1\n${whole}\`\`\``)!, /x: unknown key/);
-		for (const part of [
-			'tenant_rps = 5',
-			'[jwt]\nreload = true',
-			'[[issuers]]\nissuer = "https://a.test"\ndiscovery = true',
-		]) {
-			assert.equal(problem(`<!-- fragment -->\n\`\`\`toml\n${part}\n\`\`\``), undefined, part);
+	it('accepts and refuses', () => {
+		for (const [mark, language, code, problem] of cases) {
+			const [block] = blocksIn('docs/x.md', `<!-- ${mark} -->\n\`\`\`${language}\n${code}\`\`\``);
+			assert.match(problemOf(block!) ?? '', problem ?? /^$/, `${mark} ${code}`);
 		}
-		assert.match(
-			problem('<!-- fragment -->\n```toml\n[limits]\nmax_conections = 1\n```')!,
-			/did you mean max_connections/,
-		);
-		assert.match(problem('<!-- revoked by hand -->\n```toml\ntokens = 5\n```')!, /tokens: must be/);
-	});
-
-	it('takes commands that a test runs, and wants a reason for those that none does', () => {
-		const run = (mark: string) => problem(`${mark}\n\`\`\`sh\nls\n\`\`\``);
-		const here = 'test/unit/docs/pages.test.ts';
-		const name = 'the rule about blocks of code';
-		assert.match(run('')!, /no test runs it/);
-		assert.match(run('<!-- anything -->')!, /no test runs it/);
-		assert.match(run('<!-- run by test/nowhere.test.ts: it -->')!, /no such file/);
-		assert.match(run(`<!-- run by ${here}: ${name} -->`)!, /has no blockNamed/);
-		assert.equal(run(`<!-- checked by ${here}: ${name} -->`), undefined);
-		assert.match(run(`<!-- checked by ${here}: ${name.toUpperCase()} -->`)!, /has no THE RULE/);
-		assert.equal(run('<!-- not run: needs a cluster -->'), undefined);
-		assert.match(run('<!-- not run: -->')!, /no test runs it/);
-		assert.equal(problem('```sh\nproxy schema\n```'), undefined);
 	});
 });
+
+function pagesLinkedFrom(page: string): string[] {
+	return linksIn(page)
+		.map(({ target }) => posix.join(dirname(page), target.replace(/#.*/, '')))
+		.filter((linked) => PAGES.includes(linked));
+}
 
 function brokenLinks(page: string): string[] {
 	return linksIn(page).flatMap(({ line, target }) => {

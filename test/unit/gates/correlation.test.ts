@@ -2,7 +2,8 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { Rejection } from '../../../packages/gate/src/gates/rejection.ts';
 import { correlate } from '../../../packages/proxy/src/gates/correlation.ts';
-import { type Identifiers, type RequestHead, readHttp1Head } from '../../../packages/proxy/src/gates/headers.ts';
+import type { Identifiers } from '../../../packages/proxy/src/gates/field-kinds.ts';
+import { type RequestHead, readHttp1Head } from '../../../packages/proxy/src/gates/headers.ts';
 import { readHttp2Head } from '../../fixtures/http2-head.ts';
 
 const TRACE = '0af7651916cd43dd8448eb211c80319c';

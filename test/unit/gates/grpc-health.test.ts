@@ -35,7 +35,7 @@ describe('the answer of grpc.health.v1', () => {
 			'00000000020881',
 			'48545450',
 		]) {
-			assert.equal(problem(hex), 'no answer of grpc.health.v1', hex);
+			assert.equal(problem(hex), 'no response of grpc.health.v1', hex);
 		}
 	});
 });

@@ -3,12 +3,8 @@ import { describe, it } from 'node:test';
 import fc from 'fast-check';
 import { BAD_REQUEST, METHOD_NOT_IMPLEMENTED, Rejection } from '../../../packages/gate/src/gates/rejection.ts';
 import { UNDECLARED } from '../../../packages/proxy/src/gates/body-limit.ts';
-import {
-	type Http2RequestHead,
-	isAuthority,
-	type RequestHead,
-	readHttp1Head,
-} from '../../../packages/proxy/src/gates/headers.ts';
+import { isAuthority, type RequestHead, readHttp1Head } from '../../../packages/proxy/src/gates/headers.ts';
+import type { Http2RequestHead } from '../../../packages/proxy/src/gates/http2-head.ts';
 import { ResponseHeadReader, responseField } from '../../../packages/proxy/src/gates/response-head.ts';
 import { readHttp2Head } from '../../fixtures/http2-head.ts';
 import { assertRefusal } from '../../fixtures/refusal.ts';

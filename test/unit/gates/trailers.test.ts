@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { fateOf } from '../../../packages/proxy/src/gates/headers.ts';
+import { fateOf } from '../../../packages/proxy/src/gates/field-kinds.ts';
 import {
 	announcedNames,
 	mayBeTrailer,

@@ -120,7 +120,7 @@ for (const [name, scheme, ask] of WAYS) {
 				await fetched();
 			}
 			issuer.publish = (_, response) => response.writeHead(200, { 'content-type': 'application/json' }).end('<html>');
-			await fails(/^the answer is not a JWK Set: it is not a JSON object$/);
+			await fails(/^the response is not a JWK Set: it is not a JSON object$/);
 			issuer.publish = '{"keys":[]}';
 			await fails(/empty JWK Set/);
 			issuer.publish = (_, response) => response.end(Buffer.from([0x7b, 0xff]));
@@ -137,13 +137,13 @@ for (const [name, scheme, ask] of WAYS) {
 			],
 			[
 				'an answer that breaks off',
-				/no HTTP answer|connection reset/,
+				/no HTTP response|connection reset/,
 				(_, response) => {
 					response.writeHead(200, { 'content-length': 1000 }).write('{');
 					setImmediate(() => response.destroy());
 				},
 			],
-			['no answer', /no HTTP answer|connection reset/, (request) => request.socket.destroy()],
+			['no answer', /no HTTP response|connection reset/, (request) => request.socket.destroy()],
 		];
 		for (const [what, cause, publish] of publications) {
 			it(`treats ${what} as a failure`, async () => {
@@ -190,7 +190,7 @@ for (const [name, scheme, ask] of WAYS) {
 			const fetching = ask(remote(), abandon.signal);
 			await asked.promise;
 			abandon.abort();
-			await assert.rejects(fetching, /FetchError|no answer/);
+			await assert.rejects(fetching, /FetchError|no response/);
 		});
 
 		it('finds the set by the metadata of RFC 8414, and by that of OpenID Connect', async () => {
@@ -331,7 +331,7 @@ describe('a fetch that the user of the gate has given', () => {
 			const abandon = new AbortController();
 			const fetching = fetched(fetch, abandon.signal);
 			setImmediate(() => abandon.abort());
-			await assert.rejects(fetching, /FetchError: no answer within/);
+			await assert.rejects(fetching, /FetchError: no response within/);
 		});
 	}
 });

@@ -168,9 +168,9 @@ describe('the breaker cell', () => {
 		cell.health(true, 2, 'health: 200');
 		cell.health(true, 3, 'health: 200');
 		assert.deepEqual(told(), ['open closed health: health: 200']);
-		cell.fail(NORMAL, { reason: 'timeout', cause: 'no answer within 30 s', tenant: 'a' }, FIRST, 4);
+		cell.fail(NORMAL, { reason: 'timeout', cause: 'no response within 30 s', tenant: 'a' }, FIRST, 4);
 		cell.fail(NORMAL, { reason: 'status', cause: 'status 503', tenant: 'a' }, FIRST, 4);
-		assert.deepEqual(told(), ['closed open timeout: no answer within 30 s'], 'once');
+		assert.deepEqual(told(), ['closed open timeout: no response within 30 s'], 'once');
 		const lost = cell.admit(4 + COOLDOWN, COOLDOWN);
 		const probe = cell.admit(4 + 2 * COOLDOWN, COOLDOWN);
 		cell.report(lost, 'success');

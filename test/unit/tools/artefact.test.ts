@@ -1,45 +1,37 @@
 import assert from 'node:assert/strict';
-import { describe, test } from 'node:test';
+import { test } from 'node:test';
 import { checkBody, checkFirstStatements, checkPack } from '../../../tools/checks/artefact.ts';
 import { MANIFEST } from './fake-package.ts';
 
 const COLLECTED = 'src/body/collected.ts';
 const STREAMING = 'src/body/streaming.ts';
 
-describe('an artefact', () => {
+test('an artefact has the body module of its mode, and not the other one', () => {
 	const collected = { features: [], modules: ['src/main.ts', COLLECTED], files: { 'main.js': `// ${COLLECTED}\n` } };
-
-	test('with its own body module and no other passes', () => {
-		assert.deepEqual(checkBody(MANIFEST.imports, collected), []);
-		const streaming = { features: ['boxed_body'], modules: [STREAMING], files: { 'chunks/a.js': `// ${STREAMING}\n` } };
-		assert.deepEqual(checkBody(MANIFEST.imports, streaming), []);
-	});
-
-	test('of the other mode is reported for both modules', () => {
-		assert.deepEqual(checkBody(MANIFEST.imports, { ...collected, features: ['boxed_body'] }), [
-			`boxed_body: ${STREAMING} is not in the artefact`,
-			`boxed_body: ${COLLECTED} is in the artefact (main.js)`,
-		]);
-	});
-});
-
-test('a command may load nothing but node before its first statement', () => {
+	const streaming = { features: ['boxed_body'], modules: [STREAMING], files: { 'chunks/a.js': `// ${STREAMING}\n` } };
 	assert.deepEqual(
-		checkFirstStatements('main.js', "#!/usr/bin/env node\nimport 'node:inspector'; await import('./a.js');"),
+		[collected, streaming].flatMap((artefact) => checkBody(MANIFEST.imports, artefact)),
 		[],
 	);
+	assert.deepEqual(checkBody(MANIFEST.imports, { ...collected, features: ['boxed_body'] }), [
+		`boxed_body: ${STREAMING} is not in the artefact`,
+		`boxed_body: ${COLLECTED} is in the artefact (main.js)`,
+	]);
+});
+
+test('a command may load nothing but Node before its first statement', () => {
+	const allowed = "#!/usr/bin/env node\nimport 'node:inspector'; await import('./a.js');";
+	assert.deepEqual(checkFirstStatements('main.js', allowed), []);
 	assert.deepEqual(checkFirstStatements('main.js', "import { a } from './chunks/a.js';"), [
 		'main.js imports ./chunks/a.js before its first statement',
 	]);
 });
 
-describe('a package', () => {
-	test('with the pinned Node, without its command or too large is reported', () => {
-		assert.deepEqual(checkPack(MANIFEST, { size: 50_000_000, files: [{ path: 'tools/runtime/package.json' }] }), [
-			'fake contains tools/runtime/package.json',
-			'fake lacks dist/main.js',
-			'fake lacks dist-streaming/main.js',
-			'fake has 50000000 bytes, more than 2000000',
-		]);
-	});
+test('a package with the pinned Node, without its command or too large is reported', () => {
+	assert.deepEqual(checkPack(MANIFEST, { size: 50_000_000, files: [{ path: 'tools/runtime/package.json' }] }), [
+		'fake contains tools/runtime/package.json',
+		'fake lacks dist/main.js',
+		'fake lacks dist-streaming/main.js',
+		'fake has 50000000 bytes, more than 2000000',
+	]);
 });

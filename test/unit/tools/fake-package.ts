@@ -38,14 +38,18 @@ parentPort?.postMessage('thread ' + bodyMode);
 	'src/body/streaming.ts': "export const bodyMode = 'streaming';\n",
 };
 
-/** A folder with these files, beside them the repository's node_modules; gone after the test. */
-export function fakePackage(t: TestContext, files: Readonly<Record<string, string>>): string {
+/** A folder with these files and the repository's node_modules; removed after the test. */
+export function fakePackage(
+	t: TestContext,
+	files: Readonly<Record<string, string>>,
+	{ linksModules = true } = {},
+): string {
 	const root = realpathSync(mkdtempSync(join(tmpdir(), 'fake-package-')));
 	t.after(() => rmSync(root, { recursive: true }));
 	for (const [name, text] of Object.entries(files)) {
 		mkdirSync(dirname(join(root, name)), { recursive: true });
 		writeFileSync(join(root, name), text);
 	}
-	symlinkSync(NODE_MODULES, join(root, 'node_modules'));
+	if (linksModules) symlinkSync(NODE_MODULES, join(root, 'node_modules'));
 	return root;
 }

@@ -17,6 +17,6 @@ test('failed connections have names that operators know', () => {
 });
 
 test('silence is stated in seconds', () => {
-	assert.equal(silenceCause('answer', 30_000), 'no answer within 30 s');
+	assert.equal(silenceCause('response', 30_000), 'no response within 30 s');
 	assert.equal(silenceCause('connection', 250), 'no connection within 0.25 s');
 });

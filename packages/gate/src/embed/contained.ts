@@ -1,10 +1,10 @@
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
 import type { ServerHttp2Stream } from 'node:http2';
 import { INTERNAL_ERROR } from '../gates/rejection.ts';
-import { endWith, textAnswer } from './answer.ts';
 import { GateError } from './error.ts';
 import { callForeign } from './foreign.ts';
 import { repairPrototypes } from './http2-members.ts';
+import { endWith, textResponse } from './plain-response.ts';
 
 /** Called with every fault of a handler, and the request in which it happened. */
 export type FaultReport = (error: unknown, request: IncomingMessage) => void;
@@ -54,8 +54,8 @@ function listenForErrors(emitter: IncomingMessage | ServerResponse, fail: (error
 /** @param stream the HTTP/2 stream, if there is one. */
 function answerFault(req: IncomingMessage, res: ServerResponse, stream: ServerHttp2Stream | undefined): void {
 	if (stream) repairPrototypes(req, res);
-	// Headers of the failed answer go. `connection` belongs to the connection: a drain sets it.
+	// Headers of the failed response go. `connection` belongs to the connection: a drain sets it.
 	endWith(res, FAULT, (name) => name !== 'connection', stream);
 }
 
-const FAULT = textAnswer(INTERNAL_ERROR);
+const FAULT = textResponse(INTERNAL_ERROR);

@@ -1,7 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Http2ServerRequest, Http2ServerResponse } from 'node:http2';
 import { checkGuard, questionTo } from './admission.ts';
-import { endWith } from './answer.ts';
 import { authorizationIn } from './authorization.ts';
 import { certificateOf } from './caller.ts';
 import { GateError } from './error.ts';
@@ -9,6 +8,7 @@ import { warnOfHook } from './fault-report.ts';
 import { callForeign } from './foreign.ts';
 import type { Claims, Gate } from './gate.ts';
 import { FUNCTION, type Kinds, SCOPES } from './options.ts';
+import { endWith } from './plain-response.ts';
 import { type Refusal, RefusedError, signalHeaders } from './refusal.ts';
 import { releaseAfterResponse } from './slot.ts';
 import { refuseUpgrade } from './upgrade.ts';

@@ -5,7 +5,6 @@ import { BAD_REQUEST } from '../gates/rejection.ts';
 import type { PemMaterial } from '../shared/pem-material.ts';
 import { validateTlsMaterial } from '../tls/tls-material.ts';
 import { listenerOptions, secureContextOptions, useSecureContext } from '../tls/tls-options.ts';
-import { endWith, textAnswer } from './answer.ts';
 import { contained, type FaultReport } from './contained.ts';
 import { drainable } from './drain.ts';
 import { GateError } from './error.ts';
@@ -22,6 +21,7 @@ import {
 	milliseconds,
 	required,
 } from './options.ts';
+import { endWith, textResponse } from './plain-response.ts';
 import { nameOf, readSmallFile } from './read-file.ts';
 import { onReloadSignal } from './reload-signal.ts';
 
@@ -185,7 +185,7 @@ function createHttp2Server(options: object, handler: RequestListener): Server {
 function refusingWhitespace(handler: RequestListener): RequestListener {
 	return (req, res) => {
 		if (req.httpVersionMajor === 2 && hasWhitespaceAround(req.rawHeaders))
-			endWith(res, textAnswer(BAD_REQUEST), () => false);
+			endWith(res, textResponse(BAD_REQUEST), () => false);
 		else handler(req, res);
 	};
 }

@@ -57,7 +57,7 @@ export class Rejection {
 	}
 
 	/** The response to a plain HTTP request. */
-	get answer(): OwnResponse {
+	get response(): OwnResponse {
 		const { status, headers, body } = this;
 		return { status, headers, contentType: 'text/plain; charset=utf-8', body };
 	}

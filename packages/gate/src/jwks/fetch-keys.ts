@@ -4,7 +4,7 @@ import { type KeySetReading, readJwks } from '../identity/key-set.ts';
 import { connectionCause } from '../words/causes.ts';
 import type { RemoteIssuer } from './remote-issuer.ts';
 
-/** Size limit for one answer. A set of 64 keys with certificates needs a tenth of it. */
+/** Size limit for one response. A set of 64 keys with certificates needs a tenth of it. */
 const MAX_BYTES = 1024 * 1024;
 
 /** A usable key set from an issuer. */
@@ -17,7 +17,7 @@ export interface FetchedKeys extends KeySetReading {
 	readonly validators?: Validators | undefined;
 }
 
-/** The validators of one answer (RFC 9110 section 8.8). */
+/** The validators of one response (RFC 9110 section 8.8). */
 interface Validators {
 	/** The address that gave them. Metadata may name another address at the next fetch. */
 	readonly address: string;
@@ -78,7 +78,7 @@ function readSet(text: string, algorithms: RemoteIssuer['algorithms']): KeySetRe
 	try {
 		return readJwks(text, algorithms);
 	} catch (error) {
-		throw new FetchError(`the answer ${(error as Error).message}`);
+		throw new FetchError(`the response ${(error as Error).message}`);
 	}
 }
 
@@ -93,7 +93,7 @@ export function metadataAddresses(issuer: string): string[] {
 }
 
 /** @returns the address of the JWK Set. */
-async function discover(issuer: string, get: (address: string) => Promise<Answer>): Promise<string> {
+async function discover(issuer: string, get: (address: string) => Promise<Fetched>): Promise<string> {
 	const causes: string[] = [];
 	for (const address of metadataAddresses(issuer)) {
 		try {
@@ -122,7 +122,7 @@ function jwksAddress(issuer: string, text: string): string {
 	return url.href;
 }
 
-interface Answer {
+interface Fetched {
 	/** A 304 (RFC 9110 section 15.4.5) to a request with validators; it has no text. */
 	readonly notModified: boolean;
 	readonly text: string;
@@ -130,7 +130,7 @@ interface Answer {
 	readonly validators: Validators | undefined;
 }
 
-async function get(address: string, fetch: Fetch, signal: AbortSignal, known?: Validators): Promise<Answer> {
+async function get(address: string, fetch: Fetch, signal: AbortSignal, known?: Validators): Promise<Fetched> {
 	const headers = {
 		accept: 'application/jwk-set+json, application/json',
 		'accept-encoding': 'identity',
@@ -175,14 +175,14 @@ async function read(
 	address: string,
 	{ status, headers, body, redirected }: FetchResponse,
 	known: Validators | undefined,
-): Promise<Answer> {
+): Promise<Fetched> {
 	const facts = { cacheControl: headers.get('cache-control') ?? '', validators: validatorsOf(address, headers) };
 	if (status === 304 && known !== undefined) return { notModified: true, text: '', ...facts };
 	if (redirected || (status >= 300 && status < 400))
 		throw new FetchError(`status ${status}: redirects are not followed`);
 	if (status !== 200) throw new FetchError(`status ${status}`);
 	const encoding = headers.get('content-encoding');
-	if (encoding !== null && encoding !== 'identity') throw new FetchError('the answer is compressed');
+	if (encoding !== null && encoding !== 'identity') throw new FetchError('the response is compressed');
 	return { notModified: false, text: await readText(body ?? []), ...facts };
 }
 
@@ -208,24 +208,24 @@ async function readText(body: AsyncIterable<Uint8Array> | []): Promise<string> {
 	let bytes = 0;
 	for await (const chunk of body) {
 		bytes += chunk.length;
-		if (bytes > MAX_BYTES) throw new FetchError(`the answer is larger than ${MAX_BYTES} bytes`);
+		if (bytes > MAX_BYTES) throw new FetchError(`the response is larger than ${MAX_BYTES} bytes`);
 		chunks.push(chunk);
 	}
 	try {
 		return new TextDecoder('utf-8', { fatal: true }).decode(Buffer.concat(chunks));
 	} catch {
-		throw new FetchError('the answer is not UTF-8 text');
+		throw new FetchError('the response is not UTF-8 text');
 	}
 }
 
 function causeOf(thrown: unknown, signal: AbortSignal): string {
-	if (signal.aborted) return `no answer within ${FETCH_LIMIT_MS / 1000} s`;
+	if (signal.aborted) return `no response within ${FETCH_LIMIT_MS / 1000} s`;
 	// `fetch` throws "fetch failed" with the connection's error as its cause.
 	const error = Object((thrown as Error | undefined)?.cause ?? thrown) as NodeJS.ErrnoException;
 	const code = String(error.code ?? '');
 	// OpenSSL's and Node's verdicts on the certificate, in capitals; undici's own codes name the protocol's faults.
-	if (code.startsWith('HPE_') || code === 'UND_ERR_SOCKET') return 'no HTTP answer';
-	if (code.startsWith('UND_ERR_')) return `no answer (${code})`;
+	if (code.startsWith('HPE_') || code === 'UND_ERR_SOCKET') return 'no HTTP response';
+	if (code.startsWith('UND_ERR_')) return `no response (${code})`;
 	if (/CERT|ISSUER|SIGN|CRL|ALTNAME/.test(code)) return `the certificate is not trusted (${code})`;
 	return connectionCause(error);
 }

@@ -94,7 +94,7 @@ export interface HealthSettings {
 	readonly path: string;
 	/** Service name for probes by grpc.health.v1, which replace the path; empty: the whole server. */
 	readonly grpcService?: string | undefined;
-	/** Time limit from the DNS lookup to the head of the answer. */
+	/** Time limit from the DNS lookup to the head of the response. */
 	readonly timeoutMs: number;
 	/** Consecutive verdicts that make an upstream unhealthy, or healthy again; at least 1. */
 	readonly unhealthyAfter: number;

@@ -11,8 +11,8 @@ import { BucketCounts } from '../memory/bucket-counts.ts';
 import { Budget, type BudgetMemory } from '../memory/budget.ts';
 import type { FleetMemory } from '../memory/fleet/fleet-limiter.ts';
 import { SpendingCounts } from '../memory/fleet/spending.ts';
-import { WorkerStats } from '../memory/stats.ts';
 import { TenantShares, type TenantSharesMemory } from '../memory/tenant-shares.ts';
+import { WorkerStats } from '../memory/worker-stats.ts';
 import type { HistogramsSeed, WorkerSeed } from '../shared/messages.ts';
 
 /** Bodies are counted in KiB, so that 2 TiB fit a 32-bit word. */

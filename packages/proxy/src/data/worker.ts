@@ -11,7 +11,7 @@ import { createLogger, parseLogFilter } from '@mtls-edge-proxy/gate/shared/log.t
 import { assertNodeInternals } from '@mtls-edge-proxy/gate/tls/node-internals.ts';
 import { createListenerContexts } from '@mtls-edge-proxy/gate/tls/tls-options.ts';
 import type { NameReader } from '../identity/certificate-names.ts';
-import { WorkerStats } from '../memory/stats.ts';
+import { WorkerStats } from '../memory/worker-stats.ts';
 import type { FromWorker, TlsMaterial, ToWorker, WorkerSeed } from '../shared/messages.ts';
 import { SLABS, TRIM_MS } from '../shared/slabs.ts';
 import { ClientPolicy } from '../tls/client-policy.ts';

@@ -1,6 +1,7 @@
 import type { Rejection } from '@mtls-edge-proxy/gate/gates/rejection.ts';
+import { foldedName, withoutFields } from './field-kinds.ts';
 import { forwarded } from './forwarded.ts';
-import { BAD_HOST, foldedName, type RequestHead, withoutFields } from './headers.ts';
+import { BAD_HOST, type RequestHead } from './headers.ts';
 import type { CleanTarget } from './path.ts';
 import { stripPrefix, withoutSlash } from './strip-prefix.ts';
 

@@ -12,8 +12,8 @@ const SERVING = 1;
 /** The length of such a name still fits in one byte. */
 export const MAX_SERVICE_BYTES = 127;
 
-/** Longer than any answer, bytes. */
-export const MAX_ANSWER = 256;
+/** Longer than any response, bytes. */
+export const MAX_RESPONSE = 256;
 
 /** @param service its name, ASCII, at most `MAX_SERVICE_BYTES`; empty: the whole server. */
 export function healthRequest(service: string): Buffer {
@@ -27,7 +27,7 @@ const STATUSES = ['unknown', 'serving', 'not serving', 'service unknown'] as con
 /** @returns `undefined`: the service is serving; otherwise why not, in words for operators. */
 export function healthProblem(body: Buffer): string | undefined {
 	const status = statusIn(body);
-	if (status === undefined) return 'no answer of grpc.health.v1';
+	if (status === undefined) return 'no response of grpc.health.v1';
 	return status === SERVING ? undefined : (STATUSES[status] ?? `status ${status}`);
 }
 

@@ -1,5 +1,5 @@
 import { parseContentLength, UNDECLARED } from './body-limit.ts';
-import { namedByConnection } from './headers.ts';
+import { namedByConnection } from './field-kinds.ts';
 
 /**
  * Reads an upstream's response head, field by field: the fields for the client, the end of the message (RFC 9112 section 6.3), and

@@ -1,5 +1,5 @@
 import { isLowerCaseToken } from '@mtls-edge-proxy/gate/gates/grammar.ts';
-import { foldedName } from './headers.ts';
+import { foldedName } from './field-kinds.ts';
 
 /** Trailers (RFC 9110 section 6.5) as alternating names in lower case and values. Never empty: without trailers it is `undefined`. */
 export type Trailers = readonly string[];

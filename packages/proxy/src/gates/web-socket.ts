@@ -110,15 +110,15 @@ export function problemOfAnswer(
 	const of = (name: string) => fields.filter((_, i) => i % 2 === 1 && fields[i - 1] === PREFIX + name);
 	const accepts = of('accept');
 	if (accept !== undefined && (accepts.length !== 1 || accepts[0]!.trim() !== accept)) {
-		return 'the answer to the WebSocket handshake has a wrong Sec-WebSocket-Accept';
+		return 'the response to the WebSocket handshake has a wrong Sec-WebSocket-Accept';
 	}
 	const chosen = of('protocol');
 	if (chosen.length > 1 || (chosen.length === 1 && !protocols.has(chosen[0]!.trim()))) {
-		return 'the answer to the WebSocket handshake chooses a subprotocol that the client did not offer';
+		return 'the response to the WebSocket handshake chooses a subprotocol that the client did not offer';
 	}
 	const agreed = listOf(of('extensions'), EXTENSION);
 	if (agreed === undefined || [...namesOf(agreed)].some((name) => !extensions.has(name))) {
-		return 'the answer to the WebSocket handshake has an extension that the client did not offer';
+		return 'the response to the WebSocket handshake has an extension that the client did not offer';
 	}
 	return undefined;
 }

@@ -1,4 +1,4 @@
-import type { Http2ErrorReason, Http2StreamErrorReason } from '../memory/stats.ts';
+import type { Http2ErrorReason, Http2StreamErrorReason } from '../memory/worker-stats.ts';
 import { CODE } from './frame-format.ts';
 
 /**

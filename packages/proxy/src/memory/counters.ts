@@ -40,3 +40,14 @@ export class CounterLayout<const Lists extends CounterLists> {
 		return Object.fromEntries(Object.keys(this.lists).map((name) => [name, readRow(name)])) as CounterReading<Lists>;
 	}
 }
+
+/** Cells of a row that counts responses: one for each status. */
+export const STATUSES = 600;
+
+/** The counts of such a row that are not zero. */
+export function countsByStatus(cells: Float64Array): Map<number, number> {
+	const found = new Map<number, number>();
+	// A plain loop: most cells are zero, and a callback for each would be expensive.
+	for (let status = 0; status < cells.length; status++) if (cells[status] !== 0) found.set(status, cells[status]!);
+	return found;
+}

@@ -2,7 +2,7 @@ import type { X509Certificate } from 'node:crypto';
 import { type ClientBundle, possibleChains } from '@mtls-edge-proxy/gate/identity/possible-chains.ts';
 import { RevokedCertificates } from '@mtls-edge-proxy/gate/identity/revocations.ts';
 import { type Admission, type ChainFault, ChainRevocation } from '../identity/client-chain.ts';
-import type { ConnectionEnd } from '../memory/stats.ts';
+import type { ConnectionEnd } from '../memory/worker-stats.ts';
 import type { TlsMaterial } from '../shared/messages.ts';
 
 /** What clients' certificates must satisfy beyond OpenSSL's verdict: at the handshake, at expiry, and at each reload. */

@@ -4,12 +4,8 @@ import { test } from 'node:test';
 import fc from 'fast-check';
 import { Rejection } from '../../../../packages/gate/src/gates/rejection.ts';
 import { Quotas } from '../../../../packages/gate/src/identity/quotas.ts';
-import {
-	fateOf,
-	type Identifiers,
-	namedByConnection,
-	readHttp1Head,
-} from '../../../../packages/proxy/src/gates/headers.ts';
+import { fateOf, type Identifiers, namedByConnection } from '../../../../packages/proxy/src/gates/field-kinds.ts';
+import { readHttp1Head } from '../../../../packages/proxy/src/gates/headers.ts';
 import { cleanTarget, doubtIn } from '../../../../packages/proxy/src/gates/path.ts';
 import { fitOf, PrefixTable } from '../../../../packages/proxy/src/gates/prefix-table.ts';
 

@@ -349,7 +349,7 @@ test('HTTP/2: what is malformed there resets the stream', async () => {
 		[said.answer?.ending, said.answer?.status, said.reason],
 		['reset', null, 'transfer-encoding in HTTP/2'],
 	);
-	assert.match(toText(said, false), /the stream is reset without an answer/);
+	assert.match(toText(said, false), /the stream is reset without a response/);
 });
 
 test('a token cannot move the cursor, and colours are only for terminals', async () => {

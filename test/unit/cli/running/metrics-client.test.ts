@@ -34,8 +34,8 @@ describe('asking the metrics listener', () => {
 
 	test('says in one line why there is no answer', async () => {
 		const cases: [server: Server, limitMs: number, message: RegExp][] = [
-			[createServer(() => {}), 20, /: no answer within 20 ms$/],
-			[raw(''), 5_000, /: closed the connection without an answer$/],
+			[createServer(() => {}), 20, /: no response within 20 ms$/],
+			[raw(''), 5_000, /: closed the connection without a response$/],
 			[raw('SSH-2.0-OpenSSH\r\n'), 5_000, /: does not speak HTTP; is that its --metrics-bind\?$/],
 			[raw(`HTTP/1.0 200 OK\r\n\r\n${'x'.repeat(70_000)}`), 5_000, /: sent more than a proxy would/],
 		];

@@ -18,7 +18,8 @@ import { STORE_FAILURES } from '../../../../packages/proxy/src/control/store/fai
 import { HANDSHAKE_REFUSALS } from '../../../../packages/proxy/src/identity/handshake-refusals.ts';
 import { BucketCounts } from '../../../../packages/proxy/src/memory/bucket-counts.ts';
 import { Budget } from '../../../../packages/proxy/src/memory/budget.ts';
-import { FORBIDDEN_REASONS, UpstreamStats, WorkerStats } from '../../../../packages/proxy/src/memory/stats.ts';
+import { UpstreamStats } from '../../../../packages/proxy/src/memory/upstream-stats.ts';
+import { FORBIDDEN_REASONS, WorkerStats } from '../../../../packages/proxy/src/memory/worker-stats.ts';
 import type { TlsMaterial } from '../../../../packages/proxy/src/shared/messages.ts';
 import { serialMemory } from '../../../fixtures/crl.ts';
 import { testPki } from '../../../fixtures/pki.ts';

@@ -89,9 +89,9 @@ describe('the verdict of a health probe', () => {
 		assert.deepEqual(verdict, { healthy: false, cause: 'connection refused' });
 	});
 
-	test('no answer within the limit is unhealthy', async () => {
+	test('no response within the limit is unhealthy', async () => {
 		const verdict = await probeHttp(() => {}, BRIEF_MS);
-		assert.deepEqual(verdict, { healthy: false, cause: 'no answer within 0.05 s' });
+		assert.deepEqual(verdict, { healthy: false, cause: 'no response within 0.05 s' });
 	});
 
 	test('a head that arrives byte by byte has the same time limit', async () => {
@@ -100,7 +100,7 @@ describe('the verdict of a health probe', () => {
 			socket.on('close', () => clearInterval(timer));
 			socket.write('HTTP/1.1 200 OK\r\nx: ');
 		}, BRIEF_MS);
-		assert.deepEqual(verdict, { healthy: false, cause: 'no answer within 0.05 s' });
+		assert.deepEqual(verdict, { healthy: false, cause: 'no response within 0.05 s' });
 	});
 
 	for (const [what, bytes] of [

@@ -31,7 +31,7 @@ describe('what a health probe found', () => {
 		for (const code of [...dns, ...tcp, ...tls]) assert.match(byCode(code), /: \w/, code);
 		assert.match(byCode('ENOTFOUND'), /^no such host: correct the host name/);
 		assert.match(byCode('ERR_SSL_TLSV13_ALERT_CERTIFICATE_REQUIRED'), /set cert_path and key_path/);
-		assert.match(said(silenceCause('answer', 2000)), /^no answer within 2 s: .*health_timeout_secs$/);
+		assert.match(said(silenceCause('response', 2000)), /^no response within 2 s: .*health_timeout_secs$/);
 		assert.match(said(SPEAKS_TLS), /^it speaks TLS on this port: write https:/);
 		assert.match(byCode('ERR_SSL_WRONG_VERSION_NUMBER'), /^it does not speak TLS on this port: write http:/);
 	});

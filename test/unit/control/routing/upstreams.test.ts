@@ -9,9 +9,9 @@ import { Upstreams } from '../../../../packages/proxy/src/control/routing/upstre
 import { DEFAULT_BALANCING } from '../../../../packages/proxy/src/gates/balancing/settings.ts';
 import { CLOSED, OPEN } from '../../../../packages/proxy/src/memory/breaker-cell.ts';
 import { readTraffic } from '../../../../packages/proxy/src/memory/route-stats.ts';
-import { UpstreamStats } from '../../../../packages/proxy/src/memory/stats.ts';
 import { TRANSITIONS } from '../../../../packages/proxy/src/memory/transition-counts.ts';
 import { UpstreamLoad } from '../../../../packages/proxy/src/memory/upstream-load.ts';
+import { UpstreamStats } from '../../../../packages/proxy/src/memory/upstream-stats.ts';
 import type { UpstreamTlsSeed } from '../../../../packages/proxy/src/shared/messages.ts';
 import { FakeTime } from '../fixtures/fake-time.ts';
 import { RecordedLog } from '../fixtures/recorded-log.ts';

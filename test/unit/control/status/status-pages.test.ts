@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import type { IncomingMessage } from 'node:http';
 import { describe, mock, test } from 'node:test';
-import type { Answer } from '../../../../packages/proxy/src/control/admin/page.ts';
+import type { PageResponse } from '../../../../packages/proxy/src/control/admin/page.ts';
 import type { StatusPage, UpstreamStatus } from '../../../../packages/proxy/src/control/status/schema.ts';
 import type { StatusPages } from '../../../../packages/proxy/src/control/status/status-pages.ts';
 import { upstreamsPanel } from '../../../../packages/proxy/src/control/status/upstreams-panel.ts';
@@ -11,7 +11,7 @@ import { type ExampleOptions, examplePages } from '../../../system/status/exampl
 const MANY = 100;
 const PATHS = ['/', '/status/page', '/status.json', '/?rows=200', '/status.json?rows=200'];
 
-function ask(pages: StatusPages, url: string): Promise<Answer> {
+function ask(pages: StatusPages, url: string): Promise<PageResponse> {
 	const route = pages.routes.get(url.split('?')[0]!)!;
 	return Promise.resolve(route({ url } as IncomingMessage));
 }

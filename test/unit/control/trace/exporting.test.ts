@@ -74,7 +74,10 @@ describe('the exporter', () => {
 		fixture.export(2);
 		await fixture.time.advance(LIMIT_MS);
 		assert.deepEqual([fixture.done, fixture.results], [[2], [1]]);
-		assert.deepEqual(fixture.log.fields('the collector accepts no spans'), { cause: 'no answer within 15 s', lost: 2 });
+		assert.deepEqual(fixture.log.fields('the collector accepts no spans'), {
+			cause: 'no response within 15 s',
+			lost: 2,
+		});
 	});
 
 	it('reports causes without quoting the collector', () => {

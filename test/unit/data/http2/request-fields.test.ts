@@ -7,7 +7,7 @@ import {
 	RequestField,
 	RequestFieldsReader,
 } from '../../../../packages/proxy/src/data/http2/request-fields.ts';
-import type { Identifiers } from '../../../../packages/proxy/src/gates/headers.ts';
+import type { Identifiers } from '../../../../packages/proxy/src/gates/field-kinds.ts';
 import { HeaderBlock } from '../../../../packages/proxy/src/http2/hpack-decoder.ts';
 
 const MAX_BYTES = 200;

@@ -12,7 +12,7 @@ import {
 } from '../../../../packages/proxy/src/data/listener/connection-ends.ts';
 import { Deadlines } from '../../../../packages/proxy/src/data/loop/deadlines.ts';
 import { createDeadlines } from '../../../../packages/proxy/src/data/plane/plane-deadlines.ts';
-import { CONNECTION_ENDS, WorkerStats } from '../../../../packages/proxy/src/memory/stats.ts';
+import { CONNECTION_ENDS, WorkerStats } from '../../../../packages/proxy/src/memory/worker-stats.ts';
 import { testPki } from '../../../fixtures/pki.ts';
 import { RecordedLog } from '../../control/fixtures/recorded-log.ts';
 import { FakePlane } from '../fixtures/fake-plane.ts';

@@ -5,7 +5,8 @@ import { Rejection } from '../../../../packages/gate/src/gates/rejection.ts';
 import { FieldScanner, splitFields } from '../../../../packages/proxy/src/data/http1/field-scanner.ts';
 import { RequestHeadReader } from '../../../../packages/proxy/src/data/http1/head-reader.ts';
 import { FieldLines } from '../../../../packages/proxy/src/data/memo/field-lines.ts';
-import { type Identifiers, type RequestHead, readHttp1Head } from '../../../../packages/proxy/src/gates/headers.ts';
+import type { Identifiers } from '../../../../packages/proxy/src/gates/field-kinds.ts';
+import { type RequestHead, readHttp1Head } from '../../../../packages/proxy/src/gates/headers.ts';
 
 const PLAIN_FACTS = ['authorization', 'lines', 'bodyLength', 'wantsUpgrade', 'expectsContinue', 'traceparent'] as const;
 const FACTS = [...PLAIN_FACTS, 'requestId', 'tracestate', 'authority', 'claimsOrigin'] as const;
@@ -92,6 +93,38 @@ describe('a block of field lines that is compared with the last one', () => {
 			{ numRuns: 1500 },
 		);
 		for (const [kind, times] of Object.entries(seen)) assert.ok(times > 100, `${kind}: ${times}`);
+	});
+
+	it('is read as by a new reader, whichever of the blocks before were remembered', () => {
+		// Names of one length but of different kinds, and values with a colon: a stale line would have the bytes of another one.
+		const lines = fc.array(
+			fc.tuple(fc.constantFrom('Cookie', 'Expect', 'X-Real', 'X-A'), fc.constantFrom('a', 'b: c', ' d', 'e ')),
+			{ maxLength: 4 },
+		);
+		const read = (reader: FieldLines, bytes: Buffer) => {
+			const end = reader.read(bytes, 0);
+			return { end, lines: structuredClone(reader.lines.slice(0, reader.count)) };
+		};
+		let found = 0;
+		fc.assert(
+			fc.property(fc.array(fc.tuple(lines, fc.boolean()), { minLength: 2, maxLength: 8 }), (heads) => {
+				const reader = new FieldLines('none');
+				let remembered: string | undefined;
+				for (const [fields, isRemembered] of heads) {
+					const text = `${fields.map(([name, value]) => `${name}: ${value}\r\n`).join('')}\r\n`;
+					const bytes = Buffer.from(text);
+					const isKnown = reader.findLast(bytes, 0) !== -1;
+					assert.equal(isKnown, text === remembered, JSON.stringify(heads));
+					if (isKnown) found++;
+					const block = read(reader, bytes);
+					assert.deepEqual(block, read(new FieldLines('none'), bytes), JSON.stringify(heads));
+					if (isRemembered) reader.remember(bytes, 0, block.end);
+					remembered = isRemembered ? text : undefined;
+				}
+			}),
+			{ numRuns: 2000 },
+		);
+		assert.ok(found > 20, `${found} blocks were found again`);
 	});
 
 	it('has as many lines as a client likes: more than are compared are read all the same', () => {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { BAD_GATEWAY, NO_ROUTE, TOKEN_INVALID } from '../../../../packages/gate/src/gates/rejection.ts';
 import { ClientConnection, type TlsFacts } from '../../../../packages/proxy/src/data/client/client-connection.ts';
-import { accessLine } from '../../../../packages/proxy/src/data/records/access-line.ts';
+import { ACCESS_MEMBERS, accessLine } from '../../../../packages/proxy/src/data/records/access-line.ts';
 import { AccessLog, accessLogShare } from '../../../../packages/proxy/src/data/records/access-log.ts';
 import { RequestLog, type RequestRecord } from '../../../../packages/proxy/src/data/records/request-record.ts';
 
@@ -37,7 +37,13 @@ class Fake {
 		this.log.end(record);
 		const text = accessLine(record, Math.round(this.clock.wallSeconds() * 1000));
 		assert.match(text, /^[\x20-\x7e]+\n$/);
-		return JSON.parse(text);
+		const line = JSON.parse(text);
+		assert.deepEqual(
+			Object.keys(line),
+			Object.keys(ACCESS_MEMBERS).filter((name) => name in line),
+			'the documented members, in their order',
+		);
+		return line;
 	}
 }
 

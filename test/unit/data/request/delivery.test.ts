@@ -234,7 +234,7 @@ for (const mode of [collected, streaming]) {
 			it(`goes to an upstream that is in force, and to none that is not: ${limits ? 'with' : 'without'} limits`, async () => {
 				const edge = new Edge(mode, 2, limits ?? LIMITED);
 				const [first, second] = edge.upstreams as [FakeUpstream, FakeUpstream];
-				const parts = limits === undefined ? { limits, room: undefined } : { limits };
+				const parts = limits === undefined ? { limits, pending: undefined } : { limits };
 				edge.use([first, second], parts);
 				const client = await edge.ask('tenant', 'whole');
 				equal(first.sockets.length, 1);
@@ -297,7 +297,7 @@ for (const mode of [collected, streaming]) {
 	});
 
 	describe(`the retry budget: ${mode.bodyMode}`, () => {
-		const UNLIMITED_PARTS = { limits: undefined, room: undefined };
+		const UNLIMITED_PARTS = { limits: undefined, pending: undefined };
 
 		it('is spent once by a request that waits before it is sent again', async () => {
 			const edge = new Edge(mode, 2, { ...LIMITED, queue: 100 });

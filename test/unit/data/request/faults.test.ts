@@ -45,7 +45,7 @@ for (const mode of [collected, streaming]) {
 		for (const limits of [undefined, LIMITED]) {
 			it(`while a connection is made leaves nothing counted: ${limits ? 'with' : 'without'} limits`, async () => {
 				const edge = new Edge(mode, 1);
-				edge.use(edge.upstreams, limits === undefined ? { limits, room: undefined } : { limits });
+				edge.use(edge.upstreams, limits === undefined ? { limits, pending: undefined } : { limits });
 				const [{ upstream, sockets }] = edge.upstreams as [FakeUpstream];
 				const { open } = upstream.transport;
 				upstream.transport.open = injected;

@@ -41,7 +41,7 @@ for (const mode of [collected, streaming]) {
 			it(`answers 504 after the upstream_timeout_secs of the route, ${ms / 1000} s, and the breaker counts a failure`, async () => {
 				const { edge, client, upstream } = await asked(mode, ms);
 				await endsBetween(edge.plane, ms - 1_000, ms + 2_000, () => client.status !== 0);
-				deepEqual(client.verdict, [504, `no answer within ${ms / 1000} s`]);
+				deepEqual(client.verdict, [504, `no response within ${ms / 1000} s`]);
 				equal(upstream.failures(), 1);
 				edge.assertQuiet();
 			});
@@ -49,7 +49,7 @@ for (const mode of [collected, streaming]) {
 
 		it('counts timeouts for the breaker as [breaker] says: with failures = 3, tenants = 2 those of one tenant do not open it', async () => {
 			const edge = new Edge(mode, 1);
-			edge.use(edge.upstreams, { limits: undefined, room: undefined });
+			edge.use(edge.upstreams, { limits: undefined, pending: undefined });
 			edge.changeRoute({ opening: { failures: 3, tenants: 2 } });
 			edge.limitRequests({ upstreamTimeoutMs: SHORT });
 			const [{ upstream, sockets }] = edge.upstreams as [FakeUpstream];
@@ -66,7 +66,7 @@ for (const mode of [collected, streaming]) {
 
 		it('keeps the limits of a request that was routed before a reload, and gives new ones to the next', async () => {
 			const { edge, client } = await asked(mode, LONG);
-			edge.use(edge.upstreams, { limits: undefined, room: undefined });
+			edge.use(edge.upstreams, { limits: undefined, pending: undefined });
 			edge.limitRequests({ upstreamTimeoutMs: SHORT });
 			const next = await edge.ask();
 			edge.upstreams[0]!.sockets[1]!.accept();

@@ -104,7 +104,7 @@ describe('an address of an HTTP/2 upstream that has just come', () => {
 		const [old, young] = edge.upstreams as [FakeUpstream, FakeUpstream];
 		await edge.plane.pass(200_000);
 		young.upstream.load.servesSince(edge.plane.clock.now());
-		edge.use([old, young], { slowStartMs: 100_000, limits: undefined, room: undefined });
+		edge.use([old, young], { slowStartMs: 100_000, limits: undefined, pending: undefined });
 		const met = async (requests: number) => {
 			const before = young.upstream.stats.read().streams;
 			for (let i = 0; i < requests; i++) await edge.ask();

@@ -4,7 +4,7 @@ import { Timed } from '../../../../packages/proxy/src/data/loop/deadlines.ts';
 import type { UpstreamConnection } from '../../../../packages/proxy/src/data/upstream/connection.ts';
 import type { Endpoint } from '../../../../packages/proxy/src/data/upstream/endpoint.ts';
 import { UpstreamPool } from '../../../../packages/proxy/src/data/upstream/pool.ts';
-import { UpstreamStats } from '../../../../packages/proxy/src/memory/stats.ts';
+import { UpstreamStats } from '../../../../packages/proxy/src/memory/upstream-stats.ts';
 import { FakePlane } from '../fixtures/fake-plane.ts';
 
 /** As much of a connection as the pool looks at. */

@@ -7,10 +7,10 @@ import { type Client, Edge, LIMITED } from '../fixtures/fake-edge.ts';
 import { settle } from '../fixtures/fake-plane.ts';
 import type { FakeSocket, FakeUpstream } from '../fixtures/fake-upstream.ts';
 
-const UNLIMITED = { limits: undefined, room: undefined };
+const UNLIMITED = { limits: undefined, pending: undefined };
 
 for (const mode of [collected, streaming]) {
-	describe(`the end of a used connection before an answer: ${mode.bodyMode}`, () => {
+	describe(`the end of a used connection before a response: ${mode.bodyMode}`, () => {
 		/** A request on a connection that has served one before; there is another address. */
 		async function reused(
 			body?: string,
@@ -55,7 +55,7 @@ for (const mode of [collected, streaming]) {
 			await edge.plane.pass(3_000);
 			socket.crash();
 			await settle();
-			deepEqual(verdictOf(client), [502, 'closed before an answer']);
+			deepEqual(verdictOf(client), [502, 'closed before a response']);
 			equal(first.failures(), 1);
 			edge.assertQuiet();
 		});
@@ -107,7 +107,7 @@ for (const mode of [collected, streaming]) {
 			'a 503': (socket) => socket.answer('HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\n\r\n'),
 			'a 503 that closes': (socket) =>
 				socket.answer('HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\ncontent-length: 2\r\n\r\nno'),
-			'a connection without an answer': (socket) => socket.crash(),
+			'a connection without a response': (socket) => socket.crash(),
 			'no HTTP': (socket) => socket.answer('nonsense\r\n\r\n'),
 			'half an answer': (socket) => {
 				socket.answer('HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nhalf');

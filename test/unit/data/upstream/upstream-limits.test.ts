@@ -147,29 +147,29 @@ describe('a thread with requests that wait', () => {
 		const memory = UpstreamLoad.allocate(2, 0);
 		const plane = new FakePlane();
 		const [here, there] = [0, 1].map((worker) => ({
-			room: new PendingQueue(seed, { ...LIMITS, queue: 100 }, worker, plane),
+			pending: new PendingQueue(seed, { ...LIMITS, queue: 100 }, worker, plane),
 			connections: new UpstreamLoad(memory, worker),
 		})) as [Thread, Thread];
 		const waits = (): Waiting => ({ isRetry: false, depart: () => 'full', giveUp: () => {}, onFault: () => {} });
 		here.connections.inc();
-		assert.equal(here.room.owes(here.connections), false, 'nobody waits');
-		for (let i = 0; i < 50; i++) here.room.enter('heavy', waits());
-		assert.equal(here.room.owes(here.connections), false, 'only its own wait');
-		const light = there.room.enter('light', waits())!;
-		assert.equal(here.room.owes(here.connections), true, 'it has the only one');
+		assert.equal(here.pending.owes(here.connections), false, 'nobody waits');
+		for (let i = 0; i < 50; i++) here.pending.enter('heavy', waits());
+		assert.equal(here.pending.owes(here.connections), false, 'only its own wait');
+		const light = there.pending.enter('light', waits())!;
+		assert.equal(here.pending.owes(here.connections), true, 'it has the only one');
 		there.connections.inc();
-		assert.equal(here.room.owes(here.connections), false, 'each has one');
+		assert.equal(here.pending.owes(here.connections), false, 'each has one');
 		light.leave('gone');
 		light.leave('gone');
-		assert.equal(there.room.stats.total('gone'), 1, 'it leaves once');
-		assert.equal(there.room.owes(there.connections), true, 'the other one has no use for its own');
+		assert.equal(there.pending.stats.total('gone'), 1, 'it leaves once');
+		assert.equal(there.pending.owes(there.connections), true, 'the other one has no use for its own');
 	});
 });
 
 describe('a full queue of two threads', () => {
 	const QUEUE = 20;
 
-	function twoRooms() {
+	function twoQueues() {
 		const seed = {
 			count: UpstreamLoad.allocate(2, 0),
 			freed: WakeUp.allocate(),
@@ -180,11 +180,11 @@ describe('a full queue of two threads', () => {
 		const plane = new FakePlane();
 		const count = new UpstreamLoad(seed.count, 0);
 		const refused = new Map<string, number>();
-		const rooms = [0, 1].map((worker) => new PendingQueue(seed, { ...LIMITS, queue: QUEUE }, worker, plane));
+		const queues = [0, 1].map((worker) => new PendingQueue(seed, { ...LIMITS, queue: QUEUE }, worker, plane));
 		const enter = (worker: number, tenant: string) => {
 			const refuse = () => void refused.set(tenant, (refused.get(tenant) ?? 0) + 1);
 			const waiting: Waiting = { isRetry: false, depart: () => 'full', giveUp: refuse, onFault: () => {} };
-			const place = rooms[worker]!.enter(tenant, waiting);
+			const place = queues[worker]!.enter(tenant, waiting);
 			if (place === undefined) refuse();
 			return place;
 		};
@@ -192,7 +192,7 @@ describe('a full queue of two threads', () => {
 	}
 
 	it('keeps no small tenant of the other thread out: a greedy one gives way, until all have as many', async () => {
-		const { count, refused, enter } = twoRooms();
+		const { count, refused, enter } = twoQueues();
 		for (let i = 0; i < 60; i++) enter(0, 'greedy');
 		for (let i = 0; i < 8; i++) for (const worker of [0, 1]) assert.ok(enter(worker, `small-${i}-${worker}`), `${i}`);
 		await settle();
@@ -206,7 +206,7 @@ describe('a full queue of two threads', () => {
 	});
 
 	it('holds no more than it may, and is empty when all have left, though places were claimed of a thread that had none left', async () => {
-		const { count, enter } = twoRooms();
+		const { count, enter } = twoQueues();
 		const places = Array.from({ length: QUEUE }, () => enter(0, 'greedy')!);
 		const claimed = Array.from({ length: 5 }, (_, i) => enter(1, `small-${i}`)!);
 		assert.equal(count.total, QUEUE);
@@ -229,16 +229,16 @@ describe('requests that wait', () => {
 	});
 	const limits = { ...LIMITS, maxConnections: undefined, maxRequests: 1, queue: 10 };
 
-	function testRoom(plane: FakePlane) {
+	function testQueue(plane: FakePlane) {
 		const upstream = testUpstream('a:1', plane);
 		const memory = seed();
-		const room = new PendingQueue(memory, limits, 0, plane);
+		const pending = new PendingQueue(memory, limits, 0, plane);
 		const groupOf = (is: UpstreamLimits | undefined) =>
 			new Upstream({
 				...{ ...DEFAULT_BALANCING, name: 'group', random: Math.random, endpoints: [upstream], weights: [1] },
-				...(is && { limits: is, room }),
+				...(is && { limits: is, pending }),
 			});
-		return { upstream, room, groupOf, wanted: memory.wanted };
+		return { upstream, pending, groupOf, wanted: memory.wanted };
 	}
 
 	for (const [what, then] of [
@@ -246,9 +246,9 @@ describe('requests that wait', () => {
 		['the end of all limits', undefined],
 	] as const) {
 		it(`leave by what a reload has brought: ${what}`, async () => {
-			const { room, groupOf } = testRoom(new FakePlane());
+			const { pending, groupOf } = testQueue(new FakePlane());
 			const before = groupOf(limits);
-			room.use(limits, before);
+			pending.use(limits, before);
 			assert.notEqual(typeof before.choose(0, COOLDOWN_MS, 'tenant-a'), 'string');
 			const left: boolean[] = [];
 			const waits = (): Waiting => ({
@@ -260,22 +260,22 @@ describe('requests that wait', () => {
 				giveUp: () => {},
 				onFault: () => {},
 			});
-			room.enter('tenant-a', waits());
-			room.enter('tenant-a', waits());
+			pending.enter('tenant-a', waits());
+			pending.enter('tenant-a', waits());
 			await settle();
 			assert.deepEqual(left.splice(0), [false]);
-			room.use(then, groupOf(then));
+			pending.use(then, groupOf(then));
 			await settle();
 			assert.deepEqual(left, [true, true]);
-			assert.ok(room.isEmpty);
+			assert.ok(pending.isEmpty);
 		});
 	}
 
 	it('of a tenant that fills the queue make room for those of others, as long as they are more', () => {
-		const { room } = testRoom(new FakePlane());
+		const { pending } = testQueue(new FakePlane());
 		const gone: string[] = [];
 		const enter = (tenant: string, name: string) =>
-			room.enter(tenant, {
+			pending.enter(tenant, {
 				isRetry: false,
 				depart: () => 'full',
 				giveUp: () => void gone.push(name),
@@ -286,38 +286,38 @@ describe('requests that wait', () => {
 		for (let i = 0; i < limits.queue / 2; i++) assert.ok(enter('light', `light-${i}`));
 		assert.equal(enter('light', 'more than the other one'), undefined);
 		assert.deepEqual(gone, ['heavy-9', 'heavy-8', 'heavy-7', 'heavy-6', 'heavy-5']);
-		assert.equal(room.stats.total('full'), 7);
+		assert.equal(pending.stats.total('full'), 7);
 	});
 
-	it('of a group that is gone are served; the room then listens to no bell', async () => {
-		const { room, groupOf, wanted } = testRoom(new FakePlane());
+	it('of a group that is gone are served; the queue then listens to no bell', async () => {
+		const { pending, groupOf, wanted } = testQueue(new FakePlane());
 		const connectionLimits = { ...limits, maxConnections: 1 };
-		room.use(connectionLimits, groupOf(connectionLimits));
+		pending.use(connectionLimits, groupOf(connectionLimits));
 		let isFree = false;
-		room.enter('tenant-a', {
+		pending.enter('tenant-a', {
 			isRetry: false,
 			depart: () => (isFree ? 'served' : 'full'),
 			giveUp: () => {},
 			onFault: () => {},
 		});
 		await settle();
-		room.retire();
+		pending.retire();
 		await settle();
 		isFree = true;
-		room.freed();
+		pending.freed();
 		await settle();
-		assert.equal(room.stats.total('served'), 1);
+		assert.equal(pending.stats.total('served'), 1);
 		assert.equal(Atomics.notify(new Int32Array(wanted), 0), 0);
 	});
 
 	it('hear of the end of what was under way before there were limits', async () => {
 		const plane = new FakePlane();
-		const { upstream, room, groupOf } = testRoom(plane);
+		const { upstream, pending, groupOf } = testQueue(plane);
 		const connection = idle(upstream);
-		upstream.pool.retire(room);
-		room.use(limits, groupOf(limits));
+		upstream.pool.retire(pending);
+		pending.use(limits, groupOf(limits));
 		let asked = 0;
-		room.enter('tenant-a', {
+		pending.enter('tenant-a', {
 			isRetry: false,
 			depart: () => (++asked > 2 ? 'served' : 'full'),
 			giveUp: () => {},
@@ -335,6 +335,6 @@ describe('requests that wait', () => {
 });
 
 interface Thread {
-	readonly room: PendingQueue;
+	readonly pending: PendingQueue;
 	readonly connections: UpstreamLoad;
 }

@@ -53,7 +53,7 @@ export interface Held {
 	close(): void;
 }
 
-/** One request over HTTP/2. Rejects when there is no answer within 10 s. */
+/** One request over HTTP/2. Rejects when there is no response within 10 s. */
 export async function hold(identity: Identity, path: string, token: string): Promise<Held> {
 	const socket = await connect(identity, 'h2');
 	// From here on it may be silent.
@@ -80,7 +80,7 @@ export function connect({ port, ...credentials }: Identity, protocol: Protocol):
 	return new Promise((resolve, reject) => {
 		const options = { host: '127.0.0.1', port, servername: 'localhost', ...credentials, ALPNProtocols: [protocol] };
 		const socket = tlsConnect(options, () => resolve(socket));
-		socket.setTimeout(TIMEOUT_MS, () => socket.destroy(new Error(`no answer within ${TIMEOUT_MS / 1000} s`)));
+		socket.setTimeout(TIMEOUT_MS, () => socket.destroy(new Error(`no response within ${TIMEOUT_MS / 1000} s`)));
 		// Stays after the handshake: later errors reject the request, and here must only not be unhandled.
 		socket.on('error', reject);
 	});
@@ -111,7 +111,7 @@ function sendHttp2(socket: TLSSocket, path: string, headers: Headers): Promise<S
 			collect(stream, (body) => resolve({ status: Number(head[':status']), body }));
 		});
 		stream.on('error', reject);
-		stream.on('close', () => reject(new Error('the stream was closed before the end of the answer')));
+		stream.on('close', () => reject(new Error('the stream was closed before the end of the response')));
 		stream.end();
 	});
 }

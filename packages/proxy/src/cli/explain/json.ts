@@ -26,7 +26,7 @@ export interface ExplainResult {
 	readonly notes: readonly string[];
 }
 
-/** What the client gets. `status` and `body` are `null` if the connection is closed, or the stream reset, without an answer. */
+/** What the client gets. `status` and `body` are `null` if the connection is closed, or the stream reset, without a response. */
 export interface Answer {
 	readonly ending: 'answer' | 'closed' | 'reset';
 	readonly status: number | null;
@@ -82,7 +82,7 @@ function answerOf({ refusal }: GateReport, { method, isGrpc }: Explanation): Ans
 	const { ending, rejection } = refusal!;
 	if (rejection === undefined)
 		return { ending, status: null, body: null, headers: {}, code: null, logged_status: null };
-	const { status, body, headers } = isGrpc ? grpcResponse(rejection) : rejection.answer;
+	const { status, body, headers } = isGrpc ? grpcResponse(rejection) : rejection.response;
 	const pairs = headers.flatMap((name, i) => (i % 2 === 0 ? [[name, headers[i + 1]!] as const] : []));
 	return {
 		ending,

@@ -13,7 +13,7 @@ export type Verdict =
 
 /** A refusal as the client sees it. */
 export interface Refusal {
-	/** `closed`: the connection, without an answer. `reset`: the HTTP/2 stream, likewise. */
+	/** `closed`: the connection, without a response. `reset`: the HTTP/2 stream, likewise. */
 	readonly ending: 'answer' | 'closed' | 'reset';
 	/** Present with `ending: 'answer'`. */
 	readonly rejection?: Rejection;

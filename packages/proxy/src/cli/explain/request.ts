@@ -1,7 +1,8 @@
 import { Rejection } from '@mtls-edge-proxy/gate/gates/rejection.ts';
 import { RequestHeadReader } from '../../data/http1/head-reader.ts';
 import { RequestField, RequestFieldsReader } from '../../data/http2/request-fields.ts';
-import { type FieldFate, fateOf, type Identifiers, namedByConnection, type RequestHead } from '../../gates/headers.ts';
+import { type FieldFate, fateOf, type Identifiers, namedByConnection } from '../../gates/field-kinds.ts';
+import type { RequestHead } from '../../gates/headers.ts';
 import { refuseMethod } from '../../gates/method.ts';
 import { authorityOf, originForm } from '../../gates/target.ts';
 import { HeaderBlock } from '../../http2/hpack-decoder.ts';

@@ -58,7 +58,7 @@ function verdictWords({ outcome, answer, reason, ended_by: gate, upstream, route
 	if (outcome === 'undecided') return `Undecided: the gate "${gate}" lacks the facts to decide.`;
 	if (answer!.ending === 'closed')
 		return `Refused: the connection is closed in the handshake; the log says "${reason}".`;
-	if (answer!.ending === 'reset') return `Refused: the stream is reset without an answer; the log says "${reason}".`;
+	if (answer!.ending === 'reset') return `Refused: the stream is reset without a response; the log says "${reason}".`;
 	const fields = Object.entries(answer!.headers).map(([name, value]) => `${name}: ${value}`);
 	const body = method === 'HEAD' || answer!.body === '' ? 'no body' : `the body "${answer!.body}"`;
 	const { status, logged_status: logged } = answer!;

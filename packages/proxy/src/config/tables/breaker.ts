@@ -25,7 +25,7 @@ function grpcStatuses() {
 		);
 }
 
-/** The same for one route. */
+/** Keys of a route: when it opens the breaker of its upstream. */
 export const routeBreakerKeys = {
 	failures: optional(
 		wholeNumber(1, MAX_FAILURES, 'that of [breaker]', 'of failures in a row'),

@@ -41,7 +41,7 @@ export const routeForwardingKeys = {
 	forwarded: optional(flag(GLOBAL), MEANINGS.forwarded, GLOBAL),
 };
 
-/** @param unset what holds if the key is left out. */
+/** @param unset the behaviour without the key. */
 function port(unset: string) {
 	const error = expected('true, false or a port from 1 to 65535', `leave it out for ${unset}`);
 	const number = z.int({ error }).min(1, { error }).max(65_535, { error });

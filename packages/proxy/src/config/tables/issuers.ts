@@ -21,7 +21,7 @@ import {
 } from './kinds.ts';
 import { rateClaimKeys } from './tenants.ts';
 
-/** More would extend the lifetime of tokens rather than allow for clock skew. */
+/** A longer leeway would extend the lifetime of tokens rather than allow for clock skew. */
 const MAX_LEEWAY_SECONDS = 600;
 const MAX_PREFIX_LENGTH = 64;
 const MAX_LIST = 16;

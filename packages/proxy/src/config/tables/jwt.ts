@@ -28,7 +28,7 @@ export const jwt = table('[jwt]', {
 	}),
 );
 
-/** How an issuer's tokens are judged that are bound to a client certificate, or not bound. */
+/** Key of an issuer: whether its tokens must be bound to the client's certificate. */
 export function certificateBound() {
 	return oneOfOr(CERTIFICATE_BOUND, 'if-present').describe(
 		'RFC 8705: a token whose `cnf` names a client certificate is valid only on connections with that certificate. `"required"` refuses tokens without such a `cnf`; `"ignore"` skips the check',

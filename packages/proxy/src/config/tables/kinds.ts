@@ -26,7 +26,7 @@ export function explained(
 	return { description, ...facts };
 }
 
-/** A key without a default. @param unset what applies if it is left out. @param read see `KeyFacts`. */
+/** A key without a default. @param unset the behaviour without the key. @param read see `KeyFacts`. */
 export function optional<Type extends z.ZodType>(
 	type: Type,
 	description: string,
@@ -147,21 +147,21 @@ export function seconds(fallback: number) {
 	return secondsOr(String(fallback)).default(fallback);
 }
 
-/** @param unset what holds if the key is left out. */
+/** @param unset the behaviour without the key. */
 export function secondsOr(unset: string, most = MAX_SECONDS) {
 	const error = expected('a number of seconds above 0', `leave it out for ${unset}`);
 	const tooBig = expected(`a number of seconds, at most ${most}`, `leave it out for ${unset}`);
 	return z.number({ error }).positive({ error }).max(most, { error: tooBig }).meta({ noun: 'seconds' });
 }
 
-/** Seconds; 0 means none. @param unset what holds if the key is left out. */
+/** Seconds; 0 means none. @param unset the behaviour without the key. */
 export function secondsOrZero(unset: string) {
 	const error = expected('a number of seconds, 0 or more', `leave it out for ${unset}`);
 	const tooBig = expected(`a number of seconds, at most ${MAX_SECONDS}`, `leave it out for ${unset}`);
 	return z.number({ error }).nonnegative({ error }).max(MAX_SECONDS, { error: tooBig }).meta({ noun: 'seconds' });
 }
 
-/** @param unset what holds if the key is left out. */
+/** @param unset the behaviour without the key. */
 export function flag(unset: string) {
 	return z.boolean({ error: expected('true or false', `leave it out for ${unset}`) });
 }
@@ -186,7 +186,7 @@ export function wholeNumberOr(fallback: number, least: number, most: number, of?
 	return wholeNumber(least, most, String(fallback), of).default(fallback);
 }
 
-/** @param unset what holds if the key is left out. */
+/** @param unset the behaviour without the key. */
 export function wholeNumber(least: number, most: number, unset: string, of?: string) {
 	const wanted = of === undefined ? 'a whole number' : `a whole number ${of}`;
 	const tooSmall = expected(`${wanted}, at least ${least}`, `set it to ${least} or more, or leave it out for ${unset}`);
@@ -199,7 +199,7 @@ export function wholeNumber(least: number, most: number, unset: string, of?: str
 	return z.number({ error }).refine(inRange, { error }).meta({ type: 'integer', minimum: least, maximum: most, noun });
 }
 
-/** @param unset what holds if the key is left out. */
+/** @param unset the behaviour without the key. */
 export function oneOf<const Values extends readonly [string, ...string[]]>(values: Values, unset: string) {
 	return z.enum(values, { error: expected(alternatives(values), `leave it out for ${unset}`) });
 }

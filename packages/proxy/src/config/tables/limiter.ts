@@ -18,7 +18,7 @@ import {
 const STORE = 'write it as "redis://host:6379/0", or "rediss://host:6379/0" with TLS';
 /** Sentinels or seed nodes of a cluster: a few are enough, the library finds the others. */
 const MAX_ADDRESSES = 16;
-/** The library and the proxy count in whole milliseconds. A slower store is of no use here. */
+/** A slower store is of no use to the limiter. */
 const MAX_TIMEOUT_SECS = 10;
 const MAX_REPLICAS = 100_000;
 

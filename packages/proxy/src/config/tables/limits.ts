@@ -27,7 +27,7 @@ export const limits = table('[limits]', {
 	first_request_timeout_secs: seconds(10).describe(
 		'time from the end of the handshake to the first complete request head',
 	),
-	// RFC 9113 section 5.1.1: a connection has no more client-initiated streams than this.
+	// RFC 9113 section 5.1.1: the maximum is the number of identifiers that a client can use on one connection.
 	h2_max_concurrent_streams: wholeNumberOr(64, 1, 2 ** 30).describe('concurrent HTTP/2 streams on one connection'),
 	shutdown_drain_secs: seconds(25).describe('time for requests in flight at SIGTERM'),
 	shutdown_delay_secs: secondsOrNone().describe(

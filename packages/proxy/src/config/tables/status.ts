@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { expected, explained, flagOr, fromZeroTo, table, text, wholeNumberOr } from './kinds.ts';
 
-/** More names for one process are a mistake. */
+/** One process hardly needs more host names: a longer list is a mistake. */
 const MAX_HOSTS = 32;
 
 /** `[status]`: the status page of the metrics listener. */

@@ -1,7 +1,7 @@
 import { MAX_RPS } from '@mtls-edge-proxy/gate/gates/tenant-limit.ts';
 import { nonEmpty, optional, table, text, wholeNumber } from './kinds.ts';
 
-/** `conflicts.ts` checks that the rate refills it in time. */
+/** `conflicts.ts` checks that the rate refills a burst in time. */
 const MAX_BURST = MAX_RPS;
 /** Half the range of a 32-bit word. */
 const MAX_CONCURRENCY = 2 ** 30;
@@ -15,7 +15,7 @@ const burst = optional(
 	'as many as `rps`',
 );
 
-/** The same for one route. */
+/** Keys of a route: its rate limit for each tenant. */
 export const routeRateKeys = {
 	rps: optional(
 		wholeNumber(0, MAX_RPS, 'no limit', 'of requests per second'),

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { MAX_SERVICE_BYTES } from '../../gates/grpc-health.ts';
 import { either, flag, flagOr, optional, seconds, secondsOr, text, wholeNumber, wholeNumberOr } from './kinds.ts';
 
-/** With more, no verdict would ever be reached. */
+/** A verdict that needs more probes than this would never come. */
 const MAX_VERDICTS = 1000;
 
 const MEANINGS = {
@@ -49,7 +49,7 @@ function healthGrpc(where: string) {
 
 const GLOBAL = 'the value at the top of the file';
 
-/** @param where is appended to the meaning. */
+/** @param where the place in the file, appended to each description. */
 function ownKeys(where: string) {
 	const own = <Type extends z.ZodType>(key: keyof typeof MEANINGS, type: Type) =>
 		optional(type, `${MEANINGS[key]}${where}`, GLOBAL);

@@ -19,7 +19,7 @@ import {
 import { groupUpstreamKeys } from './upstream-keys.ts';
 import { upstreamTls } from './upstream-tls.ts';
 
-/** Cannot be mistaken for an address of an upstream. */
+/** A name without `.` and `:` cannot be mistaken for an address. */
 export const GROUP_NAME = /^[A-Za-z0-9_-]+$/;
 
 /** Each address has its own breaker, probes and connections, in every thread. */

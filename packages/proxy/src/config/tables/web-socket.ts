@@ -1,6 +1,6 @@
 import { flagOr, optional, wholeNumber } from './kinds.ts';
 
-/** A higher limit would be the same as none. */
+/** A limit above this has no effect. */
 const MAX_MESSAGES = 1_000_000;
 
 /** Keys of a route: whether it accepts WebSockets, and their limits. */

@@ -6,7 +6,7 @@ import { type ListenAddress, listenProblem } from '../listen.ts';
 import type { MetricSources } from '../metrics/families.ts';
 import { StartError } from '../start-error.ts';
 import { mayAsk } from './host-names.ts';
-import { type Answer, end, type Page, type Pages } from './page.ts';
+import { end, type Page, type PageResponse, type Pages } from './page.ts';
 import { processFacts } from './process-facts.ts';
 import type { Readiness } from './readiness.ts';
 import { metricsPage } from './scrape.ts';
@@ -33,7 +33,7 @@ export interface AdminParts {
 }
 
 const TARGET = 'proxy::metrics';
-/** How long a client may read nothing of its answer, ms; a stream sends something each second. */
+/** How long a client may read nothing of its response, ms; a stream sends something each second. */
 const STALLED_MS = 10_000;
 
 /**
@@ -48,7 +48,7 @@ export async function startAdmin(
 ): Promise<AdminListener> {
 	const allowed: ReadonlySet<string> = new Set(hosts.map((name) => name.toLowerCase()));
 	const pages = new Map<string, Page>([
-		// Load balancers request these under any name, and the answers reveal nothing.
+		// Load balancers request these under any name, and the responses reveal nothing.
 		['/livez', () => ({ status: 200, body: 'alive' })],
 		['/readyz', () => ready(readiness)],
 		...[...pagesOf(sources, readiness, log), ...status].map(([path, page]): [string, Page] => {
@@ -67,7 +67,7 @@ export async function startAdmin(
 	// With thousands of upstreams, each stalled client holds megabytes.
 	server.timeout = stalledMs;
 	server.on('connection', (socket) => descriptorsExhausted() && socket.destroy());
-	server.on('request', (request, response) => void answer(request, response, pages, log));
+	server.on('request', (request, response) => void respond(request, response, pages, log));
 	await listen(server, address);
 	keepSpareDescriptor();
 	server.on('error', (error) => log.error(TARGET, 'accept failed', { cause: error }));
@@ -88,7 +88,7 @@ function listen(server: Server, address: ListenAddress): Promise<void> {
 }
 
 function pagesOf(sources: MetricSources, readiness: ReadinessFacts, log: Logger): Pages {
-	const process = (): Answer => {
+	const process = (): PageResponse => {
 		const facts = processFacts(sources.inForce, readiness.phase);
 		return { status: 200, body: JSON.stringify(facts), type: 'application/json' };
 	};
@@ -98,7 +98,7 @@ function pagesOf(sources: MetricSources, readiness: ReadinessFacts, log: Logger)
 	]);
 }
 
-function refuseName({ headers }: IncomingMessage, allowed: ReadonlySet<string>): Answer | undefined {
+function refuseName({ headers }: IncomingMessage, allowed: ReadonlySet<string>): PageResponse | undefined {
 	if (mayAsk(headers.host, allowed)) return undefined;
 	return {
 		status: 421,
@@ -106,13 +106,13 @@ function refuseName({ headers }: IncomingMessage, allowed: ReadonlySet<string>):
 	};
 }
 
-function ready({ obstacle, remark }: ReadinessFacts): Answer {
+function ready({ obstacle, remark }: ReadinessFacts): PageResponse {
 	const besides = remark === undefined ? '' : `; ${remark}`;
 	if (obstacle === undefined) return { status: 200, body: `ready${besides}` };
 	return { status: 503, body: `not ready: ${obstacle}${besides}` };
 }
 
-async function answer(request: IncomingMessage, response: ServerResponse, pages: Pages, log: Logger): Promise<void> {
+async function respond(request: IncomingMessage, response: ServerResponse, pages: Pages, log: Logger): Promise<void> {
 	const [path] = request.url!.split('?', 1);
 	const page = pages.get(path!);
 	if (page === undefined) return end(response, { status: 404, body: 'not found' });

@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 
-export interface Answer {
+export interface PageResponse {
 	readonly status: number;
 	readonly body: string | Buffer;
 	/** Default: plain text. */
@@ -8,23 +8,23 @@ export interface Answer {
 	readonly headers?: Readonly<Record<string, string>>;
 }
 
-export type Page = (request: IncomingMessage) => Answer | Promise<Answer>;
+export type Page = (request: IncomingMessage) => PageResponse | Promise<PageResponse>;
 
 /** By path. */
 export type Pages = ReadonlyMap<string, Page>;
 
 export function end(
 	response: ServerResponse,
-	{ status, body, type = 'text/plain; charset=utf-8', headers }: Answer,
+	{ status, body, type = 'text/plain; charset=utf-8', headers }: PageResponse,
 ): void {
 	response.writeHead(status, {
 		...headers,
 		'content-type': type,
 		'content-length': Buffer.byteLength(body),
-		// An old answer must not decide where connections go.
+		// An old response must not decide where connections go.
 		'cache-control': 'no-store',
 		vary: 'accept',
 	});
-	// Node omits the body of an answer to HEAD.
+	// Node omits the body of a response to HEAD.
 	response.end(body);
 }

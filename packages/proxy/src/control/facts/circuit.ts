@@ -1,5 +1,5 @@
-import { UpstreamStats } from '../../memory/stats.ts';
 import type { LastTransition } from '../../memory/transition-counts.ts';
+import { UpstreamStats } from '../../memory/upstream-stats.ts';
 import { inWords } from '../health/outcome.ts';
 import type { Endpoint } from '../routing/table.ts';
 

@@ -1,4 +1,4 @@
-import type { LoopReading } from '../../memory/stats.ts';
+import type { LoopReading } from '../../memory/worker-stats.ts';
 
 /** A worker's event loop, as operators see it. */
 export type LoopFact = Pick<LoopReading, 'utilization' | 'delayP50' | 'delayP99' | 'delayMax'>;

@@ -9,7 +9,7 @@ import { outcomeOf } from './outcome.ts';
 import { countVerdict, type VerdictCount } from './verdict-count.ts';
 
 export type Verdict =
-	/** @param status of the answer, if there was one. */
+	/** @param status of the response, if there was one. */
 	| { readonly healthy: boolean; readonly cause: string; readonly status?: number }
 	/** This machine lacked a resource for the probe, which says nothing about the upstream. */
 	| { readonly healthy: 'unknown'; readonly cause: string };
@@ -47,7 +47,7 @@ export type Watched = Pick<
 export const PROVE_LIMIT_MS = 2_000;
 /**
  * Concurrent probes in such a round. This thread takes some tenths of a millisecond for each: with thousands at once, the
- * last would time out before its answer had been read.
+ * last would time out before its response had been read.
  */
 export const MAX_ROUND_PROBES = 256;
 /** Upstreams are probed in groups, at least this far apart, ms. */

@@ -5,12 +5,12 @@ import { type ConnectionOptions, connect } from 'node:tls';
 import { grpcStatusIn } from '@mtls-edge-proxy/gate/gates/grpc.ts';
 import { connectionCause, SPEAKS_TLS, silenceCause } from '@mtls-edge-proxy/gate/words/causes.ts';
 import type { HealthSettings, UpstreamAddress } from '../../config/config.ts';
-import { HEALTH_CHECK_PATH, healthProblem, healthRequest, MAX_ANSWER } from '../../gates/grpc-health.ts';
+import { HEALTH_CHECK_PATH, healthProblem, healthRequest, MAX_RESPONSE } from '../../gates/grpc-health.ts';
 import type { UpstreamProtocol } from '../../shared/messages.ts';
 import type { Verdict } from './health.ts';
 import { CLOSED, callHttp2 } from './http2-call.ts';
 
-/** The body of a health answer is ignored, but a small one is read, so that the upstream sees no reset. */
+/** The body of a health response is ignored, but a small one is read, so that the upstream sees no reset. */
 const MAX_BODY_BYTES = 64 * 1024;
 
 /**
@@ -46,13 +46,13 @@ async function askHttp2(
 	const { path, timeoutMs } = settings;
 	const began = performance.now();
 	const question = { method: 'GET', path, fields: ['user-agent', USER_AGENT] };
-	const answer = await callHttp2(address, question, { tls, maxBody: 0, limitMs: timeoutMs, mayBeHttp1 }, abandoned);
-	if (answer === undefined) return { healthy: false, cause: silenceCause('answer', timeoutMs) };
-	if ('http1' in answer) {
-		return ask(address, settings, abandoned, answer.http1, timeoutMs - (performance.now() - began));
+	const response = await callHttp2(address, question, { tls, maxBody: 0, limitMs: timeoutMs, mayBeHttp1 }, abandoned);
+	if (response === undefined) return { healthy: false, cause: silenceCause('response', timeoutMs) };
+	if ('http1' in response) {
+		return ask(address, settings, abandoned, response.http1, timeoutMs - (performance.now() - began));
 	}
-	if ('error' in answer) return failureOf(answer.error);
-	return 'cause' in answer ? { healthy: false, cause: answer.cause } : verdictOn(answer.status);
+	if ('error' in response) return failureOf(response.error);
+	return 'cause' in response ? { healthy: false, cause: response.cause } : verdictOn(response.status);
 }
 
 /** gRPC is HTTP/2, whatever protocol requests are sent in. */
@@ -66,14 +66,19 @@ async function askGrpc(
 	const fields = ['content-type', 'application/grpc', 'te', 'trailers', 'user-agent', USER_AGENT];
 	const question = { method: 'POST', path: HEALTH_CHECK_PATH, fields, body: healthRequest(service) };
 	const own = tls && { ...tls, ALPNProtocols: ['h2'] };
-	const answer = await callHttp2(address, question, { tls: own, maxBody: MAX_ANSWER, limitMs: timeoutMs }, abandoned);
-	if (answer === undefined) return { healthy: false, cause: silenceCause('answer', timeoutMs) };
-	if ('error' in answer) return failureOf(answer.error);
-	if (!('status' in answer)) return { healthy: false, cause: 'cause' in answer ? answer.cause : CLOSED };
-	if (answer.status !== 200) return { healthy: false, cause: `status ${answer.status} instead of gRPC` };
+	const response = await callHttp2(
+		address,
+		question,
+		{ tls: own, maxBody: MAX_RESPONSE, limitMs: timeoutMs },
+		abandoned,
+	);
+	if (response === undefined) return { healthy: false, cause: silenceCause('response', timeoutMs) };
+	if ('error' in response) return failureOf(response.error);
+	if (!('status' in response)) return { healthy: false, cause: 'cause' in response ? response.cause : CLOSED };
+	if (response.status !== 200) return { healthy: false, cause: `status ${response.status} instead of gRPC` };
 	// A call without a message has its status in the head.
-	const status = grpcStatusIn(answer.trailers) ?? grpcStatusIn(answer.fields);
-	const problem = status === 0 ? healthProblem(answer.body) : `grpc-status ${status ?? 'missing'}`;
+	const status = grpcStatusIn(response.trailers) ?? grpcStatusIn(response.fields);
+	const problem = status === 0 ? healthProblem(response.body) : `grpc-status ${status ?? 'missing'}`;
 	return problem === undefined ? { healthy: true, cause: 'serving' } : { healthy: false, cause: problem };
 }
 
@@ -100,9 +105,9 @@ function ask(
 			signal: abandoned,
 		});
 		const limit = setTimeout(() => {
-			// Timers run before sockets are read: on a busy thread an unread answer may have arrived already.
+			// Timers run before sockets are read: on a busy thread an unread response may have arrived already.
 			setImmediate(() => {
-				resolve({ healthy: false, cause: silenceCause('answer', timeoutMs) });
+				resolve({ healthy: false, cause: silenceCause('response', timeoutMs) });
 				probe.destroy();
 			});
 		}, limitMs);
@@ -121,7 +126,7 @@ function ask(
 }
 
 const USER_AGENT = 'mtls-edge-proxy/health';
-const NO_HTTP = 'no HTTP answer';
+const NO_HTTP = 'no HTTP response';
 
 /**
  * Whether a failure suggests TLS: a TLS server that gets a plain request closes the connection, sends an alert, or answers 400 in
@@ -175,7 +180,7 @@ function discard(response: http.IncomingMessage, probe: http.ClientRequest): voi
 
 function failureOf(error: NodeJS.ErrnoException): Verdict {
 	const { code } = error;
-	// llhttp could not parse the answer.
+	// llhttp could not parse the response.
 	const cause = code?.startsWith('HPE_') ? NO_HTTP : connectionCause(error);
 	return { healthy: code !== undefined && EXHAUSTED.has(code) ? 'unknown' : false, cause };
 }

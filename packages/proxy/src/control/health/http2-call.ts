@@ -19,18 +19,18 @@ export interface Http2Question {
 	readonly body?: Buffer | undefined;
 }
 
-export interface Http2Answer {
+export interface Http2Response {
 	readonly status: number;
 	/** Alternating names and values. */
 	readonly fields: readonly string[];
 	/** At most `maxBody` bytes. */
 	readonly body: Buffer;
-	/** Alternating names and values; empty if the answer was not read to its end. */
+	/** Alternating names and values; empty if the response was not read to its end. */
 	readonly trailers: readonly string[];
 }
 
-/** A call without an answer: the fault in words for operators, the connection's error, or a connection whose server chose HTTP/1.1. */
-export type NoAnswer =
+/** A call without a response: the fault in words for operators, the connection's error, or a connection whose server chose HTTP/1.1. */
+export type NoResponse =
 	| { readonly cause: string }
 	| { readonly error: NodeJS.ErrnoException }
 	| { readonly http1: Socket };
@@ -49,18 +49,18 @@ export function callHttp2(
 	{ method, path, fields, body }: Http2Question,
 	{ tls, maxBody, limitMs, mayBeHttp1 = false }: CallOptions,
 	abandoned: AbortSignal,
-): Promise<Http2Answer | NoAnswer | undefined> {
+): Promise<Http2Response | NoResponse | undefined> {
 	return new Promise((resolve) => {
 		const socket = tls === undefined ? connect({ host, port }) : connectTls({ ...tls, host, port });
 		let call: Call | undefined;
-		const leave = (answer: Http2Answer | NoAnswer | undefined) => {
+		const leave = (response: Http2Response | NoResponse | undefined) => {
 			clearTimeout(limit);
 			abandoned.removeEventListener('abort', abandon);
 			socket.off('error', onError).off('close', onClose);
-			resolve(answer);
+			resolve(response);
 		};
-		const end = (answer: Http2Answer | NoAnswer | undefined) => {
-			leave(answer);
+		const end = (response: Http2Response | NoResponse | undefined) => {
+			leave(response);
 			call?.end();
 			// Errors after its end are irrelevant.
 			socket.on('error', () => {}).destroy();
@@ -68,7 +68,7 @@ export function callHttp2(
 		const abandon = () => end(undefined);
 		const onError = (error: Error) => end({ error: !mayBeHttp1 && isAlpnAlert(error) ? withoutHttp2() : error });
 		const onClose = () => end({ cause: CLOSED });
-		// Timers run before sockets are read: on a busy thread an unread answer may have arrived already.
+		// Timers run before sockets are read: on a busy thread an unread response may have arrived already.
 		const limit = setTimeout(() => setImmediate(abandon), limitMs);
 		abandoned.addEventListener('abort', abandon);
 		socket.on('error', onError).on('close', onClose);
@@ -95,19 +95,19 @@ interface CallOptions {
 	readonly mayBeHttp1?: boolean;
 }
 
-export const CLOSED = 'connection closed without an answer';
+export const CLOSED = 'connection closed without a response';
 
 /** The connection and its one stream. */
 class Call implements ClientEvents {
 	readonly #socket: Socket;
 	readonly #protocol = new ClientProtocol(this, LIMITS);
-	readonly #end: (answer: Http2Answer | NoAnswer) => void;
-	readonly #stream: Answer;
+	readonly #end: (response: Http2Response | NoResponse) => void;
+	readonly #stream: ResponseStream;
 
-	constructor(socket: Socket, maxBody: number, end: (answer: Http2Answer | NoAnswer) => void) {
+	constructor(socket: Socket, maxBody: number, end: (response: Http2Response | NoResponse) => void) {
 		this.#socket = socket;
 		this.#end = end;
-		this.#stream = new Answer(this.#protocol, maxBody, end);
+		this.#stream = new ResponseStream(this.#protocol, maxBody, end);
 		socket.on('data', (bytes) => this.#receive(bytes as Buffer));
 	}
 
@@ -148,14 +148,14 @@ class Call implements ClientEvents {
 	onPong(): void {}
 }
 
-class Answer extends ClientStream {
+class ResponseStream extends ClientStream {
 	readonly #maxBody: number;
-	readonly #end: (answer: Http2Answer | NoAnswer) => void;
+	readonly #end: (response: Http2Response | NoResponse) => void;
 	#facts: ResponseFacts | undefined;
 	readonly #pieces: Buffer[] = [];
 	#length = 0;
 
-	constructor(protocol: ClientProtocol, maxBody: number, end: (answer: Http2Answer | NoAnswer) => void) {
+	constructor(protocol: ClientProtocol, maxBody: number, end: (response: Http2Response | NoResponse) => void) {
 		super(protocol);
 		this.#maxBody = maxBody;
 		this.#end = end;
@@ -163,19 +163,19 @@ class Answer extends ClientStream {
 
 	override onResponse(facts: ResponseFacts): void {
 		this.#facts = facts;
-		if (this.#maxBody === 0) this.#answer([]);
+		if (this.#maxBody === 0) this.#respond([]);
 	}
 
 	override onBody(bytes: Buffer): void {
 		const piece = Buffer.from(bytes.subarray(0, this.#maxBody - this.#length));
 		this.#pieces.push(piece);
 		this.#length += piece.length;
-		if (this.#length === this.#maxBody) this.#answer([]);
+		if (this.#length === this.#maxBody) this.#respond([]);
 		else this.protocol.release(this, bytes.length);
 	}
 
 	override onResponseEnd(trailers: readonly string[] = []): void {
-		this.#answer(trailers);
+		this.#respond(trailers);
 	}
 
 	override onClosed({ cause }: StreamEnd): void {
@@ -184,7 +184,7 @@ class Answer extends ClientStream {
 
 	override onRoom(): void {}
 
-	#answer(trailers: readonly string[]): void {
+	#respond(trailers: readonly string[]): void {
 		const { status, fields } = this.#facts!;
 		const list = fields.flatMap(({ name, value }) => (name === ':status' ? [] : [name, value]));
 		this.#end({ status, fields: list, body: Buffer.concat(this.#pieces), trailers });

@@ -57,7 +57,7 @@ function remedyOf(cause: string): string | undefined {
 	if (/^refused in the TLS handshake: .*(?:certificate|unknown ca)/.test(cause)) {
 		return 'set cert_path and key_path in its [upstreams.tls] to a certificate that it accepts';
 	}
-	if (/^no answer within/.test(cause))
+	if (/^no response within/.test(cause))
 		return 'check whether it is busy or packets are dropped, or raise health_timeout_secs';
 	return undefined;
 }
@@ -71,9 +71,9 @@ const HERE = 'raise the limit of this machine or container (ulimit -n)';
 const REMEDIES: Readonly<Record<string, string>> = {
 	'connection refused': 'start it, or correct the port: nothing listens there',
 	'connection reset': OWN_LOG,
-	'connection closed without an answer': OWN_LOG,
+	'connection closed without a response': OWN_LOG,
 	'closed within the TLS handshake': OWN_LOG,
-	'no HTTP answer': 'correct the port: something other than HTTP/1.1 answers there',
+	'no HTTP response': 'correct the port: something other than HTTP/1.1 answers there',
 	'connection timed out': NETWORK,
 	'no route to host': NETWORK,
 	'network unreachable': NETWORK,

@@ -2,18 +2,18 @@ import { RATE_LIMIT_REASONS } from '@mtls-edge-proxy/gate/gates/quota.ts';
 import { HANDSHAKE_REFUSALS } from '../../identity/handshake-refusals.ts';
 import { QUEUE_RESULTS } from '../../memory/queue-stats.ts';
 import { CLIENT_PROTOCOLS } from '../../memory/route-stats.ts';
+import { CIRCUIT_NAMES, TRANSITIONS } from '../../memory/transition-counts.ts';
+import { RETRY_REASONS } from '../../memory/upstream-stats.ts';
 import {
 	CONNECTION_ENDS,
 	CONNECTION_REFUSALS,
 	FORBIDDEN_REASONS,
 	HTTP2_ERROR_REASONS,
 	HTTP2_STREAM_ERROR_REASONS,
-	RETRY_REASONS,
 	TLS_GROUPS,
 	TLS_VERSIONS,
 	TUNNEL_ENDS,
-} from '../../memory/stats.ts';
-import { CIRCUIT_NAMES, TRANSITIONS } from '../../memory/transition-counts.ts';
+} from '../../memory/worker-stats.ts';
 import { EXPIRING_KINDS } from '../facts/certificates.ts';
 import { RELOADED_PARTS } from '../reload/journal.ts';
 import { STORE_FAILURES } from '../store/failure.ts';

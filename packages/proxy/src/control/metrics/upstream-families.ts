@@ -1,8 +1,8 @@
 import { BucketCounts, type BucketLayout, BucketTotal } from '../../memory/bucket-counts.ts';
 import { Summary } from '../../memory/histogram.ts';
 import { CLIENT_PROTOCOLS, type RouteStats, readTraffic, type Traffic } from '../../memory/route-stats.ts';
-import { type RetryReason, UpstreamStats } from '../../memory/stats.ts';
 import { TRANSITIONS } from '../../memory/transition-counts.ts';
+import { type RetryReason, UpstreamStats } from '../../memory/upstream-stats.ts';
 import type { HistogramsSeed, UpstreamProtocol } from '../../shared/messages.ts';
 import type { ProbeOutcome } from '../health/outcome.ts';
 import type { Endpoint, RouteCounters } from '../routing/table.ts';

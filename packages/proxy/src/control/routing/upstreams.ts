@@ -8,9 +8,9 @@ import { BucketCounts, type BucketLayout } from '../../memory/bucket-counts.ts';
 import { QueueClaims } from '../../memory/queue-claims.ts';
 import { QueueStats } from '../../memory/queue-stats.ts';
 import { RouteStats } from '../../memory/route-stats.ts';
-import { UpstreamStats } from '../../memory/stats.ts';
 import { TransitionCounts } from '../../memory/transition-counts.ts';
 import { UpstreamLoad } from '../../memory/upstream-load.ts';
+import { UpstreamStats } from '../../memory/upstream-stats.ts';
 import { WakeUp } from '../../memory/wake-up.ts';
 import { watchCircuit } from '../../shared/circuit-watch.ts';
 import type { EndpointPlace, PendingQueueSeed } from '../../shared/messages.ts';
@@ -54,7 +54,7 @@ export class Upstreams {
 	/** The last place that was given out. */
 	#place: EndpointPlace | undefined;
 	/** By `upstreamKey`. Kept for ever, as workers do: names are few. */
-	readonly #rooms = new Map<string, PendingQueueSeed>();
+	readonly #pending = new Map<string, PendingQueueSeed>();
 
 	/**
 	 * @param workers number of worker threads.
@@ -126,7 +126,7 @@ export class Upstreams {
 	}
 
 	#waitingOf(key: string): PendingQueueSeed {
-		const known = this.#rooms.get(key);
+		const known = this.#pending.get(key);
 		if (known !== undefined) return known;
 		const waiting = {
 			count: UpstreamLoad.allocate(this.#workers, 0),
@@ -135,7 +135,7 @@ export class Upstreams {
 			wanted: WakeUp.allocate(),
 			stats: QueueStats.allocate(this.#workers),
 		};
-		this.#rooms.set(key, waiting);
+		this.#pending.set(key, waiting);
 		return waiting;
 	}
 
@@ -165,7 +165,7 @@ export class Upstreams {
 			UpstreamLoad.reclaim(place.loads, worker, place.at);
 			UpstreamLoad.reclaim(connectionsMemory, worker);
 		}
-		for (const { count, claims, freed } of this.#rooms.values()) {
+		for (const { count, claims, freed } of this.#pending.values()) {
 			QueueClaims.reclaim(claims, worker);
 			UpstreamLoad.reclaim(count, worker);
 			new WakeUp(freed).ring();

@@ -1,4 +1,4 @@
-import { html, type Markup } from './markup.ts';
+import { type Content, html, type Markup } from './markup.ts';
 
 /** Formats numbers and times for people; pure. Unknown values are dashes. */
 
@@ -64,4 +64,11 @@ export function moment(iso: string, now: string): Markup {
 
 export function day(iso: string): Markup {
 	return html`<time datetime="${iso}">${iso.slice(0, 10)}</time>`;
+}
+
+/** A sign next to each colour, for people who do not see colours. */
+export const SIGNS = { good: '●', doubtful: '◆', bad: '▲' } as const;
+
+export function badge(state: keyof typeof SIGNS, content: Content): Markup {
+	return html`<span class="badge ${state}"><span aria-hidden="true">${SIGNS[state]}</span> ${content}</span>`;
 }

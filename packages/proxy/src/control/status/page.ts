@@ -1,4 +1,4 @@
-import { ago, count, duration, latency, moment, peakOf, percent, rate } from './format.ts';
+import { ago, count, duration, latency, moment, peakOf, percent, rate, SIGNS } from './format.ts';
 import { jsonOf } from './json.ts';
 import { html, Markup } from './markup.ts';
 import {
@@ -181,8 +181,6 @@ function numbers(status: StatusPage): Markup {
 		</dl>
 	`;
 }
-
-const SIGNS = { bad: '▲', doubtful: '◆' } as const;
 
 function lately(counts: readonly Count[]): number {
 	return counts.reduce((sum, { last_ten_minutes }) => sum + last_ten_minutes, 0);

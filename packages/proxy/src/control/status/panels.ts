@@ -1,5 +1,5 @@
 import { grpcStatusInWords, IS_GRPC_FAILURE } from '../../gates/grpc-status.ts';
-import { bytes, count, day, duration, latency, moment, percent } from './format.ts';
+import { badge, bytes, count, day, duration, latency, moment, percent } from './format.ts';
 import { type Content, html, inParts, type Markup } from './markup.ts';
 import { EXPIRES_SOON_DAYS, plural } from './problems.ts';
 import type { Count, Panel, StatusPage } from './schema.ts';
@@ -21,15 +21,12 @@ export function dnsPanel({ dns, at }: StatusPage): Markup | undefined {
 			ordered,
 			({ group, name, addresses, age_seconds, failing_since, failures, cause }) => [
 				html`${group} <small>${name}</small>`,
-				addresses === 0
-					? html`<span class="badge bad"><span aria-hidden="true">▲</span> none</span>`
-					: count(addresses),
+				addresses === 0 ? badge('bad', 'none') : count(addresses),
 				html`${age_seconds === null ? 'never answered' : duration(age_seconds)}`,
 				failing_since === null
 					? html`${age_seconds === null ? 'none yet' : 'good'}`
-					: html`<span class="cause">${inParts(cause ?? '')}</span> <small>${failures}×, since ${moment(failing_since, at)}</small>`,
+					: html`${causeText(cause)} <small>${failures}×, since ${moment(failing_since, at)}</small>`,
 			],
-			'There are none.',
 		),
 	]);
 }
@@ -101,14 +98,12 @@ export function grpcPanel({ grpc }: StatusPage): Markup | undefined {
 				count(last_ten_minutes),
 				count(total),
 			],
-			'There are none.',
 		),
 	]);
 }
 
 function grpcBadge(code: number): Markup {
-	const [state, sign] = IS_GRPC_FAILURE[code] ? ['bad', '▲'] : ['doubtful', '◆'];
-	return html`<span class="badge ${state}"><span aria-hidden="true">${sign}</span> ${inParts(grpcStatusInWords(code))}</span>`;
+	return badge(IS_GRPC_FAILURE[code] ? 'bad' : 'doubtful', inParts(grpcStatusInWords(code)));
 }
 
 export function certificatesPanel({ certificates }: StatusPage): Markup {
@@ -122,12 +117,11 @@ export function certificatesPanel({ certificates }: StatusPage): Markup {
 				html`${KINDS[kind]}`,
 				day(not_after),
 				days_left < 0
-					? html`<span class="badge bad"><span aria-hidden="true">▲</span> ${kind === 'crl' ? 'overdue' : 'expired'}</span>`
+					? badge('bad', kind === 'crl' ? 'overdue' : 'expired')
 					: days_left < EXPIRES_SOON_DAYS && kind !== 'crl'
-						? html`<span class="badge doubtful"><span aria-hidden="true">◆</span> ${days_left}</span>`
+						? badge('doubtful', days_left)
 						: html`${days_left}`,
 			],
-			'There are none.',
 		),
 	]);
 }
@@ -149,15 +143,12 @@ export function issuersPanel({ issuers }: StatusPage): Markup {
 			issuers,
 			({ issuer, keys, algorithms, source, age_seconds, fetches }) => [
 				html`<span class="subject">${inParts(issuer ?? 'any (iss is not checked)')}</span> <small>${algorithms.join(', ')}</small>`,
-				keys.length === 0
-					? html`<span class="badge bad"><span aria-hidden="true">▲</span> none</span>`
-					: html`${keys.length}${keyNames(keys)}`,
+				keys.length === 0 ? badge('bad', 'none') : html`${keys.length}${keyNames(keys)}`,
 				html`${source === 'file' ? 'from a file' : age_seconds === null ? 'never fetched' : duration(age_seconds)}`,
 				fetches === null
 					? html`<span class="quiet">no fetches</span>`
 					: html`${fetches.failure_total} of ${fetches.failure_total + fetches.success_total}`,
 			],
-			'There are none.',
 		),
 	]);
 }
@@ -186,7 +177,6 @@ export function workersPanel({ workers }: StatusPage): Markup {
 				count(in_flight),
 				count(connections),
 			],
-			'There are none.',
 		),
 	]);
 }
@@ -208,7 +198,6 @@ export function memoryPanel({ memory, process }: StatusPage): Markup {
 				amount(unit, limit),
 				meter(limit === 0 ? 0 : used / limit, name),
 			],
-			'There are none.',
 		),
 	]);
 }
@@ -222,7 +211,7 @@ export function reloadsPanel({ reloads, at }: StatusPage): Markup {
 			['Failed', count(failure_total)],
 		]),
 		needs_restart.length > 0 &&
-			html`<p><span class="badge doubtful"><span aria-hidden="true">◆</span> needs a restart</span> <span class="cause">${inParts(needs_restart.join(', '))}</span></p>`,
+			html`<p>${badge('doubtful', 'needs a restart')} ${causeText(needs_restart.join(', '))}</p>`,
 		table(
 			'The last reloads, the latest first.',
 			['When', 'What', 'Outcome', 'Trigger'],
@@ -230,9 +219,7 @@ export function reloadsPanel({ reloads, at }: StatusPage): Markup {
 			(one) => [
 				moment(one.at, at),
 				html`${PARTS[one.part]}`,
-				one.outcome === 'success'
-					? html`<span class="badge good"><span aria-hidden="true">●</span> applied</span>`
-					: html`<span class="badge bad"><span aria-hidden="true">▲</span> failed</span> <span class="cause">${inParts(one.cause ?? '')}</span>`,
+				one.outcome === 'success' ? badge('good', 'applied') : html`${badge('bad', 'failed')} ${causeText(one.cause)}`,
 				html`${one.asked}`,
 			],
 			'No reload since the start.',
@@ -248,12 +235,7 @@ export function limitsPanel({ shared_limits: limits }: StatusPage): Markup | und
 	const { store, cause, replicas, settle_seconds, calls, revocations } = limits;
 	return panel('limits', 'Shared limits', [
 		facts([
-			[
-				'Store',
-				store === 'up'
-					? html`<span class="badge good"><span aria-hidden="true">●</span> up</span>`
-					: html`<span class="badge bad"><span aria-hidden="true">▲</span> away</span> <span class="cause">${inParts(cause ?? '')}</span>`,
-			],
+			['Store', store === 'up' ? badge('good', 'up') : html`${badge('bad', 'away')} ${causeText(cause)}`],
 			['Replicas', count(replicas)],
 			['Settled within', html`${settle_seconds.toFixed(2)} s`],
 			['Calls', count(calls.success_total)],
@@ -283,6 +265,10 @@ export function tenantsPanel({ tenants }: StatusPage): Markup | undefined {
 			'The configuration has none.',
 		),
 	]);
+}
+
+function causeText(text: string | null): Markup {
+	return html`<span class="cause">${inParts(text ?? '')}</span>`;
 }
 
 function panel(id: Panel, title: string, content: readonly Content[]): Markup {
@@ -319,7 +305,7 @@ function table<Item>(
 	columns: readonly string[],
 	items: readonly Item[],
 	cellsOf: (item: Item) => readonly Markup[],
-	empty: string,
+	empty = 'There are none.',
 ): Markup {
 	if (items.length === 0) return html`<p class="empty">${empty}</p>`;
 	const kinds = columns.map((name) => (name.startsWith('#') ? 'number' : 'words'));

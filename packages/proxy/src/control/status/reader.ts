@@ -6,14 +6,9 @@ import { CLOSED } from '../../memory/breaker-cell.ts';
 import { type BudgetMemory, budgetInUse } from '../../memory/budget.ts';
 import { Summary } from '../../memory/histogram.ts';
 import { CLIENT_PROTOCOLS, type RouteStats } from '../../memory/route-stats.ts';
-import {
-	TLS_VERSIONS,
-	UPSTREAM_CHOICES,
-	type UpstreamChoice,
-	UpstreamStats,
-	type WorkerStats,
-} from '../../memory/stats.ts';
 import { CIRCUIT_NAMES, TRANSITIONS } from '../../memory/transition-counts.ts';
+import { UPSTREAM_CHOICES, type UpstreamChoice, UpstreamStats } from '../../memory/upstream-stats.ts';
+import { TLS_VERSIONS, type WorkerStats } from '../../memory/worker-stats.ts';
 import type { AddressRefresher } from '../addresses/address-refresher.ts';
 import type { Readiness } from '../admin/readiness.ts';
 import { type Expiring, expiringOf, expiringOfUpstreams } from '../facts/certificates.ts';

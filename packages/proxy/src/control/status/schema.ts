@@ -1,6 +1,6 @@
 import type { GrpcStatusName } from '../../gates/grpc-status.ts';
-import type { UpstreamChoice } from '../../memory/stats.ts';
 import type { CircuitName } from '../../memory/transition-counts.ts';
+import type { UpstreamChoice } from '../../memory/upstream-stats.ts';
 import type { UpstreamProtocol } from '../../shared/messages.ts';
 import type { ShareKind } from './shares.ts';
 

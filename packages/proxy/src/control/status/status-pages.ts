@@ -1,5 +1,5 @@
 import type { IncomingMessage } from 'node:http';
-import type { Answer, Page, Pages } from '../admin/page.ts';
+import type { Page, PageResponse, Pages } from '../admin/page.ts';
 import { inSlices } from '../slices.ts';
 import type { Timers } from '../timers.ts';
 import { type Assets, readAssets } from './assets.ts';
@@ -119,7 +119,7 @@ export class StatusPages {
 		if (now - this.#renderedAt >= FRESH_MS) this.#rendered.clear();
 	}
 
-	async #html(view: View): Promise<Answer> {
+	async #html(view: View): Promise<PageResponse> {
 		const { policy } = this.#assets;
 		return {
 			status: 200,
@@ -130,12 +130,12 @@ export class StatusPages {
 	}
 
 	/** What the page's script asks for: the part that changes. */
-	async #body(view: View): Promise<Answer> {
+	async #body(view: View): Promise<PageResponse> {
 		const body = await this.#once('body', view, (page) => renderBody(page, view, this.#assets.build));
 		return { status: 200, body, type: 'text/html; charset=utf-8', headers: HEADERS };
 	}
 
-	async #json(view: View): Promise<Answer> {
+	async #json(view: View): Promise<PageResponse> {
 		const body = await this.#once('json', view, jsonOf);
 		return { status: 200, body: `${body}\n`, type: 'application/json', headers: HEADERS };
 	}

@@ -1,6 +1,6 @@
 import { grpcStatusInWords } from '../../gates/grpc-status.ts';
 import type { UpstreamProtocol } from '../../shared/messages.ts';
-import { ago, count, latency, moment, peakOf, percent, rate } from './format.ts';
+import { ago, badge, count, latency, moment, peakOf, percent, rate } from './format.ts';
 import { grpcFailureShare } from './grpc.ts';
 import { html, inParts, type Markup } from './markup.ts';
 import type { Chart, ShareStatus, StatusPage, UpstreamStatus } from './schema.ts';
@@ -89,9 +89,7 @@ function row(one: Row, { now, errorBound, grpcBound }: Context): Markup {
 
 function share(part: number | null, bound: number): Markup {
 	const areMany = bound > 0 && part !== null && part >= bound;
-	return areMany
-		? html`<span class="badge bad"><span aria-hidden="true">▲</span> ${percent(part)}</span>`
-		: percent(part);
+	return areMany ? badge('bad', percent(part)) : percent(part);
 }
 
 /** Further facts about an upstream, in a few words each. */
@@ -115,23 +113,23 @@ const PROTOCOLS: Readonly<Record<UpstreamProtocol, string>> = {
 function state(one: UpstreamStatus, now: string): Markup {
 	const { breaker, health, health_since: healthSince } = one;
 	const isBreakers = breaker.state !== 'closed';
-	const badge = isBreakers ? BREAKER[breaker.state] : HEALTH[health];
+	const verdict = isBreakers ? BREAKER[breaker.state] : HEALTH[health];
 	const since = isBreakers ? breaker.since : health === 'unhealthy' ? healthSince : null;
 	const details = detailsOf(one, now);
-	const line = html`${badge}${since !== null && html` <small>${ago(since, now)}</small>`}`;
+	const line = html`${verdict}${since !== null && html` <small>${ago(since, now)}</small>`}`;
 	if (details.length === 0) return line;
 	return html`<details id="state ${keyOf(one)}"><summary>${line}</summary><ul>${details.map((detail) => html`<li>${detail}</li>`)}</ul></details>`;
 }
 
 const BREAKER = {
-	closed: html`<span class="badge good"><span aria-hidden="true">●</span> closed</span>`,
-	open: html`<span class="badge bad"><span aria-hidden="true">▲</span> open</span>`,
-	'half-open': html`<span class="badge doubtful"><span aria-hidden="true">◆</span> half-open</span>`,
+	closed: badge('good', 'closed'),
+	open: badge('bad', 'open'),
+	'half-open': badge('doubtful', 'half-open'),
 } as const;
 
 const HEALTH = {
-	healthy: html`<span class="badge good"><span aria-hidden="true">●</span> healthy</span>`,
-	unhealthy: html`<span class="badge doubtful"><span aria-hidden="true">◆</span> unhealthy</span>`,
+	healthy: badge('good', 'healthy'),
+	unhealthy: badge('doubtful', 'unhealthy'),
 	'not probed yet': html`${BREAKER.closed} <small>not probed yet</small>`,
 	'not probed': html`${BREAKER.closed} <small>not probed</small>`,
 } as const;

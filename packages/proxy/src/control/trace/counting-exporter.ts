@@ -50,7 +50,7 @@ export class CountingExporter implements SpanExporter {
 			onDone(spans);
 			onResult(error === undefined ? { code: SUCCESS } : { code: FAILED, error });
 		};
-		const cancel = timers.after(limitMs, () => settle(new Error(`no answer within ${limitMs / 1000} s`)));
+		const cancel = timers.after(limitMs, () => settle(new Error(`no response within ${limitMs / 1000} s`)));
 		exporter.export(spans, ({ code, error }) => {
 			settle(code === SUCCESS ? undefined : (error ?? new Error('no reason was given')));
 		});

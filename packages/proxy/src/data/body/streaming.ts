@@ -275,7 +275,7 @@ export class Bodies implements BodyMode {
 		const isAtUpstream = request.attempt?.connection !== undefined;
 		// The side that did not move is at fault: the upstream, unless it waits for a client that takes nothing or owes a body.
 		if (isAtUpstream && !this.#clientBlocked && this.#uploadComplete) {
-			const cause = silenceCause('more of the answer', request.context.limits.silenceMs);
+			const cause = silenceCause('more of the response', request.context.limits.silenceMs);
 			request.fail(rejection.BAD_GATEWAY.because(cause), 'timeout');
 		} else if (isAtUpstream && !this.#clientBlocked) {
 			request.fail(STOPPED_SENDING, 'abandoned');

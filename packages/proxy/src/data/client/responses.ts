@@ -1,5 +1,6 @@
 import { grpcResponse } from '@mtls-edge-proxy/gate/gates/grpc.ts';
 import type { OwnResponse, Rejection } from '@mtls-edge-proxy/gate/gates/rejection.ts';
+import * as rejections from '@mtls-edge-proxy/gate/gates/rejection.ts';
 import { ResponseFields } from './response-fields.ts';
 
 /** A refusal as the client gets it. */
@@ -11,28 +12,33 @@ export interface RefusalResponse {
 	readonly body: string;
 }
 
-/** Refusals of one form. Each is built once if the headers of its code never change. */
+/** Refusals of one form. Those of the table with their own headers are built once. */
 class RefusalResponses {
 	readonly #form: (refusal: Rejection) => OwnResponse;
-	/** By code; valid only for the headers of the refusal that was given first. */
-	readonly #known = new Map<string, { readonly headers: readonly string[]; readonly answer: RefusalResponse }>();
+	/** By code; valid only for the headers of the table. */
+	readonly #known: ReadonlyMap<string, { readonly headers: readonly string[]; readonly response: RefusalResponse }>;
 
 	constructor(form: (refusal: Rejection) => OwnResponse) {
 		this.#form = form;
+		const table = Object.values(rejections).filter((value) => value instanceof rejections.Rejection);
+		this.#known = new Map(
+			table.map((refusal) => [refusal.code, { headers: refusal.headers, response: this.#build(refusal, true) }]),
+		);
 	}
 
 	of(refusal: Rejection): RefusalResponse {
 		const known = this.#known.get(refusal.code);
-		if (known?.headers === refusal.headers) return known.answer;
+		return known?.headers === refusal.headers ? known.response : this.#build(refusal, false);
+	}
+
+	#build(refusal: Rejection, isRepeated: boolean): RefusalResponse {
 		const { status, headers, contentType, body } = this.#form(refusal);
 		const list = [...headers, 'content-type', contentType, 'content-length', String(body.length)];
-		const answer = { status, fields: new ResponseFields(list, known === undefined), body };
-		if (known === undefined) this.#known.set(refusal.code, { headers: refusal.headers, answer });
-		return answer;
+		return { status, fields: new ResponseFields(list, isRepeated), body };
 	}
 }
 
-const HTTP = new RefusalResponses(({ answer }) => answer);
+const HTTP = new RefusalResponses(({ response }) => response);
 const GRPC = new RefusalResponses(grpcResponse);
 
 /** @param isGrpc whether a gRPC call is refused (`RequestHead.isGrpc`). */

@@ -1,15 +1,7 @@
 import { IN_TOKEN } from '@mtls-edge-proxy/gate/gates/grammar.ts';
 import { BAD_REQUEST, HEADERS_TOO_LARGE, Rejection } from '@mtls-edge-proxy/gate/gates/rejection.ts';
-import {
-	CONNECTION,
-	FORWARD,
-	type Identifiers,
-	type RequestHead,
-	RequestReader,
-	readHttp1Head,
-	requestField,
-	UPGRADE,
-} from '../../gates/headers.ts';
+import { CONNECTION, FORWARD, type Identifiers, requestField, UPGRADE } from '../../gates/field-kinds.ts';
+import { type RequestHead, RequestReader, readHttp1Head } from '../../gates/headers.ts';
 import { FieldLines } from '../memo/field-lines.ts';
 import { FieldScanner, splitFields } from './field-scanner.ts';
 

@@ -3,7 +3,7 @@ import { BAD_REQUEST } from '@mtls-edge-proxy/gate/gates/rejection.ts';
 import type { RateLimitedLog } from '@mtls-edge-proxy/gate/shared/rate-limited-log.ts';
 import { ConnectionError, streamErrorReason } from '../../http2/errors.ts';
 import { CODE } from '../../http2/frame-format.ts';
-import type { Http2StreamErrorReason } from '../../memory/stats.ts';
+import type { Http2StreamErrorReason } from '../../memory/worker-stats.ts';
 import { SLABS } from '../../shared/slabs.ts';
 import { ClientConnection } from '../client/client-connection.ts';
 import { PacedReads, type ReadSink } from '../client/paced-reads.ts';

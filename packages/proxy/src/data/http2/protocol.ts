@@ -1,4 +1,4 @@
-import type { Identifiers } from '../../gates/headers.ts';
+import type { Identifiers } from '../../gates/field-kinds.ts';
 import type { Trailers } from '../../gates/trailers.ts';
 import { ConnectionError } from '../../http2/errors.ts';
 import {

@@ -2,15 +2,9 @@ import { isLowerCaseToken, isToken } from '@mtls-edge-proxy/gate/gates/grammar.t
 import { isGrpc } from '@mtls-edge-proxy/gate/gates/grpc.ts';
 import { HEADERS_TOO_LARGE, Rejection } from '@mtls-edge-proxy/gate/gates/rejection.ts';
 import { parseContentLength, UNDECLARED } from '../../gates/body-limit.ts';
-import {
-	type HeadField,
-	type Identifiers,
-	isAuthority,
-	isPadded,
-	type RequestHead,
-	readHttp2Fields,
-	requestField,
-} from '../../gates/headers.ts';
+import { type Identifiers, requestField } from '../../gates/field-kinds.ts';
+import { isAuthority, type RequestHead } from '../../gates/headers.ts';
+import { type HeadField, isPadded, readHttp2Fields } from '../../gates/http2-head.ts';
 import type { Trailers } from '../../gates/trailers.ts';
 import { type FieldReading, type HeaderBlock, HpackDecoder } from '../../http2/hpack-decoder.ts';
 import { STATIC_TABLE } from '../../http2/hpack-table.ts';

@@ -5,7 +5,7 @@ import type { Trailers } from '../../gates/trailers.ts';
 import { streamErrorReason } from '../../http2/errors.ts';
 import { CODE } from '../../http2/frame-format.ts';
 import { codedField, codedFields, codedStatus } from '../../http2/hpack-encoder.ts';
-import type { Http2StreamErrorReason } from '../../memory/stats.ts';
+import type { Http2StreamErrorReason } from '../../memory/worker-stats.ts';
 import { KeptPieces } from '../body/kept-pieces.ts';
 import type { ClientConnection } from '../client/client-connection.ts';
 import type { ClientRequest, WholeBody } from '../client/client-request.ts';

@@ -3,7 +3,7 @@ import type { Socket } from 'node:net';
 import type { Clock } from '@mtls-edge-proxy/gate/shared/clock.ts';
 import type { Logger } from '@mtls-edge-proxy/gate/shared/log.ts';
 import type { Admission } from '../../identity/client-chain.ts';
-import type { ConnectionEnd, WorkerStats } from '../../memory/stats.ts';
+import type { ConnectionEnd, WorkerStats } from '../../memory/worker-stats.ts';
 import type { ClientConnection } from '../client/client-connection.ts';
 import { type DeadlineQueue, Timed } from '../loop/deadlines.ts';
 import { namesOf } from './certificate-names.ts';

@@ -5,7 +5,7 @@ import { RateLimitedLog } from '@mtls-edge-proxy/gate/shared/rate-limited-log.ts
 import { createListenerContexts, type ListenerContexts } from '@mtls-edge-proxy/gate/tls/tls-options.ts';
 import type { HandshakeRefusal } from '../../identity/handshake-refusals.ts';
 import { Budget } from '../../memory/budget.ts';
-import { type ConnectionRefusal, TLS_VERSIONS, type TlsVersionName } from '../../memory/stats.ts';
+import { type ConnectionRefusal, TLS_VERSIONS, type TlsVersionName } from '../../memory/worker-stats.ts';
 import { AddressRanges, plainAddress } from '../../shared/address-ranges.ts';
 import type { WorkerSeed } from '../../shared/messages.ts';
 import { descriptorsExhausted, keepSpareDescriptor } from '../../shared/spare-descriptor.ts';

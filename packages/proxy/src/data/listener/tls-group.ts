@@ -1,4 +1,4 @@
-import { TLS_GROUPS, type TlsGroup } from '../../memory/stats.ts';
+import { TLS_GROUPS, type TlsGroup } from '../../memory/worker-stats.ts';
 
 /**
  * The key-exchange group of a handshake. Node exposes it only to clients (`getEphemeralKeyInfo`). Since 3.2, OpenSSL writes it into

@@ -1,6 +1,6 @@
 import { monitorEventLoopDelay, performance } from 'node:perf_hooks';
 import type { Clock } from '@mtls-edge-proxy/gate/shared/clock.ts';
-import type { LoopReading } from '../../memory/stats.ts';
+import type { LoopReading } from '../../memory/worker-stats.ts';
 
 /** Measurements of the event loop, by the names of `node:perf_hooks`. */
 export interface LoopFacts {

@@ -6,7 +6,7 @@ import {
 	type RequestField,
 	requestField,
 	TRANSFER_ENCODING,
-} from '../../gates/headers.ts';
+} from '../../gates/field-kinds.ts';
 
 /** The position of one field line in its block, and the kind of its name. The object is reused for the lines of all heads at its place. */
 export class FieldLine {

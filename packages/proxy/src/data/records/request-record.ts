@@ -2,7 +2,7 @@ import type { Rejection } from '@mtls-edge-proxy/gate/gates/rejection.ts';
 import type { Clock } from '@mtls-edge-proxy/gate/shared/clock.ts';
 import type { Correlation, SpanContext } from '../../gates/correlation.ts';
 import { withoutQuery } from '../../gates/target.ts';
-import type { TunnelEnd } from '../../memory/stats.ts';
+import type { TunnelEnd } from '../../memory/worker-stats.ts';
 import type { ClientConnection } from '../client/client-connection.ts';
 import { RequestSpan } from './request-span.ts';
 

@@ -2,7 +2,7 @@ import type { Rejection } from '@mtls-edge-proxy/gate/gates/rejection.ts';
 import * as rejection from '@mtls-edge-proxy/gate/gates/rejection.ts';
 import { silenceCause } from '@mtls-edge-proxy/gate/words/causes.ts';
 import { CIRCUIT_OPEN, type FailureReason, type Outcome } from '../../gates/breaker.ts';
-import type { RetryReason } from '../../memory/stats.ts';
+import type { RetryReason } from '../../memory/upstream-stats.ts';
 import type { Dispatched } from '../loop/dispatch-queue.ts';
 import type { FailureKind, UpstreamFailure } from '../upstream/contract.ts';
 import type { Endpoint } from '../upstream/endpoint.ts';
@@ -45,13 +45,13 @@ export class Delivery implements Dispatched, Waiting, AttemptOwner {
 
 	/** For `DispatchQueue`: the request's turn has come. */
 	dispatch(now: number): void {
-		const { retryBudget, room } = this.upstream;
+		const { retryBudget, pending } = this.upstream;
 		retryBudget?.request(now);
-		if (room === undefined) {
+		if (pending === undefined) {
 			if (this.#depart(now) === 'full') this.request.refuse(SHUT.noQueue);
 			return;
 		}
-		if (!room.comesFirst(false) && this.#depart(now) !== 'full') return;
+		if (!pending.comesFirst(false) && this.#depart(now) !== 'full') return;
 
 		// Tenants take turns, so a tenant's burst delays only itself.
 		const { client, span } = this.request.context;
@@ -111,7 +111,7 @@ export class Delivery implements Dispatched, Waiting, AttemptOwner {
 	/** @returns whether there was a place for it. */
 	#wait(): boolean {
 		const { request } = this;
-		this.#place = this.upstream.room!.enter(request.context.identity!.tenant, this);
+		this.#place = this.upstream.pending!.enter(request.context.identity!.tenant, this);
 		if (this.#place === undefined) return false;
 		request.enter(STATE.waiting);
 		return true;
@@ -174,7 +174,7 @@ export class Delivery implements Dispatched, Waiting, AttemptOwner {
 			return request.refuse(rejection.UPSTREAM_TIMEOUT.because(cause));
 		}
 		const isConnected = this.attempt?.connection?.isConnected ?? true;
-		const cause = silenceCause(isConnected ? 'answer' : 'connection', request.context.limits.upstreamTimeoutMs);
+		const cause = silenceCause(isConnected ? 'response' : 'connection', request.context.limits.upstreamTimeoutMs);
 		request.fail(rejection.UPSTREAM_TIMEOUT.because(cause), isConnected ? outcome : 'connect');
 	}
 
@@ -236,7 +236,7 @@ export class Delivery implements Dispatched, Waiting, AttemptOwner {
 		// A reload may have removed addresses since the request left; failing addresses are often the removed ones.
 		const upstream = this.upstream.inForce;
 		this.upstream = upstream;
-		const { room, retryBudget } = upstream;
+		const { pending, retryBudget } = upstream;
 		const attempt = this.attempt!;
 		const failed = attempt.endpoint;
 		const tried = [...this.#tried, failed];
@@ -246,12 +246,12 @@ export class Delivery implements Dispatched, Waiting, AttemptOwner {
 		// A request that an endpoint refuses at once is no load, and the end of a connection (GOAWAY) refuses many together.
 		if (kind !== 'refused' && retryBudget?.allows(now) === false) {
 			const found = upstream.look(now, cooldownMs, tried);
-			const isOffered = kind === 'stale' || found === 'free' || (found === 'full' && room?.isFull === false);
+			const isOffered = kind === 'stale' || found === 'free' || (found === 'full' && pending?.isFull === false);
 			if (isOffered) failed.stats.count('retriesDenied', 'budget');
 			return rejection.BAD_GATEWAY.because(cause);
 		}
 
-		let choice = room?.comesFirst(true) ? 'full' : upstream.choose(now, cooldownMs, identity!.tenant, tried);
+		let choice = pending?.comesFirst(true) ? 'full' : upstream.choose(now, cooldownMs, identity!.tenant, tried);
 		// The end of a connection says nothing about its endpoint, so the same endpoint is worth another try if there is no other.
 		if (typeof choice === 'string' && SAYS_NOTHING.has(kind)) choice = upstream.again(attempt, now) ?? choice;
 
@@ -261,7 +261,7 @@ export class Delivery implements Dispatched, Waiting, AttemptOwner {
 			this.#sendAgain(attempt, choice, now, kind);
 			return undefined;
 		}
-		if (room === undefined) return rejection.BAD_GATEWAY.because(cause);
+		if (pending === undefined) return rejection.BAD_GATEWAY.because(cause);
 		if (!SAYS_NOTHING.has(kind) && upstream.look(now, cooldownMs, tried) === 'none')
 			return rejection.BAD_GATEWAY.because(cause);
 		// The breaker gets its report before the request waits.

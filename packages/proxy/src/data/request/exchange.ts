@@ -123,17 +123,17 @@ export class Exchange extends Timed implements ServedRequest, ExchangeEvents {
 		const isReported = report !== undefined && !refusal.is(rejection.RATE_LIMITED);
 		const whole = isReported ? refusal.withHeaders(withReport([...refusal.headers], report)) : refusal;
 		if (isCall && record !== undefined) record.grpcStatus = grpcStatusOf(refusal);
-		const answer = refusalResponse(whole, isCall);
-		if (client.method !== 'HEAD') countGiven(context, answer.body.length);
-		client.refuse(refusal, answer);
+		const response = refusalResponse(whole, isCall);
+		if (client.method !== 'HEAD') countGiven(context, response.body.length);
+		client.refuse(refusal, response);
 	}
 
-	fail(answer: Rejection, outcome: 'abandoned' | FailureReason): void {
-		this.delivery?.end(outcome, answer.reason);
-		if (this.#state !== STATE.answering) this.refuse(answer);
+	fail(refusal: Rejection, outcome: 'abandoned' | FailureReason): void {
+		this.delivery?.end(outcome, refusal.reason);
+		if (this.#state !== STATE.answering) this.refuse(refusal);
 		// An upstream over HTTP/2 may fail between the last byte and END_STREAM.
 		else if (this.body.hasAll) this.body.onEnd();
-		else this.breakOff(answer);
+		else this.breakOff(refusal);
 	}
 
 	breakOff(why: Rejection): void {

@@ -34,8 +34,8 @@ export class Routing {
 	#endpoints = new Map<number, Endpoint>();
 	/** Current upstreams, by the name of their `[[upstreams]]`. */
 	#upstreams = new Map<string | undefined, Upstream>();
-	/** The same. */
-	readonly #rooms = new Map<string | undefined, PendingQueue>();
+	/** Their pending queues, if they have limits. */
+	readonly #pending = new Map<string | undefined, PendingQueue>();
 
 	constructor(seed: Pick<WorkerSeed, 'index' | 'tenantSecret'>, plane: DataPlane) {
 		this.#seed = seed;
@@ -64,7 +64,7 @@ export class Routing {
 					weights,
 					random: Math.random,
 					limits,
-					room: limits && this.#roomOf(name!, waiting!, limits),
+					pending: limits && this.#pendingOf(name!, waiting!, limits),
 					before: name === undefined ? undefined : this.#upstreams.get(name),
 				}),
 		);
@@ -118,18 +118,18 @@ export class Routing {
 				upstream.comesIntoForce();
 				const { limits } = routing.upstreams[i]!;
 				for (const { pool } of upstream.endpoints) {
-					pool.limitTo(limits?.maxConnections, upstream.room);
+					pool.limitTo(limits?.maxConnections, upstream.pending);
 				}
-				this.#rooms.get(upstream.name)?.use(limits, upstream);
+				this.#pending.get(upstream.name)?.use(limits, upstream);
 			}
 			for (const [breakerId, endpoint] of before) {
-				if (!this.#endpoints.has(breakerId)) endpoint.pool.retire(this.#rooms.get(endpoint.group));
+				if (!this.#endpoints.has(breakerId)) endpoint.pool.retire(this.#pending.get(endpoint.group));
 			}
-			for (const [name, room] of this.#rooms) {
+			for (const [name, pending] of this.#pending) {
 				if (this.#upstreams.has(name)) continue;
-				room.retire();
+				pending.retire();
 				// Its pending requests, and the connections that they wait for, still refer to it.
-				this.#rooms.delete(name);
+				this.#pending.delete(name);
 			}
 		};
 	}
@@ -148,10 +148,10 @@ export class Routing {
 	}
 
 	/** Pending requests stay in their queue across reloads. */
-	#roomOf(group: string, seed: PendingQueueSeed, limits: UpstreamLimits): PendingQueue {
-		const room = this.#rooms.get(group) ?? new PendingQueue(seed, limits, this.#seed.index, this.#plane);
-		this.#rooms.set(group, room);
-		return room;
+	#pendingOf(group: string, seed: PendingQueueSeed, limits: UpstreamLimits): PendingQueue {
+		const pending = this.#pending.get(group) ?? new PendingQueue(seed, limits, this.#seed.index, this.#plane);
+		this.#pending.set(group, pending);
+		return pending;
 	}
 }
 

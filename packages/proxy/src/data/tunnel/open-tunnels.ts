@@ -1,6 +1,6 @@
 import type { RevokedTokens } from '@mtls-edge-proxy/gate/identity/revocations.ts';
 import type { Clock } from '@mtls-edge-proxy/gate/shared/clock.ts';
-import type { WorkerStats } from '../../memory/stats.ts';
+import type { WorkerStats } from '../../memory/worker-stats.ts';
 import { type DeadlineQueue, Timed } from '../loop/deadlines.ts';
 import { guarded } from '../loop/faults.ts';
 import type { Tunnel } from './tunnel.ts';

@@ -9,7 +9,7 @@ interface Opening extends TunnelRequest {
 	becomes(tunnel: Tunnel, fields: ResponseFields): void;
 }
 
-export const EARLY = BAD_REQUEST.because('bytes before the answer to the WebSocket handshake');
+export const EARLY = BAD_REQUEST.because('bytes before the response to the WebSocket handshake');
 
 /**
  * Opens a tunnel after the upstream has taken the handshake.

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import type { TunnelEnd } from '../../memory/stats.ts';
+import type { TunnelEnd } from '../../memory/worker-stats.ts';
 import { Reservation } from '../body/buffered-bytes.ts';
 import { countGiven, countReceived } from '../request/context.ts';
 import type { Carrier, TunnelRequest } from '../request/contract.ts';

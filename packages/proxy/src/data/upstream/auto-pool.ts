@@ -38,8 +38,8 @@ export class AutoPool implements ConnectionPool, Http1Side {
 		this.#http2.use(times);
 	}
 
-	limitTo(max: number | undefined, room: PendingQueue | undefined): void {
-		this.#count.limitTo(max, room);
+	limitTo(max: number | undefined, pending: PendingQueue | undefined): void {
+		this.#count.limitTo(max, pending);
 	}
 
 	get isShut(): boolean {
@@ -96,9 +96,9 @@ export class AutoPool implements ConnectionPool, Http1Side {
 		this.#count.freed();
 	}
 
-	retire(room: PendingQueue | undefined): void {
-		this.#http1.retire(room);
-		this.#http2.retire(room);
+	retire(pending: PendingQueue | undefined): void {
+		this.#http1.retire(pending);
+		this.#http2.retire(pending);
 	}
 
 	closeIdle(): void {

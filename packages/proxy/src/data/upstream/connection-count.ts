@@ -6,7 +6,7 @@ export class ConnectionCount {
 	/** Connections of all threads. */
 	readonly connections: UpstreamLoad;
 	#max: number | undefined;
-	#room: PendingQueue | undefined;
+	#pending: PendingQueue | undefined;
 	/** The next connection has been counted. */
 	#isReserved = false;
 
@@ -14,15 +14,15 @@ export class ConnectionCount {
 		this.connections = connections;
 	}
 
-	/** @param max idle connections included. @param room the queue of requests that find no connection. */
-	limitTo(max: number | undefined, room: PendingQueue | undefined): void {
+	/** @param max idle connections included. @param pending the queue of requests that find no connection. */
+	limitTo(max: number | undefined, pending: PendingQueue | undefined): void {
 		this.#max = max;
-		this.#room = room;
+		this.#pending = pending;
 	}
 
-	/** @param room the queue that waits for connections from now on. */
-	tell(room: PendingQueue | undefined): void {
-		this.#room = room;
+	/** @param pending the queue that waits for connections from now on. */
+	tell(pending: PendingQueue | undefined): void {
+		this.#pending = pending;
 	}
 
 	get isLimited(): boolean {
@@ -71,18 +71,18 @@ export class ConnectionCount {
 
 	/** A request or a connection has ended. Others may wait for that, whatever the limits were when it began. */
 	freed(): void {
-		this.#room?.freed();
+		this.#pending?.freed();
 	}
 
 	/** A connection is idle now. */
 	idle(): void {
-		if (this.#max !== undefined) this.#room?.freed();
+		if (this.#max !== undefined) this.#pending?.freed();
 	}
 
 	/** Whether a connection that this thread no longer needs is owed to another thread, and must therefore end. */
 	cedes(): boolean {
-		if (this.hasRoom || !this.#room?.owes(this.connections)) return false;
-		this.#room.cede();
+		if (this.hasRoom || !this.#pending?.owes(this.connections)) return false;
+		this.#pending.cede();
 		return true;
 	}
 }

@@ -39,11 +39,11 @@ export class Place extends Timed {
 	readonly waiting: Waiting;
 	/** Monotonic milliseconds when the waiting began. */
 	readonly since: number;
-	readonly #room: PendingQueue;
+	readonly #pending: PendingQueue;
 
-	constructor(room: PendingQueue, tenant: string, waiting: Waiting, since: number) {
+	constructor(pending: PendingQueue, tenant: string, waiting: Waiting, since: number) {
 		super();
-		this.#room = room;
+		this.#pending = pending;
 		this.tenant = tenant;
 		this.waiting = waiting;
 		this.since = since;
@@ -60,7 +60,7 @@ export class Place extends Timed {
 
 	/** The request waits no longer, and has not departed. */
 	leave(result: 'timeout' | 'gone'): void {
-		this.#room.leave(this, result);
+		this.#pending.leave(this, result);
 	}
 }
 

@@ -11,9 +11,9 @@ export interface ConnectionPool {
 	use(times: ConnectionTimes): void;
 	/**
 	 * @param max connections in the whole process, idle ones included.
-	 * @param room the queue of requests that find no connection.
+	 * @param pending the queue of requests that find no connection.
 	 */
-	limitTo(max: number | undefined, room: PendingQueue | undefined): void;
+	limitTo(max: number | undefined, pending: PendingQueue | undefined): void;
 	/** Whether a request could have a connection now. */
 	hasRoom(now: number): boolean;
 	/** The address has said that it takes no request at the moment, on any connection. */
@@ -39,7 +39,7 @@ export interface ConnectionPool {
 	 *
 	 * @param room of its upstream: the address may return with another breaker, and these connections still count.
 	 */
-	retire(room: PendingQueue | undefined): void;
+	retire(pending: PendingQueue | undefined): void;
 	/** Closes idle connections, and those of another transport than the current one when they are done. */
 	closeIdle(): void;
 }

@@ -49,8 +49,8 @@ export class UpstreamPool implements ConnectionPool {
 		this.#connectDeadlines = connectTimeoutMs === undefined ? undefined : this.#deadlines.lasting(connectTimeoutMs);
 	}
 
-	limitTo(max: number | undefined, room: PendingQueue | undefined): void {
-		this.#count.limitTo(max, room);
+	limitTo(max: number | undefined, pending: PendingQueue | undefined): void {
+		this.#count.limitTo(max, pending);
 	}
 
 	hasRoom(now: number): boolean {
@@ -157,9 +157,9 @@ export class UpstreamPool implements ConnectionPool {
 		this.#count.freed();
 	}
 
-	retire(room: PendingQueue | undefined): void {
+	retire(pending: PendingQueue | undefined): void {
 		this.#retired = true;
-		this.#count.tell(room);
+		this.#count.tell(pending);
 		this.closeIdle();
 	}
 

@@ -136,7 +136,7 @@ export class ResponseParser {
 
 	/** Position in the response, for one that breaks off: `after 312 of 1,024 bytes`. */
 	get place(): string {
-		if (!this.started) return 'before an answer';
+		if (!this.started) return 'before a response';
 		if (this.#state === HEAD) return 'within the head';
 		if (this.#state !== FIXED) return 'within a chunked body';
 		const inWords = (bytes: number) => bytes.toLocaleString('en-US');

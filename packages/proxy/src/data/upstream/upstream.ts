@@ -20,7 +20,7 @@ export interface UpstreamParts extends BalancingSettings {
 	readonly random: () => number;
 	/** Limits of each endpoint, and the queue for requests beyond them; `undefined`: no limit. */
 	readonly limits?: UpstreamLimits | undefined;
-	readonly room?: PendingQueue | undefined;
+	readonly pending?: PendingQueue | undefined;
 	/** The upstream of that name in the previous routing table, whose counts continue. */
 	readonly before?: Upstream | undefined;
 }
@@ -38,7 +38,7 @@ export class Upstream {
 	/** `undefined`: there is nowhere else to go. */
 	readonly retryBudget: RetryBudget | undefined;
 	/** `undefined`: nobody waits. */
-	readonly room: PendingQueue | undefined;
+	readonly pending: PendingQueue | undefined;
 	/** Per address, the data that a choice reads; reading the endpoint itself may miss the cache. */
 	readonly #breakers: readonly Endpoint['breaker'][];
 	readonly #loads: readonly Endpoint['load'][];
@@ -58,13 +58,13 @@ export class Upstream {
 	#latestAt = Number.NEGATIVE_INFINITY;
 
 	constructor(parts: UpstreamParts) {
-		const { name, endpoints, weights, balance, slowStartMs, retries, random, limits, room, before } = parts;
+		const { name, endpoints, weights, balance, slowStartMs, retries, random, limits, pending, before } = parts;
 		const isOne = endpoints.length === 1;
 		this.name = name;
 		this.endpoints = endpoints;
 		this.only = isOne ? endpoints[0] : undefined;
 		this.counts = (!isOne && balance === 'least-requests') || limits?.maxRequests !== undefined;
-		this.room = room;
+		this.pending = pending;
 		this.#limits = limits;
 		this.#simple = limits === undefined ? this.only : undefined;
 		this.retries = retries;

@@ -9,7 +9,7 @@ import { FakeHttp2Server } from '../../fixtures/fake-h2-server.ts';
 import { settle } from '../../fixtures/fake-plane.ts';
 import type { FakeUpstream } from '../../fixtures/fake-upstream.ts';
 
-const NO_LIMITS = { limits: undefined, room: undefined };
+const NO_LIMITS = { limits: undefined, pending: undefined };
 const MANY = { ...LIMITED, maxRequests: 1_000, queue: 1_000 };
 
 function edgeWith(limits: UpstreamLimits | undefined, addresses = 1): { edge: Edge; upstreams: FakeUpstream[] } {

@@ -61,8 +61,8 @@ export class Http2Pool implements ConnectionPool, ConnectionOwner, DialOwner {
 		this.#connectDeadlines = connectTimeoutMs === undefined ? undefined : this.#deadlines.lasting(connectTimeoutMs);
 	}
 
-	limitTo(max: number | undefined, room: PendingQueue | undefined): void {
-		this.#count.limitTo(max, room);
+	limitTo(max: number | undefined, pending: PendingQueue | undefined): void {
+		this.#count.limitTo(max, pending);
 	}
 
 	/** RFC 9113 section 6.5.2: a limit of 0 is temporary. A new connection would not be allowed any request either. */
@@ -207,8 +207,8 @@ export class Http2Pool implements ConnectionPool, ConnectionOwner, DialOwner {
 		this.#count.freed();
 	}
 
-	retire(room: PendingQueue | undefined): void {
-		this.#count.tell(room);
+	retire(pending: PendingQueue | undefined): void {
+		this.#count.tell(pending);
 		for (const connection of [...this.#connections]) connection.retire();
 		for (const dial of [...this.#dials]) dial.leave();
 	}

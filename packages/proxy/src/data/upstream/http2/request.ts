@@ -235,7 +235,7 @@ export class Http2UpstreamRequest extends ClientStream implements UpstreamReques
 
 	/** Position in the response, for one that breaks off. */
 	get place(): string {
-		if (!this.hasHead) return 'before an answer';
+		if (!this.hasHead) return 'before a response';
 		const inWords = (bytes: number) => bytes.toLocaleString('en-US');
 		if (this.declaredLength === UNDECLARED) return `after ${inWords(this.received)} bytes of a body`;
 		return `after ${inWords(this.received)} of ${inWords(this.declaredLength)} bytes`;

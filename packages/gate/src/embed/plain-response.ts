@@ -1,14 +1,14 @@
 import type { ServerResponse } from 'node:http';
 import { constants, type ServerHttp2Stream } from 'node:http2';
 
-export interface Answer {
+export interface PlainResponse {
 	readonly status: number;
 	readonly headers: Readonly<Record<string, string>>;
 	readonly body: string;
 }
 
-/** A plain-text answer, with the headers of its body only. */
-export function textAnswer({ status, body }: Pick<Answer, 'status' | 'body'>): Answer {
+/** A plain-text response, with the headers of its body only. */
+export function textResponse({ status, body }: Pick<PlainResponse, 'status' | 'body'>): PlainResponse {
 	const length = String(Buffer.byteLength(body));
 	return { status, headers: { 'content-type': 'text/plain; charset=utf-8', 'content-length': length }, body };
 }
@@ -17,12 +17,12 @@ export function textAnswer({ status, body }: Pick<Answer, 'status' | 'body'>): A
  * Ends a response that a handler failed to finish. If it has begun, the stream or connection is reset, so that the client cannot
  * take it for complete.
  *
- * @param isLeftOver whether a header (lower case) belongs to the failed answer and is dropped.
+ * @param isLeftOver whether a header (lower case) belongs to the failed response and is dropped.
  * @param stream the HTTP/2 stream, if there is one.
  */
 export function endWith(
 	res: ServerResponse,
-	{ status, headers, body }: Answer,
+	{ status, headers, body }: PlainResponse,
 	isLeftOver: (name: string) => boolean,
 	stream = (res as { readonly stream?: ServerHttp2Stream }).stream,
 ): void {

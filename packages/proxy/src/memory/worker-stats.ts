@@ -1,18 +1,13 @@
-import { GRPC_STATUSES } from '@mtls-edge-proxy/gate/gates/grpc.ts';
 import { RATE_LIMIT_REASONS } from '@mtls-edge-proxy/gate/gates/quota.ts';
 import { HANDSHAKE_REFUSALS } from '../identity/handshake-refusals.ts';
-import { CounterLayout, type Label } from './counters.ts';
+import { CounterLayout, countsByStatus, type Label, STATUSES } from './counters.ts';
 import { HISTOGRAM_BYTES, Histogram } from './histogram.ts';
 import { CLIENT_PROTOCOLS, type ClientProtocol, ROUTE_STATS_BYTES, RouteStats } from './route-stats.ts';
-import { TRANSITION_CELLS, TransitionCounts } from './transition-counts.ts';
 
 /**
- * The memory behind the metrics: regions of 64-bit floats, one for each worker, and one for each worker and endpoint. Only that
- * worker writes; the main thread adds them up for each scrape. The replacement of a dead worker continues in the same regions, so
- * counters never decrease.
+ * What a worker counts for the metrics: a region of 64-bit floats for each worker. Only that worker writes; the main thread adds the
+ * regions up for each scrape. The replacement of a dead worker continues in the same region, so counters never decrease.
  */
-
-const STATUSES = 600;
 
 /** Why a connection is closed before anything is read from it. */
 export const CONNECTION_REFUSALS = ['max_connections', 'descriptors'] as const;
@@ -111,7 +106,7 @@ export interface LoopReading {
 	readonly delayMax: number;
 }
 
-/** The first cells count answers without an upstream, by status; these counters follow. */
+/** The first cells count responses without an upstream, by status; these counters follow. */
 const WORKER = new CounterLayout(
 	{
 		auth: ['missing', 'invalid'],
@@ -142,6 +137,7 @@ const LOOP = WORKER.end;
 const WORKER_CELLS = LOOP + LOOP_CELLS.length;
 
 type WorkerCounter = keyof typeof WORKER.lists;
+type ConnectionProtocol = Label<typeof WORKER.lists, 'connections'>;
 
 export class WorkerStats {
 	readonly cells: Float64Array;
@@ -180,7 +176,7 @@ export class WorkerStats {
 
 	/** @param change +1 or -1. */
 	connections(protocol: ConnectionProtocol, change: number): void {
-		this.cells[CONNECTION_CELLS[protocol]]! += change;
+		this.cells[WORKER.cell('connections', protocol)]! += change;
 	}
 
 	/** @param change +1 or -1. */
@@ -190,8 +186,9 @@ export class WorkerStats {
 
 	/** Clears the gauges of a dead worker. */
 	clearGauges(): void {
-		for (const cell of Object.values(CONNECTION_CELLS)) this.cells[cell] = 0;
-		for (const protocol of CLIENT_PROTOCOLS) this.cells[WORKER.cell('tunnels', protocol)] = 0;
+		for (const name of ['connections', 'tunnels'] as const) {
+			for (const label of WORKER.lists[name]) this.cells[WORKER.cell(name, label)] = 0;
+		}
 		LOOP_CELLS.forEach((name, i) => {
 			if (name !== 'activeMs' && name !== 'idleMs') this.cells[LOOP + i] = 0;
 		});
@@ -203,150 +200,8 @@ export class WorkerStats {
 		return {
 			...WORKER.read(this.cells),
 			/** By status; those that are not zero. */
-			answers: nonZero(this.cells.subarray(0, STATUSES)),
+			answers: countsByStatus(this.cells.subarray(0, STATUSES)),
 			loop: loop as unknown as LoopReading,
 		};
 	}
-}
-
-export type ConnectionProtocol = 'handshake' | 'http/1.1' | 'h2';
-const CONNECTION_CELLS: Record<ConnectionProtocol, number> = {
-	handshake: WORKER.cell('connections', 'handshake'),
-	'http/1.1': WORKER.cell('connections', 'http/1.1'),
-	h2: WORKER.cell('connections', 'h2'),
-};
-
-/** Why a request was retried: the kinds of `UpstreamFailure` that allow it. In the order of the cells. */
-export const RETRY_REASONS = ['unreachable', 'stale', 'refused', 'unanswered', 'broken'] as const;
-export type RetryReason = (typeof RETRY_REASONS)[number];
-
-/** What an upstream may choose in the handshake (ALPN). */
-export const UPSTREAM_CHOICES = ['http/1.1', 'h2'] as const;
-export type UpstreamChoice = (typeof UPSTREAM_CHOICES)[number];
-
-const UPSTREAM = new CounterLayout(
-	{
-		/** A gauge. */
-		connections: ['idle', 'active'],
-		/** A gauge: requests in flight on multiplexed connections (HTTP/2). */
-		streams: ['open'],
-		/** 1 + the index of the last choice in `UPSTREAM_CHOICES`; 0: none yet. Only where the upstream may choose. */
-		choice: ['last'],
-		/** Retries after a failure at this upstream, by reason. */
-		retries: RETRY_REASONS,
-		/** Requests that were not retried because the retry budget was spent. */
-		retriesDenied: ['budget'],
-		/** Responses to gRPC calls. */
-		grpc: GRPC_STATUSES,
-	},
-	0,
-);
-/** Cells of a worker's region for one upstream. Answers are last, by status. */
-const UPSTREAM_CELL = {
-	idle: UPSTREAM.cell('connections', 'idle'),
-	active: UPSTREAM.cell('connections', 'active'),
-	streams: UPSTREAM.cell('streams', 'open'),
-	choice: UPSTREAM.cell('choice', 'last'),
-	transitions: UPSTREAM.end,
-	answers: UPSTREAM.end + TRANSITION_CELLS,
-} as const;
-const UPSTREAM_CELLS = UPSTREAM_CELL.answers + STATUSES;
-
-export class UpstreamStats {
-	readonly cells: Float64Array;
-	/** Durations of successful round trips: from sending the request to the end of the exchange with the upstream. */
-	readonly roundTrips: Histogram;
-	/** Transitions of the circuit that this worker made. */
-	readonly transitions: TransitionCounts;
-
-	constructor(memory: SharedArrayBuffer) {
-		this.cells = new Float64Array(memory, 0, UPSTREAM_CELLS);
-		this.roundTrips = new Histogram(memory, UPSTREAM_CELLS * 8);
-		const { transitions, answers } = UPSTREAM_CELL;
-		this.transitions = new TransitionCounts(this.cells.subarray(transitions, answers));
-	}
-
-	static allocate(): SharedArrayBuffer {
-		return new SharedArrayBuffer(UPSTREAM_CELLS * 8 + HISTOGRAM_BYTES);
-	}
-
-	/** Answers of any status. */
-	get answersInAll(): number {
-		return this.#answersFrom(0);
-	}
-
-	/** Answers of 500 and above. */
-	get serverErrors(): number {
-		return this.#answersFrom(500);
-	}
-
-	#answersFrom(status: number): number {
-		let sum = 0;
-		for (let cell = UPSTREAM_CELL.answers + status; cell < UPSTREAM_CELLS; cell++) sum += this.cells[cell]!;
-		return sum;
-	}
-
-	/** Counts a response of this upstream, or a refusal after it was chosen. */
-	answered(status: number): void {
-		this.cells[UPSTREAM_CELL.answers + status]! += 1;
-	}
-
-	count<Name extends 'retries' | 'retriesDenied' | 'grpc'>(
-		name: Name,
-		label: Label<typeof UPSTREAM.lists, Name>,
-	): void {
-		this.cells[UPSTREAM.cell(name, label)]! += 1;
-	}
-
-	/** @param change +1 or -1. */
-	connections(state: 'idle' | 'active', change: number): void {
-		this.cells[UPSTREAM_CELL[state]]! += change;
-	}
-
-	/** @param change +1 or -1. */
-	streams(change: number): void {
-		this.cells[UPSTREAM_CELL.streams]! += change;
-	}
-
-	/** The upstream has chosen the protocol of a new connection. */
-	chose(protocol: UpstreamChoice): void {
-		this.cells[UPSTREAM_CELL.choice] = 1 + UPSTREAM_CHOICES.indexOf(protocol);
-	}
-
-	clearGauges(): void {
-		this.cells[UPSTREAM_CELL.choice] = 0;
-		this.cells[UPSTREAM_CELL.streams] = 0;
-		this.cells[UPSTREAM_CELL.idle] = 0;
-		this.cells[UPSTREAM_CELL.active] = 0;
-	}
-
-	/** Adds responses to gRPC calls, by status code. */
-	addGrpcTo(counts: Float64Array): void {
-		const first = UPSTREAM.rows.grpc;
-		for (let code = 0; code < counts.length; code++) counts[code]! += this.cells[first + code]!;
-	}
-
-	read() {
-		const { retries, retriesDenied, grpc } = UPSTREAM.read(this.cells);
-		return {
-			idle: this.cells[UPSTREAM_CELL.idle]!,
-			active: this.cells[UPSTREAM_CELL.active]!,
-			streams: this.cells[UPSTREAM_CELL.streams]!,
-			/** `undefined`: none yet, or the upstream has no choice. */
-			choice: UPSTREAM_CHOICES[this.cells[UPSTREAM_CELL.choice]! - 1],
-			retries,
-			retriesDenied: retriesDenied.get('budget')!,
-			/** By `grpc-status`; those that are not zero. */
-			grpc: new Map([...grpc].filter(([, count]) => count !== 0)),
-			/** By status; those that are not zero. */
-			answers: nonZero(this.cells.subarray(UPSTREAM_CELL.answers)),
-		};
-	}
-}
-
-function nonZero(cells: Float64Array): Map<number, number> {
-	const found = new Map<number, number>();
-	// A plain loop: most cells are zero, and a callback for each would be expensive.
-	for (let status = 0; status < cells.length; status++) if (cells[status] !== 0) found.set(status, cells[status]!);
-	return found;
 }
