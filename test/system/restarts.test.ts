@@ -15,7 +15,7 @@ import { type Exchange, startUpstream, type Upstream } from '../fixtures/upstrea
 import { until } from '../fixtures/wait.ts';
 
 /** `saved`: the client gets the other address's answer. */
-type Result = 'saved' | '502' | 'broken off' | 'answered';
+type Result = 'saved' | '502' | 'broken off' | 'complete';
 
 interface Row {
 	readonly moment: keyof typeof MOMENTS;
@@ -38,25 +38,25 @@ const MOMENTS = {
 	before: { words: 'before the request is sent', connection: 'used', reason: 'unreachable' },
 	upload: { words: 'in the middle of the body', connection: 'new', reason: 'unreachable' },
 	stale: {
-		words: 'after the request is sent, before a byte of the answer',
+		words: 'after the request is sent, before a byte of the response',
 		connection: 'used',
 		act: (exchange) => exchange.reset(),
 		reason: 'stale',
 	},
 	unanswered: {
-		words: 'after the request is sent, before a byte of the answer',
+		words: 'after the request is sent, before a byte of the response',
 		connection: 'new',
 		act: (exchange) => exchange.reset(),
 		reason: 'unanswered',
 	},
 	begun: {
-		words: 'in the middle of the answer',
+		words: 'in the middle of the response',
 		connection: 'used',
 		act: (exchange) => exchange.truncate(10, { body: 'half' }),
 		reason: 'broken',
 	},
 	answered: {
-		words: 'after the answer',
+		words: 'after the response',
 		connection: 'used',
 		act: (exchange) => {
 			exchange.respond({ body: 'last' });
@@ -84,8 +84,8 @@ const ROWS: readonly Row[] = [
 		{ moment: 'begun', methods: ['GET', 'OPTIONS'], body, collected: 'saved', streaming: 'broken off' },
 		{ moment: 'begun', methods: UNSAFE, body, collected: '502', streaming: 'broken off' },
 	]),
-	{ moment: 'answered', methods: ALL, body: 'none', collected: 'answered', streaming: 'answered' },
-	{ moment: 'answered', methods: ALL, body: 'whole', collected: 'answered', streaming: 'answered' },
+	{ moment: 'answered', methods: ALL, body: 'none', collected: 'complete', streaming: 'complete' },
+	{ moment: 'answered', methods: ALL, body: 'whole', collected: 'complete', streaming: 'complete' },
 ];
 
 /** Two addresses for a row and protocol. */

@@ -11,11 +11,11 @@ export const LOG_TARGET_MEANINGS: Readonly<Record<string, string>> = {
 	'proxy::exchange':
 		'requests that failed after the gates (502, 504, 503 `overloaded`, broken responses), each with its reason; internal errors, at `error`',
 	'proxy::health':
-		'upstreams that became healthy or unhealthy, or are unhealthy for another cause, with `cause` and `remedy`',
-	'proxy::http2': 'HTTP/2 connections and streams that ended because of an error of the client, with the reason',
+		'upstreams that became healthy or unhealthy, or are now unhealthy for a different reason, with `cause` and `remedy`',
+	'proxy::http2': 'HTTP/2 connections and streams that ended because of a client error, with the reason',
 	'proxy::jwks':
 		"fetches of issuers' keys: changed keys at `info`, unchanged keys at `debug`, failures at `warn`, keys dropped for their age at `error`",
-	'proxy::limiter': 'shared limits: the store is away or back; revocations in the store, and unreadable entries',
+	'proxy::limiter': 'shared limits: the store is unavailable or back; revocations in the store, and unreadable entries',
 	'proxy::listener': 'refused connections',
 	'proxy::log': 'missing lines: the reader fell behind, or a write failed',
 	'proxy::metrics': 'errors of the metrics listener',

@@ -36,7 +36,9 @@ import { upstream } from './tables/upstreams.ts';
  */
 export const configFile = z.strictObject({
 	health_interval_secs: seconds(5).meta(
-		explained('interval of the health probes. Probes of many upstreams are spread over it', { read: 'at start' }),
+		explained('interval of the health probes. If there are many upstreams, their probes are spread over it', {
+			read: 'at start',
+		}),
 	),
 	...upstreamKeys,
 	...forwardingKeys,

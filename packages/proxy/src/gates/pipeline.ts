@@ -6,7 +6,7 @@
  * and the row above them traces them as one event.
  */
 export const PIPELINE = {
-	'client certificate': explained("the client's certificate chains to a CA of the file, is valid, and is not revoked"),
+	'client certificate': explained("the client's certificate chains to a CA in the file, is valid, and is not revoked"),
 	'request head': both('framing, method and header fields of the head'),
 	method: explained('the method is on the list'),
 	'header fields': explained('the header fields are unambiguous'),
@@ -30,7 +30,7 @@ export const PIPELINE = {
 	'dispatch queue': traced('the request may be sent in this turn of the event loop'),
 	'circuit breaker': both('the breaker of the upstream admits it'),
 	'upstream queue': traced('an upstream at its limit had room for it'),
-	upstream: both('the upstream has answered (streaming mode: its head has arrived)'),
+	upstream: both('the upstream has responded (streaming mode: its head has arrived)'),
 	answer: traced('the response to the client broke off'),
 } as const;
 

@@ -5,8 +5,8 @@
 export const HANDSHAKE_REFUSAL_MEANINGS = {
 	'no certificate': 'the client sent none',
 	'unknown CA': "the client's chain does not end at a CA of the bundle, or the client does not send its intermediates",
-	expired: "the client's certificate, or one of its chain, has expired",
-	'not yet valid': "the client's certificate, or one of its chain, is not valid yet",
+	expired: "the client's certificate, or one in its chain, has expired",
+	'not yet valid': "the client's certificate, or one in its chain, is not valid yet",
 	'wrong purpose': "the client's certificate is not for clients: it has an extended key usage without `clientAuth`",
 	revoked: 'a CRL or `revoked_path` names the certificate, or a CA above it',
 	'no fresh CRL': 'with `crl_required`: an issuer in the chain of the client certificate has no fresh CRL',
@@ -25,7 +25,7 @@ export const HANDSHAKE_REFUSAL_MEANINGS = {
 	'PROXY header timeout': 'the header was not complete within `proxy_protocol_timeout_secs`',
 	'nothing sent': 'closed or reset without a byte, as load balancers do to check a port',
 	aborted: 'closed or reset during the handshake',
-	other: "the line's field `error` has the details",
+	other: "the line's `error` field has the details",
 } as const satisfies Readonly<Record<string, string>>;
 
 export type HandshakeRefusal = keyof typeof HANDSHAKE_REFUSAL_MEANINGS;

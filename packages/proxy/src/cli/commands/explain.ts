@@ -10,7 +10,7 @@ export const explain = defineCommand({
 	group: 'Inspect',
 	about: 'show, gate by gate, whether a request would pass, and why',
 	details: [
-		'Checks the described request against the configuration and its files, without a running proxy. After a refusal it goes on with the later gates, so that you can fix everything at once. If the request passes, it prints the head that the upstream gets, without secrets.',
+		'Checks the described request against the configuration and its files, without a running proxy. After a refusal it continues with the later gates, so that you can fix everything at once. If the request passes, it prints the head that the upstream gets, without secrets.',
 		'It cannot know how much of a limit is left: only the running proxy does. For an issuer with jwks_url or discovery, it fetches the keys once. docs/how-to/explain.md has an example and the members of --json.',
 	],
 	example: 'proxy explain --path /api/items --token-file token.jwt --client-cert client.crt',

@@ -7,7 +7,7 @@ export const healthcheck = defineCommand({
 	group: 'Inspect',
 	about: 'ask a running proxy whether it is ready',
 	details: [
-		'Asks /readyz on the metrics listener, or /livez with --live. It replaces curl in container health checks.',
+		'Requests /readyz on the metrics listener, or /livez with --live. It replaces curl in container health checks.',
 	],
 	example: 'proxy healthcheck --metrics 127.0.0.1:9090',
 	options: {
@@ -20,7 +20,7 @@ export const healthcheck = defineCommand({
 			parse: parseDuration,
 		},
 	},
-	switches: { live: { flag: 'live', about: 'ask only whether it answers' } },
+	switches: { live: { flag: 'live', about: 'check only whether it responds' } },
 	exitCodes: { 0: 'ready; with --live: alive', 1: 'it is not, and one line says why' },
 	run: async ({ metrics, timeout, live }, context) => {
 		const { healthcheck } = await import('../running/healthcheck.ts');

@@ -3,7 +3,7 @@ import { defineCommand } from '../command.ts';
 export const help = defineCommand({
 	name: 'help',
 	group: 'Shell and help',
-	about: 'print the help of all commands, or of one',
+	about: 'print the help for all commands, or for one',
 	example: 'proxy help check',
 	operands: {
 		words: {

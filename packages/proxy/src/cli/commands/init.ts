@@ -36,7 +36,7 @@ export const init = defineCommand({
 			parse: parseServerName,
 		},
 	},
-	exitCodes: { 0: 'written', 1: 'a file exists already, or cannot be written' },
+	exitCodes: { 0: 'written', 1: 'a file already exists, or cannot be written' },
 	run: async ({ dir = '.', upstream, hosts }, context) => {
 		const { runInit } = await import('../development/run.ts');
 		return runInit({ dir, upstream, hosts }, context);

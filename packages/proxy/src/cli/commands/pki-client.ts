@@ -26,7 +26,7 @@ export const pkiClient = defineCommand({
 		},
 		dir: DEVELOPMENT_DIR,
 	},
-	exitCodes: { 0: 'issued', 1: 'there is no CA, or a client of that name exists' },
+	exitCodes: { 0: 'issued', 1: 'there is no CA, or a client with that name already exists' },
 	run: async (values, context) => {
 		const { runPkiClient } = await import('../development/run.ts');
 		return runPkiClient(values, context);

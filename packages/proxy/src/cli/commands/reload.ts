@@ -7,7 +7,7 @@ export const reload = defineCommand({
 	group: 'Control a running proxy',
 	about: 'reload the files, and print the outcome',
 	details: [
-		'Sends SIGHUP to the proxy, and reads the outcome from the metrics listener. Run it as the user of the proxy or as root, on the same machine and in the same container.',
+		"Sends SIGHUP to the proxy, and reads the outcome from the metrics listener. Run it as the proxy's user or as root, on the same machine and in the same container.",
 	],
 	example: 'proxy reload --pid-file /run/proxy/proxy.pid',
 	options: {

@@ -31,7 +31,8 @@ export const token = defineCommand({
 		cert: {
 			flag: 'cert',
 			placeholder: 'FILE',
-			about: 'bind the token to this client certificate (RFC 8705): it is valid only on connections with it',
+			about:
+				'bind the token to this client certificate (RFC 8705): it is then valid only on connections that use the certificate',
 			candidates: 'file',
 			parse: parseFileName,
 		},

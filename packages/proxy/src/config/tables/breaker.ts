@@ -8,7 +8,7 @@ export const breaker = table('[breaker]', {
 	failures: wholeNumberOr(1, 1, MAX_FAILURES, 'of failures in a row').describe('failures in a row that open a breaker'),
 	// Each upstream remembers the tenants that saw failures, in memory of a fixed size.
 	tenants: wholeNumberOr(1, 1, MAX_TENANTS, 'of tenants').describe(
-		'how many tenants must see a failure (502, 503, 504, a timeout or a broken response) before it opens',
+		'how many tenants must see a failure (502, 503, 504, a timeout or a broken response) before the breaker opens',
 	),
 	grpc_statuses: grpcStatuses(),
 }).describe('rules for the circuit breakers of routes without their own');

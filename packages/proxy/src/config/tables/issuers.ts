@@ -87,7 +87,7 @@ export const issuer = table('[[issuers]]', {
 	),
 	max_stale_secs: optional(
 		secondsOr('86400, a day'),
-		"maximum age of the keys if fetches fail. After that the proxy refuses the issuer's tokens. At least `refresh_secs`; `proxy check` warns if a single failed fetch could leave no keys",
+		"maximum age of the keys if fetches fail. After that the proxy refuses the issuer's tokens. At least `refresh_secs`; `proxy check` warns if a single failed fetch could leave the proxy without keys",
 		'`86400`',
 	),
 	tenant_prefix: prefix().describe(

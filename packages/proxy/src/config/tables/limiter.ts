@@ -44,10 +44,10 @@ export const limiter = table('[limiter]', {
 	),
 	cluster: flagOr(false).describe('`store` has the addresses of nodes of a Redis Cluster'),
 	on_store_failure: oneOfOr(['share', 'local', 'refuse'], 'share').describe(
-		'rule while the store is away. `"share"`: each replica allows its part of each limit, by the last known number of replicas. `"local"`: each allows the whole limit. `"refuse"`: each refuses requests with a limit (429)',
+		'rule while the store is unavailable. `"share"`: each replica allows its share of each limit, based on the last known number of replicas. `"local"`: each allows the whole limit. `"refuse"`: each refuses requests with a limit (429)',
 	),
 	replicas: wholeNumberOr(1, 1, MAX_REPLICAS, 'of replicas').describe(
-		'number of replicas, for a replica that starts while the store is away',
+		'number of replicas, for a replica that starts while the store is unavailable',
 	),
 	username: optional(name('the name of an ACL user'), 'ACL user; needs `password_path`', 'the default user'),
 	password_path: optional(
@@ -83,7 +83,7 @@ export const limiter = table('[limiter]', {
 	),
 	secret_path: optional(
 		file('a secret shared by all replicas, at least 32 bytes'),
-		'file with a secret, the same for all replicas. The proxy makes the keys in the store from tenant names with it (HMAC). Use it if strangers can choose tenant names',
+		'file with a secret, the same for all replicas. The proxy uses the secret to derive the keys in the store from tenant names (HMAC). Use it if strangers can choose tenant names',
 		'only `prefix` makes the keys',
 	),
 	prefix: text('1 to 64 letters, digits, "_", ".", ":" or "-"', 'leave it out for "proxy"', /^[A-Za-z0-9_.:-]{1,64}$/)
@@ -93,7 +93,9 @@ export const limiter = table('[limiter]', {
 		),
 	timeout_secs: secondsOr('0.5', MAX_TIMEOUT_SECS)
 		.default(0.5)
-		.describe('time for one reply of the store. No request waits for it. Without a reply the store counts as away'),
+		.describe(
+			'time for one reply from the store. No request waits for it. Without a reply, the store counts as unavailable',
+		),
 	revocations: flagOr(false).describe(
 		'all replicas apply revocations from the store, in addition to `revoked_path`; see docs/explanation/shared-rate-limits.md. Anyone who can write to the store can then lock out tenants',
 	),

@@ -74,7 +74,7 @@ export const routeLimitKeys = {
 	),
 	upstream_timeout_secs: optional(
 		secondsOrZero('limits.upstream_timeout_secs'),
-		"time for the round trip on this route; 0: no limit. Collected mode: for the whole response. Streaming mode: for its head, then for each silence of the upstream, or with `idle_timeout_secs` for the whole response. `[limits]` has the client's time",
+		"time for the round trip on this route; 0: no limit. Collected mode: for the whole response. Streaming mode: for its head, then for each silence from the upstream, or with `idle_timeout_secs` for the whole response. `[limits]` has the client's time",
 		'`limits.upstream_timeout_secs`',
 	),
 	idle_timeout_secs: optional(
@@ -83,6 +83,6 @@ export const routeLimitKeys = {
 		'300 for WebSockets, `upstream_timeout_secs` for responses',
 	),
 	end_streams_at_expiry: flagOr(false).describe(
-		'streaming mode: end a response that still streams when its token expires, leeway included',
+		'streaming mode: end a response that is still streaming when its token expires, leeway included',
 	),
 };

@@ -14,7 +14,7 @@ export const status = table('[status]', {
 		.max(MAX_HOSTS, { error: () => `has more than ${MAX_HOSTS} names; name those that people and scrapers use` })
 		.default([])
 		.describe(
-			'host names under which `/metrics`, `/process` and the page answer, in addition to addresses and private names. This check stops DNS rebinding: a malicious page that resolves its own host name to this address',
+			'host names that `/metrics`, `/process` and the page accept, in addition to addresses and private names. This check stops DNS rebinding: a malicious page that resolves its own host name to this address',
 		),
 	problem_401_share: fromZeroTo(1, 0.2).describe(
 		'share of 401 among all responses of the last minute at which the page reports a problem; 0: never',
@@ -23,7 +23,7 @@ export const status = table('[status]', {
 		'share of 429 among all responses of the last minute at which the page reports a problem; 0: never',
 	),
 	problem_5xx_share: fromZeroTo(1, 0.05).describe(
-		'share of responses of 500 and above, of the proxy and of upstreams at which the page reports a problem; 0: never',
+		'share of responses of 500 and above, from the proxy or from upstreams, at which the page reports a problem; 0: never',
 	),
 	problem_grpc_share: fromZeroTo(1, 0.05).describe(
 		'share of gRPC calls that fail at upstreams (UNKNOWN, DEADLINE_EXCEEDED, UNIMPLEMENTED, INTERNAL, UNAVAILABLE, DATA_LOSS) at which the page reports a problem; 0: never',

@@ -38,6 +38,6 @@ export const upstreamTls = table('[upstreams.tls]', {
 		'`"1.2"`',
 	),
 	insecure_skip_verify: flagOr(false).describe(
-		'`true` accepts any certificate, of any issuer and for any name. The connection is encrypted, but the other end is unknown',
+		'`true` accepts any certificate, from any issuer and for any name. The connection is encrypted, but the other end is unknown',
 	),
 });

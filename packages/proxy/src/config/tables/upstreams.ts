@@ -154,7 +154,7 @@ export const upstream = table('[[upstreams]]', {
 	queue: wholeNumberOr(0, 0, MAX_COUNT, 'of requests that wait').describe(
 		'requests that may wait while all addresses are at a limit, across all threads. Tenants take turns. Further requests get 503 `overloaded`',
 	),
-	queue_timeout_secs: seconds(5).describe('maximum time in the queue. After it the request gets 503 `overloaded`'),
+	queue_timeout_secs: seconds(5).describe('maximum time in the queue. After that the request gets 503 `overloaded`'),
 	...groupUpstreamKeys,
 	protocol: oneOfOr(UPSTREAM_PROTOCOLS, 'http/1.1').describe(
 		'protocol to its addresses. `h2` is HTTP/2: in the clear by prior knowledge, over TLS by ALPN. With `auto`, over TLS only, each connection chooses by ALPN',

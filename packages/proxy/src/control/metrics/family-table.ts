@@ -103,7 +103,7 @@ export const FAMILIES = {
 	),
 	responseBodyBytes: counter(
 		'proxy_response_body_bytes_total',
-		"Bytes of response bodies given to client connections, the proxy's own responses included, without heads, framing and TLS.",
+		"Bytes of response bodies written to client connections, including the proxy's own responses, without heads, framing and TLS.",
 		{ route: ROUTE, protocol: CLIENT_PROTOCOLS },
 	),
 	forbidden: counter(
@@ -123,7 +123,7 @@ export const FAMILIES = {
 	rateLimitSlots: gauge('proxy_ratelimit_slots', 'Slots of the limiter in total.'),
 	storeUp: gauge(
 		'proxy_limiter_store_up',
-		'1: limits are shared through the store; 0: the store, or a part of it, is away, and on_store_failure applies.',
+		'1: limits are shared through the store; 0: the store, or a part of it, is unavailable, and on_store_failure applies.',
 	),
 	storeCalls: counter('proxy_limiter_store_calls_total', 'Round trips to the store of the shared limits, by result.', {
 		result: ['success', ...STORE_FAILURES],
@@ -181,7 +181,7 @@ export const FAMILIES = {
 	connectionsLimit: gauge('proxy_connections_limit', 'Client connections that may be open at the same time.'),
 	connectionsRefused: counter(
 		'proxy_connections_refused_total',
-		'Client connections closed before their handshake, because of max_connections or missing file descriptors.',
+		'Client connections closed before their handshake, because of max_connections or a lack of file descriptors.',
 		{ reason: CONNECTION_REFUSALS },
 	),
 	connectionsEnded: counter(
@@ -235,7 +235,7 @@ export const FAMILIES = {
 		'Retries that the retry budget prevented: a fifth of the requests had been retries already.',
 		{ upstream: UPSTREAM, group: 'name of its [[upstreams]]' },
 	),
-	bodyMemory: gauge('proxy_body_memory_bytes', 'Memory that the bodies of all tenants hold now.'),
+	bodyMemory: gauge('proxy_body_memory_bytes', 'Memory that the bodies of all tenants currently hold.'),
 	bodyMemoryLimit: gauge('proxy_body_memory_limit_bytes', 'Memory that bodies may hold (limits.max_buffered_bytes).'),
 	accessLogDropped: counter(
 		'proxy_access_log_dropped_total',
@@ -300,7 +300,7 @@ export const FAMILIES = {
 	}),
 	configGeneration: gauge(
 		'proxy_config_generation',
-		'Number of the configuration in force: 1 at the start, one more with each reload that applied a change.',
+		'Number of the configuration in force: 1 at startup, one more with each reload that applied a change.',
 	),
 	needsRestart: gauge(
 		'proxy_config_needs_restart',

@@ -67,7 +67,7 @@ export const ACCESS_MEMBERS: Readonly<Record<string, string>> = {
 	tunnel_end:
 		'of a WebSocket: the cause of its end ([protocols](protocols.md#what-ends-a-websocket)); its line is written when it ends',
 	reason:
-		'only if the proxy itself answered or broke off: the check that refused (below), or the failure of the upstream',
+		"only if the proxy itself responded or broke off the response: the check that refused the request (below), or the upstream's failure",
 	tenant: 'the tenant, if the token is valid',
 	route: 'the prefix of its route, if one matched',
 	upstream: '`host:port` of the last upstream, or of the chosen one; absent if none was chosen',
@@ -77,7 +77,7 @@ export const ACCESS_MEMBERS: Readonly<Record<string, string>> = {
 	client_subject: 'the subject of its certificate',
 	client_sha256: "SHA-256 of the certificate's DER, in hexadecimal",
 	bytes_in: 'bytes of the body without framing, as read from the client',
-	bytes_out: 'bytes of the body without framing, as given to its connection',
+	bytes_out: 'bytes of the body without framing, as written to its connection',
 	duration_ms: 'the whole request',
 	body_ms: "from asking for the request's body to its last byte; absent without a body",
 	queue_ms: 'time in the queue of an upstream with limits; absent if it did not wait',
