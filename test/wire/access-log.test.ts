@@ -325,7 +325,7 @@ describe('access = "all" with request_id', () => {
 		}
 	});
 
-	test('never shows a token, a query or the value of a header, and is one line of ASCII each', () => {
+	test("the access log never shows a token, a query or a header's value, and each entry is one line of ASCII", () => {
 		const output = JSON.stringify(proxy.logs) + proxy.stderr;
 		assert.ok(!output.includes(SECRET));
 		assert.doesNotMatch(output, /Bearer|eyJ/);

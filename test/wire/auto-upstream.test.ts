@@ -119,7 +119,7 @@ describe('an upstream with protocol = "auto"', () => {
 		await atRest();
 	});
 
-	test('never has more connections than max_connections, whatever it chooses', async () => {
+	test('an upstream with protocol = "auto" never has more connections than max_connections', async () => {
 		for (const spoken of ['http/1.1', 'h2', 'http/1.1'] as const) {
 			few.restart(spoken);
 			deepEqual(await ask('/few', 30, 'GET'), ['200']);

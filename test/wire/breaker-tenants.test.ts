@@ -197,7 +197,7 @@ describe('what a breaker does', () => {
 		});
 	});
 
-	test('by a health check is logged with the answer of the check', async () => {
+	test('logs a transition by a health check with the result of the check', async () => {
 		await using edge = await startLanes({ config: { health_interval_secs: 0.1 }, upstream: { health: 404 } });
 		const lane = edge.lane();
 		lane.upstream.setHealth(204);
@@ -212,7 +212,7 @@ describe('what a breaker does', () => {
 		equal((await transitions(lane))['open health'], 1);
 	});
 
-	test('by clients that come and leave does not fill the log', async () => {
+	test('transitions that clients cause by leaving do not fill the log', async () => {
 		await using edge = await startLanes({
 			config: { default_cooldown_secs: 1, health_interval_secs: 3600 },
 			workers: 1,

@@ -137,7 +137,7 @@ describe('the circuit breaker', { concurrency: 6 }, () => {
 				equal((await ask(lane)).status, 200);
 			});
 
-			test('while the probe request is in flight it is half-open, and other requests get 503', async () => {
+			test('the breaker is half-open while the probe request is in flight, and other requests get 503', async () => {
 				const lane = cooling.lane();
 				await cooledDown(await open(lane));
 				const probe = held();
@@ -176,7 +176,7 @@ describe('the circuit breaker', { concurrency: 6 }, () => {
 				equal(await lane.circuit(), CIRCUIT.closed);
 			});
 
-			test('when the client of the one request leaves, the upstream is let go and the next request is the one', async () => {
+			test('a client that leaves during the probe request makes the next request the probe', async () => {
 				const lane = cooling.lane();
 				await cooledDown(await open(lane));
 				const probe = held();
@@ -279,7 +279,7 @@ describe('the end of a cooldown under load', async () => {
 		return { path, upstream, clients, openedAt: performance.now() };
 	};
 
-	test('of 300 requests at once the upstream sees exactly one, over each protocol', async () => {
+	test('the upstream sees exactly one of 300 concurrent requests at the end of a cooldown, over each protocol', async () => {
 		for (const { path, upstream, clients, openedAt } of await Promise.all(PROTOCOLS.map(open))) {
 			const probe = held();
 			upstream.script = probe.script;

@@ -225,7 +225,7 @@ describe('a reload', () => {
 		}
 	});
 
-	test('that brings a pattern which is none is refused with its line, and changes nothing', async () => {
+	test('a reload with an invalid pattern fails with its line, and changes nothing', async () => {
 		const routes = routesTo(upstream).map((route) =>
 			route.prefix === '/deny' ? { ...route, deny: ['dns:sh*'] } : route,
 		);

@@ -158,7 +158,7 @@ describe('a certificate that is revoked', () => {
 	for (const protocol of PROTOCOLS) {
 		const alpn = [protocol === 'h1' ? 'http/1.1' : 'h2'];
 
-		test(`by a CRL opens no connection, and the log says why (${protocol})`, async () => {
+		test(`a certificate revoked by a CRL opens no connection, and the log says why (${protocol})`, async () => {
 			const client = await pki.issueClient();
 			await reloaded({ tls: { crl_path: await revoking(client) } });
 			const after = proxy.logs.length;
@@ -168,7 +168,7 @@ describe('a certificate that is revoked', () => {
 			assert.equal((await request(protocol, proxy, { cert: ours })).status, 200);
 		});
 
-		test(`by a reload loses its open connections after their requests in flight are answered (${protocol})`, async () => {
+		test(`a certificate that a reload revokes loses its connections after their requests in flight (${protocol})`, async () => {
 			const client = await pki.issueClient();
 			await using bystander = await connect(protocol, proxy, { cert: ours });
 			await using idle = await connect(protocol, proxy, { cert: client });
@@ -269,7 +269,7 @@ describe('a certificate that is revoked', () => {
 		const alpn = (i: number) => [i % 2 === 0 ? 'h2' : 'http/1.1'];
 
 		/** unit/identity/client-chain.test.ts has the other ways to revoke it. */
-		test('and the client sends both: no connection is accepted, and none stays', async () => {
+		test('a revoked intermediate that the client sends with its other certificate opens no connection, and keeps none', async () => {
 			const connections: [string, Connection][] = [];
 			for (const [i, [how, cert, options]] of clients.entries()) {
 				// OpenSSL takes the first one of two that are valid, and some have been refused before.
@@ -304,7 +304,7 @@ describe('a certificate that is revoked', () => {
 		assert.equal(await isAccepted(proxy, { cert: pki.clients.otherCa }), false);
 	});
 
-	test('and its CRL has to be fresh if that is required', async () => {
+	test('crl_required refuses clients whose CA has no fresh CRL', async () => {
 		const stale = await crlFile({ thisUpdate: -48, nextUpdate: -1 });
 		const after = proxy.logs.length;
 		await reloaded({ tls: { crl_path: stale } });
@@ -362,7 +362,7 @@ describe('a token that is revoked', () => {
 });
 
 describe('a connection ends', () => {
-	test('when its certificate expires, also if only a later reload says so', async () => {
+	test('a connection ends when its certificate expires, even if only a later reload sets end_at_expiry', async () => {
 		await reloaded({ tls: { end_at_expiry: false } });
 		const client = await pki.issueClient({ notAfter: new Date(Date.now() + 8000) });
 		const after = proxy.logs.length;
@@ -377,7 +377,7 @@ describe('a connection ends', () => {
 		);
 	});
 
-	test('with its CA, if the configuration says so', async () => {
+	test('a connection ends when its CA is removed, if end_at_ca_removal is set', async () => {
 		const connections: [Protocol, ClientCert][] = [
 			['h1', ours],
 			['h2', theirs],
@@ -395,7 +395,7 @@ describe('a connection ends', () => {
 		await reloaded({ tls: { client_ca_path: pki.caPath } });
 	});
 
-	test('at its age, after the requests in flight are answered', async () => {
+	test('a connection ends at max_connection_age_secs, after its requests in flight', async () => {
 		await using aged = await startProxy(settings({ limits: { max_connection_age_secs: 5 } }));
 		const connections = await Promise.all(PROTOCOLS.map((protocol) => connect(protocol, aged)));
 		const answers = connections.map((connection) => connection.request({ path: '/held/aged' }));

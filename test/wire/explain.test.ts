@@ -159,7 +159,7 @@ describe('the explanation agrees with the running proxy', () => {
 		},
 	];
 	for (const one of TO_HTTP2) {
-		test(`to an HTTP/2 upstream, ${one.name}: the fields of its header block, in their order`, async () => {
+		test(`explains the header block for an HTTP/2 upstream, fields in their order: ${one.name}`, async () => {
 			const whole = { path: '/h2', reason: undefined, ...one } as ExplainCase;
 			const { head } = await explained(files, whole);
 			const { streams } = http2;

@@ -19,11 +19,11 @@ for (const { front, target } of FRONTS) {
 	describe(`hostile bytes on ${front}: the proxy lives, bystanders are served, and upstream goes only what was sent`, () => {
 		after(() => target.close());
 
-		it('with every input of the corpus', async () => {
+		it('survives every input of the corpus', async () => {
 			for (const { input } of readCorpus(front)) await target.replay(input);
 		});
 
-		it(`with ${BATCHES * 12} inputs made up and damaged`, async () => {
+		it(`survives ${BATCHES * 12} generated and damaged inputs`, async () => {
 			for (let round = 0; round < BATCHES; round++) await target.batch(new Random(1, round));
 		});
 	});

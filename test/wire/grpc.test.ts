@@ -82,7 +82,7 @@ describe('a gRPC call', () => {
 		deepEqual([code, response?.toString()], [0, '74922']);
 	});
 
-	test('without a message ends with an empty DATA frame, as gRPC has it, and not with its head', async () => {
+	test('a gRPC call without a message ends with an empty DATA frame, not with its head', async () => {
 		await using stack = new AsyncDisposableStack();
 		const endsWithHead: boolean[] = [];
 		const upstream = await startHttp2Upstream({

@@ -151,7 +151,7 @@ describe('a client whose certificate is refused', () => {
 		});
 	}
 
-	it('of TLS 1.2 gets no alert: Node judges it when OpenSSL has finished (docs/reference/runtime.md)', async () => {
+	it('a certificate refused by Node gets no alert over TLS 1.2, where OpenSSL has finished (docs/reference/runtime.md)', async () => {
 		await refusedFor('expired', async () => {
 			const records = await sentTo({ cert: pki.clients.expired, tls: only('TLSv1.2') });
 			assert.deepEqual(
@@ -172,7 +172,7 @@ describe('a client whose certificate is refused', () => {
 		assert.deepEqual(stage.proxy.strayLines, []);
 	});
 
-	it('of a client without any certificate is answered by the alert for its TLS version', async () => {
+	it('a client without a certificate gets the alert of its TLS version', async () => {
 		for (const [version, code] of [
 			['TLSv1.2', 'ERR_SSL_SSL/TLS_ALERT_HANDSHAKE_FAILURE'],
 			['TLSv1.3', 'ERR_SSL_TLSV13_ALERT_CERTIFICATE_REQUIRED'],
@@ -288,7 +288,7 @@ describe('lines about failed handshakes', () => {
 });
 
 describe('tls.min_version', () => {
-	it('of 1.3 refuses TLS 1.2 from a reload on, and 1.2 lets it in again', async () => {
+	it('min_version = "1.3" refuses TLS 1.2 after a reload, and "1.2" accepts it again', async () => {
 		for (const [minVersion, with12] of [
 			['1.3', false],
 			['1.2', true],

@@ -75,7 +75,7 @@ describe('the health check', () => {
 		assert.equal(upstream.requests.length, length, 'neither a request nor a redirect gets there');
 	});
 
-	test('that passes closes the breaker at once, whatever is left of the cooldown', async () => {
+	test('a health probe that passes closes the breaker at once, even during the cooldown', async () => {
 		upstream.setHealth(200);
 		await becomes(true);
 		upstream.script = (exchange) => exchange.respond({ status: 503 });

@@ -68,7 +68,7 @@ describe('an HTTP/1.1 connection', () => {
 		}
 	});
 
-	it('of an HTTP/1.0 client ends after the first answer, unless the client asks for more', async () => {
+	it('an HTTP/1.0 connection ends after the first response, unless the client asks for keep-alive', async () => {
 		using connection = await h1Raw(stage.proxy);
 		connection.send(head('GET /a HTTP/1.0', ['Connection: keep-alive']));
 		assert.deepEqual(await next(connection), [200, '/a', 'keep-alive']);
@@ -78,14 +78,14 @@ describe('an HTTP/1.1 connection', () => {
 		await stage.counted({ '200 upstream': 2 });
 	});
 
-	it('of an HTTP/1.0 client needs no Host', async () => {
+	it('an HTTP/1.0 request needs no Host', async () => {
 		using connection = await h1Raw(stage.proxy);
 		connection.send(head('GET /a HTTP/1.0').replace('Host: localhost\r\n', ''));
 		assert.deepEqual(await next(connection), [200, '/a', 'close']);
 		await stage.counted({ '200 upstream': 1 });
 	});
 
-	it('of an HTTP/1.0 client gets a body without length up to the end of the connection, never in chunks', async () => {
+	it('an HTTP/1.0 client gets a body without length up to the end of the connection, never in chunks', async () => {
 		stage.script((exchange) => exchange.chunked(['some', 'thing']));
 		try {
 			using connection = await h1Raw(stage.proxy);
@@ -181,7 +181,7 @@ describe('pipelined requests', () => {
 		}
 	});
 
-	it('that wait when the client leaves never reach the upstream', async () => {
+	it('pipelined requests that wait when the client leaves never reach the upstream', async () => {
 		stage.script((exchange) => exchange.stall());
 		try {
 			const before = stage.upstream.requests.length;
@@ -316,7 +316,7 @@ describe('an answer before the end of the request', () => {
 		await stage.counted({ 401: 1, missing: 1, '200 upstream': 1 });
 	});
 
-	it('that says close reaches a client whose small body comes late', async () => {
+	it('an early response with Connection: close reaches a client that sends its small body late', async () => {
 		using connection = await h1Raw(stage.proxy);
 		connection.send(`${WITHOUT_TOKEN}Connection: close\r\nContent-Length: 50000\r\n\r\n`);
 		await until(() => connection.pending.length > 0, 'the answer');

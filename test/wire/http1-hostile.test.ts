@@ -105,7 +105,7 @@ async function forwarded(bytes: string, method = 'GET') {
 
 /** One for each rule: unit/data/http1/head-reader.test.ts and unit/gates have all the cases. */
 describe('a request line is refused', () => {
-	it('when it is none, or of another version of HTTP', async () => {
+	it('refuses a malformed request line, or another version of HTTP', async () => {
 		await refused(
 			[
 				...['HTTP/0.9', 'HTTP/2.0', 'HTTP/1.2', 'HTTP/11'].map((version) => `GET /a ${version}`),
@@ -117,7 +117,7 @@ describe('a request line is refused', () => {
 		await refused('GET /a\r\n\r\n');
 	});
 
-	it('with a target that is no path, or that two readers might understand in two ways', async () => {
+	it('refuses a request target that is not a path, or is ambiguous', async () => {
 		await refused(
 			[
 				...['*', 'ftp://localhost/a', 'http://user@localhost/a', 'http://a/../b'],
@@ -131,7 +131,7 @@ describe('a request line is refused', () => {
 });
 
 describe('a head is refused', () => {
-	it('with a line that is folded, or that only seems to end', async () => {
+	it('refuses a folded field line, and a bare CR or LF', async () => {
 		await refused(
 			[['X-A: b', ' c'], [' X-A: b'], ['X-A: b\nX-C: d'], ['X-A: b\rX-C: d'], ['X-A: b\n'], ['\rX-A: b']].map((lines) =>
 				head(lines),
@@ -145,7 +145,7 @@ describe('a head is refused', () => {
 		]);
 	});
 
-	it('with a name that is none, or a control character in a value', async () => {
+	it('refuses an invalid field name, and a control character in a value', async () => {
 		await refused(
 			['X-A: b\x00c', 'X-A: b\x7fc', 'X\x00A: b', ': b', 'X-A : b', 'X A: b', 'X-A', 'X-Ä: b', '"X": b'].map((line) =>
 				head([line]),
@@ -153,7 +153,7 @@ describe('a head is refused', () => {
 		);
 	});
 
-	it('without a Host, with two, or with one that is no authority', async () => {
+	it('refuses a head without Host, with two, or with an invalid one', async () => {
 		await refused(head().replace('Host: localhost\r\n', ''));
 		await refused(
 			[
@@ -163,7 +163,7 @@ describe('a head is refused', () => {
 		);
 	});
 
-	it('when it tells the length of its body in two ways, or in none that is sure', async () => {
+	it('refuses ambiguous framing of a body', async () => {
 		await refused(
 			[
 				['Content-Length: 5', 'Transfer-Encoding: chunked'],
@@ -183,7 +183,7 @@ describe('a head is refused', () => {
 		await refused(`${head(['Transfer-Encoding: chunked'], 'POST /a HTTP/1.0')}5\r\nhello\r\n0\r\n\r\n`);
 	});
 
-	it('when it is larger than the limit, however it is made up', async () => {
+	it('refuses a head above max_header_bytes, whatever it contains', async () => {
 		const tooLarge: Refusal = { status: 431, body: 'headers too large' };
 		await refused(head([`X-Long: ${'a'.repeat(MAX_HEADER_BYTES)}`]), tooLarge);
 		await refused(head([], `GET /${'a'.repeat(MAX_HEADER_BYTES)} HTTP/1.1`), tooLarge);
@@ -217,29 +217,29 @@ describe('a body that is not HTTP', () => {
 		}
 	}
 
-	it('in the size of a chunk', async () => {
+	it('refuses a malformed chunk size', async () => {
 		const sizes = ['0x5', '+5', '5 ', '', 'ffffffffffffffffff', '5\n', '5;a\x00b'];
 		await broken(...sizes.map((size) => `${size}\r\nhello\r\n0\r\n\r\n`), '5\nhello\n0\n\n');
 	});
 
-	it('in the end of a chunk', async () => {
+	it('refuses a malformed end of a chunk', async () => {
 		await broken(...['', '\n', '\r', 'x\r\n', '\n\r'].map((end) => `5\r\nhello${end}0\r\n\r\n`));
 	});
 
-	it('in a chunk extension of 20 kB', async () => {
+	it('refuses a chunk extension of 20 kB', async () => {
 		await broken(`5;${'a'.repeat(20_000)}\r\nhello\r\n0\r\n\r\n`);
 	});
 
-	it('in its trailers', async () => {
+	it('refuses malformed trailers', async () => {
 		const trailers = ['X A: b', 'X-A : b', 'X-A: b\x00', 'X-A: b\nX-C: d', ' X-A: b', `X-A: ${'a'.repeat(20_000)}`];
 		await broken(...trailers.map((trailer) => `5\r\nhello\r\n0\r\n${trailer}\r\n\r\n`));
 	});
 
-	it('after a good beginning', async () => {
+	it('refuses a malformed chunk after a valid one', async () => {
 		await broken('5\r\nhello\r\n5\r\nworld\r\nx\r\n');
 	});
 
-	it('of a pipelined request: the one before it is answered first', async () => {
+	it('refuses a malformed body of a pipelined request after the response to the request before it', async () => {
 		using connection = await h1Raw(stage.proxy);
 		connection.send(`${head()}${post()}5\r\nhello\r\nx\r\n`);
 		assert.equal((await connection.readResponse()).status, 200);
@@ -247,7 +247,7 @@ describe('a body that is not HTTP', () => {
 		await stage.counted({ '200 upstream': 1, [BODY_MODE === 'collected' ? '400' : '400 upstream']: 1 });
 	});
 
-	it('of a request that has been answered already ends the connection without another answer', async () => {
+	it('a malformed body after the response ends the connection without another response', async () => {
 		await stage.refused({ 401: 1, missing: 1 }, async () => {
 			using connection = await h1Raw(stage.proxy);
 			connection.send('POST /a HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n');
@@ -258,7 +258,7 @@ describe('a body that is not HTTP', () => {
 		});
 	});
 
-	it('but ends early: the upstream gets no complete request, and its breaker is untouched', async () => {
+	it('a body that ends early makes no complete request, and does not count for the breaker', async () => {
 		for (const lines of [['Content-Length: 10'], ['Transfer-Encoding: chunked']]) {
 			for (const leave of ['end', 'destroy'] as const) {
 				const { bytesReceived, requests } = stage.upstream;
@@ -284,7 +284,7 @@ describe('a body that is not HTTP', () => {
 });
 
 describe('bytes after a request', () => {
-	it('that are not HTTP are refused once the request has been answered', async () => {
+	it('bytes after a request that are not HTTP are refused after its response', async () => {
 		for (const garbage of ['garbage\r\n\r\n', '\x00', 'GET / HTTP/9.9\r\n\r\n', ': \r\n\r\n']) {
 			using connection = await h1Raw(stage.proxy);
 			connection.send(head() + garbage);
@@ -294,7 +294,7 @@ describe('bytes after a request', () => {
 		}
 	});
 
-	it('that follow its last request are dropped', async () => {
+	it('bytes after the last request of a connection are dropped', async () => {
 		for (const more of ['garbage\r\n\r\n', head(), '\x00'.repeat(100_000)]) {
 			using connection = await h1Raw(stage.proxy);
 			connection.send(head(['Connection: close']) + more);
@@ -355,7 +355,7 @@ describe('an upgrade', () => {
 	const refusal: Refusal = { status: 501, body: 'protocol upgrades are not supported' };
 	const websocket = ['Upgrade: websocket', 'Connection: Upgrade', 'Sec-WebSocket-Key: a', 'Sec-WebSocket-Version: 13'];
 
-	it('to another protocol gets 501', async () => {
+	it('an upgrade to another protocol gets 501', async () => {
 		await refused(
 			['websocket', 'WebSocket', 'TLS/1.3', 'HTTP/2.0', 'h2c, websocket', 'anything'].map((protocol) =>
 				head([`Upgrade: ${protocol}`, 'Connection: Upgrade']),
@@ -396,7 +396,7 @@ describe('an upgrade', () => {
 		}
 	});
 
-	it('that is pipelined waits for its turn, and those before it are answered', async () => {
+	it('a pipelined upgrade waits until the requests before it have their responses', async () => {
 		using connection = await h1Raw(stage.proxy);
 		connection.send(head().repeat(3) + head(websocket) + head());
 		for (let i = 0; i < 3; i++) {
@@ -410,7 +410,7 @@ describe('an upgrade', () => {
 });
 
 describe('fields and forms that a client may not send', () => {
-	it('in the absolute form of its target: the path is taken, and the Host is ours', async () => {
+	it("an absolute target gives the path, and Host is the proxy's own", async () => {
 		for (const target of ['http://evil.test/a?b=c', 'https://evil.test:99/a?b=c', 'HTTP://evil.test/a?b=c']) {
 			const { request } = await forwarded(head([], `GET ${target} HTTP/1.1`));
 			assert.equal(request.target, '/a?b=c');
@@ -418,7 +418,7 @@ describe('fields and forms that a client may not send', () => {
 		}
 	});
 
-	it('by thousands of fields: none beyond a number is lost without a word', async () => {
+	it('thousands of fields reach the upstream, none of them lost', async () => {
 		const lines = Array.from({ length: 2300 }, (_, i) => `x${i.toString(36)}:`);
 		const { request } = await forwarded(head(lines));
 		assert.equal(request.headers.filter(([, value]) => value === '').length, 2300);
@@ -426,7 +426,7 @@ describe('fields and forms that a client may not send', () => {
 });
 
 describe('a client that reads nothing', () => {
-	it('and pipelines without end is not read any more either', async () => {
+	it('a client that pipelines and reads no response is not read either', async () => {
 		const before = stage.upstream.requests.length;
 		let release = () => {};
 		const held = new Promise<void>((resolve) => {

@@ -107,7 +107,7 @@ describe('an HTTP/2 connection is ended, told why, and counted for', () => {
 		});
 	}
 
-	it('with a line in the log for some of them, and a number for all', async () => {
+	it('HTTP/2 connection errors are logged at a bounded rate, and all counted', async () => {
 		const before = { errors: await errorsOf('preface'), lines: linesOf('preface').length };
 		for (let i = 0; i < 3 * LINES; i++) {
 			using connection = await h2Raw(stage.proxy, { preface: false });

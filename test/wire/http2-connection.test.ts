@@ -218,7 +218,7 @@ describe('a window of nothing', () => {
 		await narrow[Symbol.asyncDispose]();
 	});
 
-	it('on the answer ends the stream at the limit, and gives its memory back', async () => {
+	it('a window of 0 on a response ends the stream at the limit, and releases its memory', async () => {
 		using connection = await h2Raw(narrow.proxy, { settings: [[SETTING.INITIAL_WINDOW_SIZE, 0]] });
 		const begun = performance.now();
 		connection.send(headersFrame(1, head('GET', '/a')));
@@ -248,7 +248,7 @@ describe('a window of nothing', () => {
 		await narrow.counted({ '200 upstream': 1 });
 	});
 
-	it('on the connection, and a client that reads nothing at all, end at the limit and give their memory back', async () => {
+	it('a connection window of 0, and a client that reads nothing, end at the limit and release their memory', async () => {
 		using connection = await h2Raw(narrow.proxy, { settings: [[SETTING.INITIAL_WINDOW_SIZE, 0x7fffffff]] });
 		connection.send(headersFrame(1, head('GET', '/a')));
 		assert.equal(await connection.resetCode(1), ERROR_CODE.INTERNAL_ERROR);

@@ -203,7 +203,7 @@ describe('the size of an HTTP/2 head', () => {
 		}
 	});
 
-	it('that says more than is allowed in few bytes is refused, however often it repeats what it has said once', async () => {
+	it('an HTTP/2 head that is small on the wire and above the limit when decoded is refused', async () => {
 		await stage.refused(ANOTHER, async () => {
 			using connection = await connect();
 			const value = Buffer.alloc(3900, 'a');
@@ -221,12 +221,12 @@ describe('the size of an HTTP/2 head', () => {
 		});
 	});
 
-	it('of more fields than their limit allows for is refused', async () => {
+	it('an HTTP/2 head of too many fields is refused', async () => {
 		const fields = Array.from({ length: MAX_HEADER_BYTES / 32 + 20 }, (_, i) => [`x${i}`, ''] as const);
 		await refused([head({}, fields)], `reset ${ERROR_CODE.ENHANCE_YOUR_CALM}`);
 	});
 
-	it('that never ends ends the connection', async () => {
+	it('an endless HTTP/2 head ends the connection', async () => {
 		const floods: Record<string, Buffer[]> = {
 			fields: Array.from({ length: 10 }, (_, i) => continuationFrame(1, [[`x-${i}`, 'a']], false)),
 			'empty frames': Array.from({ length: 10_000 }, () => frame(FRAME.CONTINUATION, 0, 1)),
@@ -258,20 +258,20 @@ describe('the body of an HTTP/2 request', () => {
 		return result;
 	}
 
-	it('that is shorter than announced resets the stream', async () => {
+	it('an HTTP/2 body shorter than content-length resets the stream', async () => {
 		const open = headersFrame(1, post([['content-length', '10']]), { endStream: false });
 		assert.equal(await neverComplete(open, dataFrame(1, 'hello', true)), PROTOCOL_ERROR);
 		assert.equal(await neverComplete(open, dataFrame(1, '', true)), PROTOCOL_ERROR);
 		assert.equal(await neverComplete(headersFrame(1, post([['content-length', '10']]))), PROTOCOL_ERROR);
 	});
 
-	it('that is longer than announced resets the stream', async () => {
+	it('an HTTP/2 body longer than content-length resets the stream', async () => {
 		const open = headersFrame(1, post([['content-length', '3']]), { endStream: false });
 		assert.equal(await neverComplete(open, dataFrame(1, 'hello', true)), PROTOCOL_ERROR);
 		assert.equal(await neverComplete(open, dataFrame(1, 'he'), dataFrame(1, 'llo', true)), PROTOCOL_ERROR);
 	});
 
-	it('that breaks off after its last byte, but before its end, is not a request', async () => {
+	it('an HTTP/2 body that is reset between its last byte and END_STREAM is not forwarded as complete', async () => {
 		const before = stage.upstream.requests.length;
 		using connection = await connect();
 		const open = headersFrame(1, post([['content-length', '5']]), { endStream: false });
@@ -290,7 +290,7 @@ describe('the body of an HTTP/2 request', () => {
 		}
 	});
 
-	it('that breaks off is not a request', async () => {
+	it('an HTTP/2 body that breaks off is not forwarded as complete', async () => {
 		for (const code of [ERROR_CODE.CANCEL, ERROR_CODE.NO_ERROR, ERROR_CODE.INTERNAL_ERROR]) {
 			for (const lines of [post(), post([['content-length', '10']])]) {
 				const before = stage.upstream.requests.length;
@@ -314,7 +314,7 @@ describe('the body of an HTTP/2 request', () => {
 		}
 	});
 
-	it('with control data in its trailers, or with trailers that do not end it, is not a request', async () => {
+	it('malformed HTTP/2 trailers, and trailers without END_STREAM, reset the stream', async () => {
 		const open = headersFrame(1, post(), { endStream: false });
 		for (const [name, value] of [
 			[':path', '/evil'],
@@ -329,7 +329,7 @@ describe('the body of an HTTP/2 request', () => {
 		assert.equal(await neverComplete(open, dataFrame(1, 'a'), more, dataFrame(1, 'b', true)), PROTOCOL_ERROR);
 	});
 
-	it('that is too large gets its answer whole, and is then asked to stay away without an error', async () => {
+	it('an HTTP/2 body above the limit gets a whole 413, and then a reset with NO_ERROR', async () => {
 		const tooLarge = BODY_MODE === 'collected' ? '413' : '413 upstream';
 		const pieces = Array.from({ length: 10 }, () => dataFrame(1, 'x'.repeat(16_000)));
 		// As much as the windows allow at first, and what goes on when they have been opened again.
@@ -515,7 +515,7 @@ describe('a flood of', () => {
 });
 
 describe('an HTTP/2 connection ends', () => {
-	it('with something else than the preface', async () => {
+	it('an HTTP/2 connection without the preface ends', async () => {
 		for (const bytes of [
 			'GET / HTTP/1.1\r\nHost: localhost\r\n\r\n',
 			'PRI * HTTP/2.0\r\n\r\nXX\r\n\r\n',
@@ -529,7 +529,7 @@ describe('an HTTP/2 connection ends', () => {
 		}
 	});
 
-	it('after the requests in flight when its client sends GOAWAY', async () => {
+	it('an HTTP/2 connection ends after its requests in flight when the client sends GOAWAY', async () => {
 		let release = () => {};
 		const held = new Promise<void>((resolve) => {
 			release = resolve;
@@ -555,7 +555,7 @@ describe('an HTTP/2 connection ends', () => {
 		}
 	});
 
-	it('at once, with its requests in flight, when its client sends GOAWAY with an error', async () => {
+	it('an HTTP/2 connection ends at once when the client sends GOAWAY with an error', async () => {
 		let abandoned: Exchange | undefined;
 		stage.script((exchange) => {
 			abandoned = exchange;

@@ -257,7 +257,7 @@ describe('an HTTP/2 upstream that goes away again and again', () => {
 });
 
 describe('an HTTP/2 upstream that changes under load', () => {
-	test('by reloads: every request is answered, and those of before end where they are', async () => {
+	test('reloads of an HTTP/2 upstream under load lose no request, and requests in flight stay where they are', async () => {
 		await using load = new Load(proxy, { h1: 4, h2: 2, streams: 8, path: (n) => `/changing/${n}` });
 		const before = [steady.streams, other.streams];
 		for (let i = 0; i < 6; i++) {
@@ -271,7 +271,7 @@ describe('an HTTP/2 upstream that changes under load', () => {
 		await atRest();
 	});
 
-	test('by DNS: a new address gets its part, one that is gone gets nothing, and what is under way there ends', async () => {
+	test('DNS changes of an HTTP/2 upstream: a new address gets its share, a removed one only finishes its requests', async () => {
 		const met = async () => {
 			const answers = await Promise.all(
 				Array.from({ length: 20 }, (_, i) => request(PROTOCOLS[i % 2]!, proxy, { path: `/grown/${i}` })),
@@ -294,7 +294,7 @@ describe('an HTTP/2 upstream that changes under load', () => {
 
 describe('an HTTP/2 upstream that falls silent', () => {
 	for (const protocol of PROTOCOLS) {
-		test(`in the TLS handshake: connect_timeout_secs ends it, over ${protocol}`, async () => {
+		test(`connect_timeout_secs ends a silent TLS handshake with an HTTP/2 upstream, over ${protocol}`, async () => {
 			const paths = Array.from({ length: 10 }, (_, i) => `/mute/${protocol}/${i}`);
 			const answers = await Promise.all(paths.map((path) => request(protocol, proxy, { path })));
 			deepEqual([...new Set(answers.map(({ status }) => status))], [502]);
@@ -302,7 +302,7 @@ describe('an HTTP/2 upstream that falls silent', () => {
 			await atRest();
 		});
 
-		test(`in the TLS handshake: the request goes to another address, over ${protocol}`, async () => {
+		test(`a silent TLS handshake with an HTTP/2 upstream sends the request to another address, over ${protocol}`, async () => {
 			const answers = await Promise.all(
 				// A retry is for sure within the budget for ten requests.
 				Array.from({ length: 5 }, () => request(protocol, proxy, { path: `/half-mute/${protocol}` })),
@@ -311,7 +311,7 @@ describe('an HTTP/2 upstream that falls silent', () => {
 			await atRest();
 		});
 
-		test(`as a whole: upstream_timeout_secs ends its requests, and it goes on, over ${protocol}`, async () => {
+		test(`upstream_timeout_secs ends requests to a silent HTTP/2 upstream, over ${protocol}`, async () => {
 			const isAwake = async () => (await request(protocol, proxy, { path: '/paused' })).text === 'awake';
 			await until(isAwake, 'it to answer');
 			pausable.kill('SIGSTOP');

@@ -295,7 +295,7 @@ describe('connections to an HTTP/2 upstream', () => {
 		}
 	});
 
-	test('after a GOAWAY requests go over a new one, and those under way end as they would', async () => {
+	test('requests after a GOAWAY use a new connection, and those in flight finish on the old one', async () => {
 		const own = await setUp((stream) => {
 			stream.respond({ ':status': 200 });
 			setTimeout(() => stream.end('late'), 300);

@@ -117,7 +117,7 @@ describe('the log at RUST_LOG=debug', () => {
 		assert.equal(proxy.stderr, '');
 	});
 
-	test('never shows a token, a key, a header or a query', async () => {
+	test('the log at RUST_LOG=debug never shows a token, a key, a header or a query', async () => {
 		const SECRET = 'hunter2-hunter2';
 		const tokens = [pki.token('somebody'), pki.token('somebody', { nonce: SECRET }), `${pki.token('somebody')}x`];
 		const expired = pki.token('somebody', { exp: 1 });
@@ -202,7 +202,7 @@ describe('RUST_LOG', { concurrency: 4 }, () => {
 		]);
 	});
 
-	test('with a mistake in it is warned of, and the proxy still logs', async () => {
+	test('a mistake in RUST_LOG causes a warning, and the proxy still logs', async () => {
 		const lines = await logged('imfo');
 		const [warning] = lines;
 		assert.deepEqual([warning!.level, warning!.message.includes('"imfo"')], ['warn', true]);

@@ -52,7 +52,7 @@ function shown({ status, body }: Pick<Answer, 'status'> & { body: Buffer | strin
 
 describe('a method', () => {
 	for (const protocol of PROTOCOLS) {
-		it(`that the table has is forwarded as it is, over ${protocol}`, async () => {
+		it(`forwards a known method unchanged, over ${protocol}`, async () => {
 			for (const method of KNOWN) {
 				assert.equal(await outcome(protocol, method), method === 'HEAD' ? '200' : `200 ${method}`);
 				assert.equal(stage.upstream.requests.at(-1)!.method, method);
@@ -60,20 +60,20 @@ describe('a method', () => {
 			await stage.counted({ '200 upstream': KNOWN.length });
 		});
 
-		it(`that it does not have is 501, over ${protocol}`, async () => {
+		it(`refuses an unknown method with 501, over ${protocol}`, async () => {
 			await stage.refused({ 501: UNKNOWN.length }, async () => {
 				for (const method of UNKNOWN) assert.equal(await outcome(protocol, method), NOT_IMPLEMENTED, method);
 			});
 		});
 
-		it(`that would show an upstream's view of the request is 405, over ${protocol}`, async () => {
+		it(`refuses TRACE with 405, over ${protocol}`, async () => {
 			await stage.refused({ 405: 1 }, async () =>
 				assert.equal(await outcome(protocol, 'TRACE'), '405 method not allowed'),
 			);
 		});
 	}
 
-	it('of another protocol, in a request line of that protocol, is not a request of HTTP', async () => {
+	it('refuses a request line of another protocol', async () => {
 		await stage.refused({ 400: 1 }, async () => {
 			using connection = await h1Raw(stage.proxy);
 			connection.send(`DESCRIBE /a RTSP/1.0\r\nHost: localhost\r\nAuthorization: Bearer ${token}\r\n\r\n`);
@@ -82,7 +82,7 @@ describe('a method', () => {
 		});
 	});
 
-	it('that is unknown waits for its turn after a request, and ends the connection', async () => {
+	it('a pipelined unknown method waits for its turn, and ends the connection', async () => {
 		using connection = await h1Raw(stage.proxy);
 		const head = `/a HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${token}\r\n\r\n`;
 		connection.send(`GET ${head}FOO ${head}GET ${head}`);

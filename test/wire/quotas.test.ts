@@ -259,7 +259,7 @@ describe('a reload of quotas', () => {
 		assert.ok(!proxy.logs.some(({ message }) => message === 'identity reload failed; keeping old'));
 	});
 
-	test('that takes the last [[tenants]] out of the file takes their limits, too', async () => {
+	test('a reload without any [[tenants]] removes their limits', async () => {
 		await using client = await connect('h2', telling);
 		telling.writeConfig({ tenants: [] });
 		await telling.reload();

@@ -95,7 +95,7 @@ describe('shutdown_delay_secs', { concurrency: 3 }, () => {
 	const LONG = 3600;
 
 	for (const signal of ['SIGTERM', 'SIGINT'] as const) {
-		test(`after ${signal}: not ready, and every new connection is served as before`, async () => {
+		test(`/readyz says 503 after ${signal}, and new connections are served during shutdown_delay_secs`, async () => {
 			await using proxy = await startProxy({
 				routes: [{ prefix: '/', upstream: upstream.url }],
 				limits: { shutdown_delay_secs: LONG },

@@ -239,7 +239,7 @@ describe('a breaker over a reload', () => {
 		assert.equal(upstream.healthProbes, healthProbes + 1);
 	});
 
-	test('of a new upstream that is down costs only its own routes, and the reload no more than the probe', async () => {
+	test('a reload with a new upstream that is down affects only its routes', async () => {
 		await using silent = await startUpstream({ health: (exchange) => exchange.stall() });
 		await reloaded(proxy, {
 			routes: [
@@ -315,7 +315,7 @@ describe('a reload that fails', () => {
 		['a file that is gone', () => rmSync(proxy.configPath), /config\.toml: cannot be read: there is no such file/],
 	];
 	for (const [what, break_, cause] of configs) {
-		test(`over ${what} keeps certificate and routes, and says why for both`, async () => {
+		test(`a reload with ${what} keeps certificate and routes, and logs both causes`, async () => {
 			const generation = await proxy.metric('proxy_config_generation');
 			break_();
 			const { tls, routes } = await failureCounted(() => proxy.reload());
@@ -343,7 +343,7 @@ describe('a reload that fails', () => {
 		],
 	];
 	for (const [what, files, cause] of tls) {
-		test(`over ${what} keeps the certificate, and takes the routes all the same`, async () => {
+		test(`a reload with ${what} keeps the certificate, and applies the routes`, async () => {
 			const generation = await proxy.metric('proxy_config_generation');
 			// With it everything that is all right: none of the files may be taken over without the others.
 			const renewed = await pki.issueServer('renewed');

@@ -69,7 +69,7 @@ test('a 404 has no upstream label, an answer of a route has', async () => {
 	for (const { labels } of family.samples) equal(labels.upstream === undefined, labels.status === '404');
 });
 
-test('without any route everything is 404, and "/" takes all that no other prefix takes', async () => {
+test('a proxy without routes says 404, and "/" matches every path that no other prefix matches', async () => {
 	const [catchAll, api] = await Promise.all([startUpstream(), startUpstream()]);
 	await using empty = await startProxy({ routes: [], workers: 1 });
 	for (const protocol of PROTOCOLS) {

@@ -14,7 +14,7 @@ const PIECES = 200_000;
 const KEPT_ON_THE_WIRE = 65_536;
 
 describe('bodies in pieces of a byte', { skip: HAS_PROC ? false : '/proc' }, () => {
-	test('that wait after another request cost memory for their bytes, not for their pieces, and arrive whole', async () => {
+	test('bodies in pieces of a byte, behind another request, use memory for their bytes only, and arrive whole', async () => {
 		const release = Promise.withResolvers<void>();
 		await using upstream = await startUpstream({
 			script: async (exchange) => {

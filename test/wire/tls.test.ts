@@ -136,7 +136,7 @@ describe('the TLS handshake', () => {
 		await stage.whateverCounted();
 	});
 
-	it('without ALPN means HTTP/1.1', async () => {
+	it('a handshake without ALPN selects HTTP/1.1', async () => {
 		const connection = await h1Raw(stage.proxy, { alpn: [] });
 		assert.equal(connection.socket.alpnProtocol, false);
 		connection.send(`GET / HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${pki.token()}\r\n\r\n`);
@@ -167,7 +167,7 @@ describe('the TLS handshake', () => {
 		}
 	});
 
-	it('that succeeded is timed, and counts as no failure when its connection ends, however it does', async () => {
+	it('a successful handshake is timed, and no end of its connection counts as a failed handshake', async () => {
 		const before = await stage.proxy.metric('proxy_tls_handshake_seconds_count');
 		const endings: ((socket: TLSSocket, tcp: Socket) => void)[] = [
 			(socket) => socket.end(),
@@ -463,7 +463,7 @@ describe('connections that share a port of their client', () => {
 		['first', ['127.0.0.1', '127.0.0.2']],
 		['last', ['127.0.0.2', '127.0.0.1']],
 	] as const) {
-		it(`to two addresses of the proxy have a handshake each: the one that came ${which} is served, the silent one ends`, async (t) => {
+		it(`connections from one port to two addresses of the proxy have a handshake each: the ${which} one is served, the silent one ends`, async (t) => {
 			if (!HAS_PROC) return t.skip('127.0.0.2');
 			const sockets = new Map<string, Socket>();
 			let localPort = 0;

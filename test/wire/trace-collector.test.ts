@@ -40,7 +40,7 @@ const spans = (proxy: ProxyProcess, result: string) => proxy.metric('proxy_trace
 const traceLines = ({ logs }: ProxyProcess) => logs.filter(({ target }) => target === 'proxy::trace');
 
 describe('a collector', { concurrency: 3 }, () => {
-	test('that is away costs spans, which are counted, and no request; when it is back they arrive', async () => {
+	test('a collector that is down loses spans, which are counted, and no request', async () => {
 		const collector = await Collector.start();
 		const { endpoint } = collector;
 		await collector.close();
@@ -67,7 +67,7 @@ describe('a collector', { concurrency: 3 }, () => {
 		await collector.close();
 	});
 
-	test('that refuses spans over https is logged once, with its status and without the configured header fields', async () => {
+	test('a collector that refuses spans over https is logged once, with its status and without header fields', async () => {
 		const { caPath, server } = await testPki();
 		await using collector = await Collector.start({ cert: server.certPem, key: server.keyPem });
 		collector.behaviour = 403;
@@ -92,7 +92,7 @@ describe('a collector', { concurrency: 3 }, () => {
 		assert.equal(collector.spans.length, 6);
 	});
 
-	test('that gives no answer holds up neither requests nor the end', async () => {
+	test('a collector that never responds delays neither requests nor the shutdown', async () => {
 		await using collector = await Collector.start();
 		collector.behaviour = 'hang';
 		await using proxy = await start(collector.endpoint);
@@ -107,7 +107,7 @@ describe('a collector', { concurrency: 3 }, () => {
 	});
 });
 
-test('without [trace] there are no spans and no family of them', async () => {
+test('a proxy without [trace] has no spans and no metrics about them', async () => {
 	await using proxy = await startProxy({ routes: [{ prefix: '/', upstream: upstream.url }], workers: 1 });
 	await send(proxy, 2);
 	assert.equal((await proxy.metrics()).has('proxy_trace_spans_total'), false);

@@ -197,7 +197,7 @@ describe('a request whose traceparent says that it is sampled', () => {
 				});
 			}
 
-			test('over its rate is refused by the tenant rate', async () => {
+			test(`a traced request over the tenant's rate ends at the gate "tenant rate"`, async () => {
 				const spans = await Promise.all(['rate 1', 'rate 2', 'rate 3'].map((what) => sent.get(what)!()));
 				const over = spans.find(({ attributes }) => attributes['http.response.status_code'] === 429);
 				assert.deepEqual(names(over!), FIRST.slice(0, 3));

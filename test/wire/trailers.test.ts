@@ -72,7 +72,7 @@ for (const protocol of PROTOCOLS) {
 			}
 		});
 
-		it('that are all forbidden are dropped', async () => {
+		it('forbidden trailers of a request are dropped', async () => {
 			const { trailers, body } = await received({ body: 'hello', trailers: NOT_PASSED });
 			assert.deepEqual([String(body), trailers], ['hello', []]);
 		});

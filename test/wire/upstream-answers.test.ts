@@ -193,7 +193,7 @@ for (const protocol of PROTOCOLS) {
 			'a byte too many': (exchange) => exchange.write('HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok!'),
 		};
 		for (const [what, script] of Object.entries(notReused)) {
-			test(`after ${what} the connection is not used again`, async () => {
+			test(`a connection to the upstream is not reused after ${what}`, async () => {
 				const lane = edge.lane();
 				lane.upstream.script = script;
 				equal(await reused(lane), false);

@@ -276,7 +276,7 @@ for (const protocol of PROTOCOLS) {
 			equal((await ask(lane)).status, 200);
 		};
 
-		test('while the upstream thinks: its request is broken off, its breaker is not touched, nothing is counted', async () => {
+		test('a client that leaves before the response cancels its request, and nothing counts for the breaker', async () => {
 			const lane = edge.lane();
 			lane.upstream.script = (exchange) => exchange.stall();
 			await using client = await connect(protocol, proxy);
@@ -287,7 +287,7 @@ for (const protocol of PROTOCOLS) {
 			deepEqual(await lane.counted(), { 200: 1 }, 'the request that came after');
 		});
 
-		test('while the answer comes: the same', async () => {
+		test('a client that leaves during the response cancels its request, and nothing counts for the breaker', async () => {
 			const lane = edge.lane();
 			const sent = Promise.withResolvers<void>();
 			lane.upstream.script = async (exchange) => {
@@ -310,7 +310,7 @@ for (const protocol of PROTOCOLS) {
 	});
 }
 
-test('over HTTP/1.1 a part of an answer ends without the terminator that would make it whole', async () => {
+test('a partial response over HTTP/1.1 ends without the last chunk', async () => {
 	const lane = h1Edge.lane();
 	lane.upstream.script = (exchange) => {
 		exchange.startChunked();

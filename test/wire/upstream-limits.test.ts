@@ -105,7 +105,7 @@ for (const protocol of PROTOCOLS) {
 			equal((await ask('/hasty/3')).status, 200);
 		});
 
-		test('never hears of a client that left while it waited', async () => {
+		test('a client that leaves the queue causes no request to the upstream', async () => {
 			hold();
 			const before = await queued('fair', 'gone');
 			const under = ask('/fair/1');

@@ -306,7 +306,7 @@ function cut(socket: TLSSocket): void {
 }
 
 describe('connections to an upstream over TLS', () => {
-	test('that are new resume a session', async () => {
+	test('new TLS connections to an upstream resume a session', async () => {
 		for (const [path, upstream] of [
 			['/good', good],
 			['/old', old],

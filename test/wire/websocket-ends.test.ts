@@ -100,31 +100,31 @@ for (const protocol of PROTOCOLS) {
 	describe(`a WebSocket over ${protocol} ends`, () => {
 		after(() => nothingIsLeft());
 
-		it('with the Close of the upstream', async () => {
+		it('a WebSocket ends with the Close of its upstream', async () => {
 			await ends(protocol, 'upstream', 4000, (path) => acceptedAt(path).ws.close(4000));
 		});
 
-		it('with 1011 when its upstream is killed', async () => {
+		it('a WebSocket ends with 1011 when its upstream is killed', async () => {
 			await ends(protocol, 'upstream_lost', 1011, (path) => acceptedAt(path).socket.resetAndDestroy());
 		});
 
-		it('with 1011 when its upstream ends without a Close', async () => {
+		it('a WebSocket ends with 1011 when its upstream ends without a Close', async () => {
 			await ends(protocol, 'upstream_lost', 1011, (path) => acceptedAt(path).socket.destroy());
 		});
 
-		it('without a Close when its upstream is killed in the middle of a frame', async () => {
+		it('a WebSocket ends without a Close when its upstream is killed within a frame', async () => {
 			await ends(protocol, 'upstream_lost', 1006, (path) => {
 				const { socket } = acceptedAt(path);
 				socket.write(Buffer.from([0x82, 100, 1, 2, 3]), () => setTimeout(() => socket.resetAndDestroy(), 100));
 			});
 		});
 
-		it('with 1001 after idle_timeout_secs without a byte', async () => {
+		it('a WebSocket ends with 1001 after idle_timeout_secs without a byte', async () => {
 			await ends(protocol, 'idle', 1001, () => {}, { path: '/idle' });
 			await until(() => codes.get(`/idle/${paths}`) === 1001, 'the Close at the upstream');
 		});
 
-		it('with 1008 when its token expires, leeway included, unless the route says otherwise', async () => {
+		it('a WebSocket ends with 1008 when its token expires, unless websocket_end_at_expiry is false', async () => {
 			const token = pki.token('tenant', { exp: Math.floor(Date.now() / 1000) - 58 });
 			await using lasting = await openWebSocket(protocol, proxy, { path: '/lasting', token });
 			await ends(protocol, 'token_expired', 1008, () => {}, { token });
@@ -133,7 +133,7 @@ for (const protocol of PROTOCOLS) {
 			assert.equal(await lasting.text(), 'still here');
 		});
 
-		it('and is read no faster than the other side takes it while it is closing', async () => {
+		it('a closing WebSocket is read no faster than its other side reads', async () => {
 			// Of a frame that never ends.
 			const piece = Buffer.alloc(1 << 20);
 			let toClient: Writable;
@@ -160,7 +160,7 @@ for (const protocol of PROTOCOLS) {
 			await until(() => scripted.sockets.size === 0, 'the connection to the upstream to end');
 		});
 
-		it('with nothing left of it if the client takes nothing', async () => {
+		it('a WebSocket ends and releases its memory if the client reads nothing', async () => {
 			const messages = Buffer.concat(
 				Array(400).fill(Buffer.concat([Buffer.from([0x82, 126, 3, 232]), Buffer.alloc(1_000)])),
 			);
@@ -176,7 +176,7 @@ for (const protocol of PROTOCOLS) {
 			if (stream !== undefined) await until(() => stream.closed, 'the stream to be closed');
 		});
 
-		it('with its upstream told when the client is lost', async () => {
+		it('the upstream side of a WebSocket ends without a Close when the client is lost', async () => {
 			const path = `/lost/${++paths}`;
 			const from = proxy.logs.length;
 			const client = await openWebSocket(protocol, proxy, { path });
@@ -264,7 +264,7 @@ describe('a WebSocket over TLS to its upstream', () => {
 });
 
 describe('all WebSockets', () => {
-	it('of a tenant, a token or a certificate end with 1008 when it is revoked, and others stay', async () => {
+	it('WebSockets of a revoked tenant, token or certificate end with 1008, and others stay', async () => {
 		const revocable = await startProxy(settings());
 		await firstVerdicts(revocable);
 		const certificate = await pki.issueClient();

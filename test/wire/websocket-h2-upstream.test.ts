@@ -183,7 +183,7 @@ for (const protocol of PROTOCOLS) {
 			await client.message();
 		});
 
-		it('whose client has ended its side still receives from the upstream', async () => {
+		it('a WebSocket whose client has ended its side still receives from its h2 upstream', async () => {
 			script = (stream) => {
 				stream.respond({ ':status': 200 });
 				let got = 0;
@@ -197,7 +197,7 @@ for (const protocol of PROTOCOLS) {
 			assert.equal((await client.rest()).toString('latin1').slice(2), 'got 100000');
 		});
 
-		it('whose upstream has ended its side still receives from the client', async () => {
+		it('a WebSocket whose h2 upstream has ended its side still receives from the client', async () => {
 			let got = 0;
 			let hasEnded = false;
 			script = (stream) => {
@@ -216,7 +216,7 @@ for (const protocol of PROTOCOLS) {
 			await until(() => got === 500_000 && hasEnded, 'the upstream to have all');
 		});
 
-		it('that is refused gets the answer of the upstream', async () => {
+		it("a WebSocket that its h2 upstream refuses gets the upstream's response", async () => {
 			script = (stream) => {
 				stream.respond({ ':status': 403, 'x-why': 'because', 'content-length': 2 });
 				stream.end('no');
@@ -228,7 +228,7 @@ for (const protocol of PROTOCOLS) {
 			assert.equal(asked.get(path)!.stream.rstCode, constants.NGHTTP2_NO_ERROR);
 		});
 
-		it("that is taken with a subprotocol of nobody's gets 502, and the stream is cancelled", async () => {
+		it('a WebSocket that its h2 upstream accepts with a subprotocol that the client did not offer gets 502', async () => {
 			script = (stream) => stream.respond({ ':status': 200, 'sec-websocket-protocol': 'x' });
 			const path = newPath('scripted');
 			assert.equal((await refusal(open(path, { ws: { perMessageDeflate: false } }))).status, 502);
@@ -381,7 +381,7 @@ describe('the SETTINGS of an h2 upstream', () => {
 			await allOver(own);
 		});
 
-		it(`that do not allow it cause a 502 (${protocol})`, async () => {
+		it(`SETTINGS without the extended CONNECT cause a 502 (${protocol})`, async () => {
 			const path = newPath('no');
 			const opening = refusal(openWebSocket(protocol, own, { path }));
 			const connection = await frames.connection();
@@ -393,7 +393,7 @@ describe('the SETTINGS of an h2 upstream', () => {
 			await allOver(own);
 		});
 
-		it(`that never arrive because the connection ends cause a 502 (${protocol})`, async () => {
+		it(`SETTINGS that never arrive because the connection ends cause a 502 (${protocol})`, async () => {
 			const opening = refusal(openWebSocket(protocol, own, { path: newPath('cut') }));
 			let answer: NotOpened | undefined;
 			void opening.then((refused) => {
@@ -409,7 +409,7 @@ describe('the SETTINGS of an h2 upstream', () => {
 		});
 	}
 
-	it('that give no window keep the last bytes of a client that has left for a moment alone', async () => {
+	it('SETTINGS with a window of 0 keep the last bytes of a client that has left only briefly', async () => {
 		const opening = openRaw('h1', own, newPath('no-window'));
 		const connection = await frames.connection();
 		connection.send(
@@ -478,7 +478,7 @@ describe('the SETTINGS of an h2 upstream', () => {
 		connection.cut();
 	});
 
-	it('that allow one stream let no second one out', async () => {
+	it('SETTINGS that allow one stream let out no second WebSocket', async () => {
 		const openings = PROTOCOLS.map((protocol) => refusal(openWebSocket(protocol, own, { path: newPath('one') })));
 		const connection = await frames.connection();
 		await until(async () => sampleSum(await own.metrics(), 'proxy_upstream_streams') === 2, 'both to wait');

@@ -221,7 +221,7 @@ for (const protocol of PROTOCOLS) {
 			await client[Symbol.asyncDispose]();
 		});
 
-		it('whose client has ended its side still receives from the upstream', async () => {
+		it('a WebSocket whose client has ended its side still receives from the upstream', async () => {
 			script = (handshake) => {
 				handshake.switch();
 				let got = '';
@@ -235,7 +235,7 @@ for (const protocol of PROTOCOLS) {
 			assert.equal((await client.rest()).toString('latin1').slice(2), 'got 10000');
 		});
 
-		it('whose upstream has ended its side still receives from the client', async () => {
+		it('a WebSocket whose upstream has ended its side still receives from the client', async () => {
 			let got = 0;
 			script = (handshake) => {
 				handshake.switch();
@@ -306,13 +306,13 @@ describe('a WebSocket handshake', () => {
 		});
 	}
 
-	it('with a length of 0 gets 400 over HTTP/2, too', async () => {
+	it('a WebSocket handshake with content-length: 0 gets 400 over HTTP/2, too', async () => {
 		script = () => assert.fail('the upstream was asked');
 		const headers = { 'content-length': '0' };
 		assert.equal((await refusal(openWebSocket('h2', proxy, { path: '/scripted', ws: { headers } }))).status, 400);
 	});
 
-	it('whose client does not wait for the answer gets 400', async () => {
+	it('a WebSocket handshake whose client does not wait for the response gets 400', async () => {
 		const pki = await testPki();
 		using client = await h1Raw(proxy);
 		script = (handshake) => {
@@ -331,7 +331,7 @@ describe('a WebSocket handshake', () => {
 	};
 	for (const protocol of PROTOCOLS) {
 		for (const [what, fields] of Object.entries(answers)) {
-			it(`that is answered ${what} gets 502 over ${protocol}`, async () => {
+			it(`a WebSocket handshake that the upstream answers ${what} gets 502 over ${protocol}`, async () => {
 				script = (handshake) => handshake.socket.write(`HTTP/1.1 101 X\r\n${fields(handshake)}\r\n`);
 				const ws = { perMessageDeflate: false };
 				const { status } = await refusal(openWebSocket(protocol, proxy, { path: '/scripted', ws }));
@@ -340,7 +340,7 @@ describe('a WebSocket handshake', () => {
 			});
 		}
 
-		it(`that is answered in HTTP/1.0 gets 502 over ${protocol}, with its reason`, async () => {
+		it(`a WebSocket handshake that the upstream answers in HTTP/1.0 gets 502 over ${protocol}, with its reason`, async () => {
 			const path = `/scripted/http-1.0/${protocol}`;
 			script = ({ accept, socket }) => {
 				const fields = `Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: ${accept}\r\n`;
@@ -359,12 +359,12 @@ describe('a WebSocket handshake', () => {
 		});
 	}
 
-	it('over HTTP/2 does not become a tunnel through an unexpected 200', async () => {
+	it('a WebSocket handshake over HTTP/2 makes no tunnel from an unexpected 200', async () => {
 		script = ({ socket }) => socket.end('HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok');
 		assert.equal((await refusal(openWebSocket('h2', proxy, { path: '/scripted' }))).status, 502);
 	});
 
-	it('that fails opens no breaker: any client could request a missing WebSocket', async () => {
+	it('a failed WebSocket handshake opens no breaker: any client could request a missing WebSocket', async () => {
 		const path = '/brittle';
 		for (const protocol of PROTOCOLS) {
 			for (const fields of ['Sec-WebSocket-Protocol: x\r\n', 'Sec-WebSocket-Extensions: x\r\n']) {

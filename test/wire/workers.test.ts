@@ -186,7 +186,7 @@ describe('a worker that dies', () => {
 		for (let i = 0; i < 3; i++) assert.equal(await statusOf(pki.token('tenant')), 200);
 	});
 
-	test('with requests in flight ends each of them, and closes their upstream connections', async () => {
+	test('a worker that dies ends its requests in flight, and closes their upstream connections', async () => {
 		const gate = Promise.withResolvers<void>();
 		let aborted = 0;
 		await using slow = await startUpstream({

@@ -269,7 +269,7 @@ describe('the command', () => {
 		assert.match(misused.stderr, /^proxy: unknown option "--jsno"; did you mean --json\?\n$/);
 	});
 
-	test('and the start end at once at a FIFO, with one line', { skip: process.platform === 'win32' }, async () => {
+	test('check and the start end at once at a FIFO, with one line', { skip: process.platform === 'win32' }, async () => {
 		const fifo = join(pki.dir, 'start.fifo');
 		execFileSync('mkfifo', [fifo]);
 		const tls = { cert_path: pki.server.certPath, key_path: fifo, client_ca_path: pki.caPath };

@@ -36,7 +36,7 @@ function inBash(lines: readonly string[]): string[][] {
 describe('completion in bash', { skip: !hasBash && 'no bash' }, () => {
 	const proposed = hasBash ? inBash(COMPLETIONS.map(({ line }) => line)) : [];
 	for (const [index, { line, is, includes = [] }] of COMPLETIONS.entries()) {
-		it(`of ${JSON.stringify(line)}`, () => {
+		it(`completes ${JSON.stringify(line)} in bash`, () => {
 			const words = proposed[index]!;
 			if (is !== undefined) assert.deepEqual([...words].sort(), is);
 			for (const word of includes) assert.ok(words.includes(word), `${word} in ${words}`);

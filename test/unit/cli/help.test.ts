@@ -37,7 +37,7 @@ describe('the help text', () => {
 	});
 
 	for (const command of COMMANDS) {
-		it(`of ${command.name} tells its flags, variables, defaults, operands and exit codes`, () => {
+		it(`the help of ${command.name} has its flags, variables, defaults, operands and exit codes`, () => {
 			const text = helpOf(command.name);
 			tellsAll(text, command);
 			for (const { placeholder } of Object.values(command.operands)) assert.ok(text.includes(placeholder), placeholder);
@@ -48,7 +48,7 @@ describe('the help text', () => {
 		});
 	}
 
-	it('of one command names no option of another', () => {
+	it('the help of one command names no option of another', () => {
 		assert.doesNotMatch(helpOf('check'), /--once/);
 		assert.doesNotMatch(helpOf('demo'), /--bind/);
 	});
@@ -74,7 +74,7 @@ describe('the help text', () => {
 		assert.equal(helpText(COMMANDS, undefined, 1), helpText(COMMANDS, undefined, 60));
 	});
 
-	it('of an unknown command is wrong usage, with the nearest name', () => {
+	it('help for an unknown command is wrong usage, with the nearest name', () => {
 		assert.throws(
 			() => findCommands(['chekc'], COMMANDS),
 			(error) =>

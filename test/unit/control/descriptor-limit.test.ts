@@ -17,7 +17,7 @@ test('half of the descriptors that are not reserved are for clients, the other h
 	assert.equal(connectionsFor(20_000, 2), (20_000 - 256 - 64) / 2);
 });
 
-test('without a limit of the system there is one all the same', () => {
+test('an unlimited number of descriptors is treated as a finite one', () => {
 	assert.equal(connectionsFor(Number.POSITIVE_INFINITY, 1), (1_000_000 - 256 - 32) / 2);
 });
 

@@ -85,7 +85,7 @@ describe('the shutdown delay', () => {
 		assert.equal(drained(), 0);
 	});
 
-	test('of 0 is off: the drain begins with the signal', () => {
+	test('a shutdown delay of 0 is off: the drain begins with the signal', () => {
 		const { drain, time, drained } = testDrain(0);
 		drain.signal('SIGTERM');
 		assert.equal(drained(), 1);

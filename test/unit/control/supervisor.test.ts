@@ -123,7 +123,7 @@ describe('a reload', () => {
 		}
 	});
 
-	test('of files that cannot be read, or only slowly, keeps the old material, and the metrics answer', async () => {
+	test('a reload of unreadable or slow files keeps the old material, and the metrics listener responds', async () => {
 		await using proxy = new Supervised(writeConfig('special'), 1);
 		await proxy.line('ready');
 		const fifo = join(pki.dir, 'reload.fifo');
@@ -165,7 +165,7 @@ describe('a reload', () => {
 		);
 	});
 
-	test('that one worker refuses is applied by none', async () => {
+	test('a reload that one worker refuses is applied by none', async () => {
 		await using proxy = new Supervised(writeConfig('refused'), WORKERS);
 		await proxy.line('ready');
 		writeConfig('refused', { routes: [{ prefix: '/refuse', upstream: upstreamUrl }] });

@@ -296,7 +296,7 @@ describe('onRefused', () => {
 		});
 	}
 
-	it('that throws a RefusedError is 401 without any handler of the application, too', async () => {
+	it('onRefused that throws a RefusedError is 401, even without an error handler of the application', async () => {
 		const app = new Hono();
 		app.use(honoGuard(gate, { onRefused: refuse }));
 		assert.deepEqual(await seen(await app.request('/')), {
@@ -374,7 +374,7 @@ describe('CORS in front of the gate', () => {
 		assert.equal(admitted.headers.get('access-control-allow-origin'), origin);
 	};
 
-	it('with the package cors, on Express', async () => {
+	it('CORS by the package cors, on Express', async () => {
 		const app = express();
 		app.use(cors({ origin }));
 		app.use(nodeGuard(gate));

@@ -109,7 +109,7 @@ for (const protocol of PROTOCOLS) {
 			assert.deepEqual([answer.status, answer.headers.connection], [500, protocol === 'h1' ? 'close' : undefined]);
 		});
 
-		it('in the middle of an answer breaks it off, so that it is visibly incomplete', async () => {
+		it("a handler's error during a response breaks it off visibly", async () => {
 			await using server = await watched(protocol, async (_req, res) => {
 				await new Promise<void>((written) => res.write('the first half', () => written()));
 				throw boom();
@@ -121,7 +121,7 @@ for (const protocol of PROTOCOLS) {
 			await server.assertAlive();
 		});
 
-		it('after a complete answer leaves it complete', async () => {
+		it("a handler's error after a complete response leaves it complete", async () => {
 			await using server = await watched(protocol, async (_req, res) => {
 				res.end('whole');
 				throw boom();
@@ -173,7 +173,7 @@ for (const protocol of PROTOCOLS) {
 
 describe('the hook for faults', () => {
 	for (const [how, hook] of FAILING) {
-		it(`that ${how} becomes one warning of the process`, async () => {
+		it(`a fault hook that ${how} becomes one warning of the process`, async () => {
 			await using server = await watched('h1', () => assert.fail('fault'), { onError: hook });
 			const warnings = await warningsOf(async () => {
 				assert.equal((await server.ask('h1')).status, 500);

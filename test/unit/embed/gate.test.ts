@@ -242,7 +242,7 @@ describe('a refusal', () => {
 		assert.ok(Object.isFrozen(refusal) && Object.isFrozen(refusal.headers) && Object.isFrozen(verdict));
 	});
 
-	it('with a reason is the same answer as without one', () => {
+	it('a refusal with a reason gives the same response as without one', () => {
 		for (const rejection of [TOKEN_MISSING, TOKEN_INVALID]) {
 			const [plain, reasoned] = [refused(rejection), refused(rejection.because('expired 12 s ago'))];
 			assert.deepEqual({ ...reasoned.refusal }, { ...plain.refusal });

@@ -111,7 +111,7 @@ describe('options of a guard', () => {
 		await register({ gate, prefix: '/api', logLevel: 'warn' });
 	});
 
-	it('of a Fastify route are refused when the route is made', async () => {
+	it('invalid options of a Fastify route are refused when the route is made', async () => {
 		const cases: [message: RegExp, config: object][] = [
 			[/^config of \/x\.scope is unknown; did you mean scopes\?$/, { scope: ['admin'] }],
 			[/^config of \/x\.Gate is unknown; did you mean gate\?$/, { Gate: false }],
@@ -164,7 +164,7 @@ describe('options of createMtlsServer', () => {
 });
 
 describe('options of createGate', () => {
-	it('of another type are refused', async () => {
+	it('options of createGate of a wrong type are refused', async () => {
 		const create = (changes: object) => (createGate as Untyped)({ ...base, ...changes });
 		const issuer = { issuer: 'https://i.test', audience: 'a', discovery: true };
 		const issuers = (changes: object) => create({ ...NO_KEY, issuers: [{ ...issuer, ...changes }] });

@@ -119,7 +119,7 @@ for (const [name, ask] of Object.entries(FRAMEWORKS)) {
 				],
 				['rejects with', (async () => Promise.reject(thrown)) as unknown as Hook],
 			] as const) {
-				it(`that ${how} ${typeof thrown} ${String(thrown)} ends the request with 401`, async () => {
+				it(`onRefused that ${how} ${typeof thrown} ${String(thrown)} ends the request with 401`, async () => {
 					const { status, body } = await ask(hook);
 					assert.equal(status, 401);
 					assert.doesNotMatch(body, /secret/);
@@ -128,7 +128,7 @@ for (const [name, ask] of Object.entries(FRAMEWORKS)) {
 			}
 		}
 
-		it('that throws an Error ends the request with the error of the framework, or with 401', async () => {
+		it("onRefused that throws an Error ends the request with the framework's error, or with 401", async () => {
 			const boom = () => {
 				throw new Error('boom');
 			};
@@ -137,7 +137,7 @@ for (const [name, ask] of Object.entries(FRAMEWORKS)) {
 			assert.doesNotMatch(outcome.body, /secret/);
 		});
 
-		it('that returns an invalid answer does not admit the request', async () => {
+		it('onRefused that returns an invalid response does not admit the request', async () => {
 			if (name === 'Fastify' || name === 'Hono' || name === 'fetch') {
 				for (const value of [undefined, null, 0, '', true]) {
 					const { status, body } = await Promise.race([
@@ -153,7 +153,7 @@ for (const [name, ask] of Object.entries(FRAMEWORKS)) {
 }
 
 describe('onRefused that has begun an answer', () => {
-	it('and rejects is broken off', async () => {
+	it('a response that onRefused began before it rejects is broken off', async () => {
 		const guarded = guard(gate, {
 			onRefused: (async (_refusal: unknown, _req: unknown, res: { write(text: string): void }) => {
 				res.write('half');

@@ -160,7 +160,7 @@ for (const [name, listener] of SERVERS) {
 	describe(`${name}: a slot is given back`, () => {
 		for (const protocol of ['h1', 'h2'] as const) {
 			for (const ending of ENDINGS) {
-				it(`after an answer that is ${ending}, over ${protocol}`, async () => {
+				it(`releases a slot after a response that is ${ending}, over ${protocol}`, async () => {
 					const handler = await listener();
 					// biome-ignore lint/suspicious/noExplicitAny: Node types its compatibility layer apart.
 					const server = protocol === 'h1' ? createServer(handler) : createHttp2Server(handler as any);

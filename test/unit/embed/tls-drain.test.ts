@@ -84,7 +84,7 @@ describe('draining', () => {
 		assert.equal(inBlock.listening, false);
 	});
 
-	it('of a server that never listened is done at once', async () => {
+	it('draining a server that never listened is done at once', async () => {
 		await createMtlsServer(await files(), answerOk).drain();
 	});
 });

@@ -8,7 +8,7 @@ import { testPki } from '../../fixtures/pki.ts';
 import { listening, ownFiles } from './mtls-server.ts';
 
 describe('a reload', () => {
-	it('by SIGUSR1 is opt-in, because the signal belongs to the program', async () => {
+	it('a reload by SIGUSR1 is opt-in, because the signal belongs to the program', async () => {
 		const before = process.listeners('SIGUSR1');
 		await using _running = await listening();
 		assert.deepEqual(process.listeners('SIGUSR1'), before);
@@ -38,7 +38,7 @@ describe('a reload', () => {
 		});
 	}
 
-	it('that fails changes nothing', async () => {
+	it('a failed reload of certificates changes nothing', async () => {
 		const pki = await testPki();
 		const paths = await ownFiles();
 		await using running = await listening(paths);
@@ -50,7 +50,7 @@ describe('a reload', () => {
 		assert.equal(running.server.reload(), 2);
 	});
 
-	it('by SIGUSR1 reaches every server of the process and reports the outcome', async () => {
+	it('a reload by SIGUSR1 reaches every server of the process and reports the outcome', async () => {
 		const pki = await testPki();
 		const [first, second, third] = [await ownFiles(), await ownFiles(), await ownFiles()];
 		const told = [Promise.withResolvers<Reload>(), Promise.withResolvers<Reload>()] as const;
@@ -71,14 +71,14 @@ describe('a reload', () => {
 		assert.equal(await serialNumber(deaf), pki.server.serialNumber);
 	});
 
-	it('by a signal that comes after the last server has closed does not end the process', async () => {
+	it('SIGUSR1 after the last server has closed does not end the process', async () => {
 		await (await listening({ reloadOnSignal: true })).server.drain();
 		const heard = once(process, 'SIGUSR1');
 		process.kill(process.pid, 'SIGUSR1');
 		await heard;
 	});
 
-	it('that fails without a hook becomes a warning', async () => {
+	it('a failed reload without a hook becomes a warning', async () => {
 		const paths = await ownFiles();
 		await using _running = await listening({ ...paths, reloadOnSignal: true });
 		writeFileSync(paths.keyPath, 'no key');

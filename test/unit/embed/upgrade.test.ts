@@ -117,7 +117,7 @@ describe('a guarded upgrade', () => {
 		['throws', () => assert.fail('boom')],
 		['rejects', async () => assert.fail('boom')],
 	] as const) {
-		it(`whose handler ${how} ends its own connection and nothing else`, async () => {
+		it(`a guarded upgrade whose handler ${how} ends only its own connection`, async () => {
 			const faults: unknown[] = [];
 			await using running = await guarded(handler, { onError: (error) => faults.push(error) });
 			using raw = await h1Raw(running);

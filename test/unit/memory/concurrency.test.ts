@@ -2,11 +2,8 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { Worker } from 'node:worker_threads';
 import fc from 'fast-check';
-import {
-	ConcurrencyCounts,
-	MAX_LIMITED_TENANTS,
-	requestsUnderWay,
-} from '../../../packages/gate/src/memory/concurrency.ts';
+import { ConcurrencyCounts, MAX_LIMITED_TENANTS } from '../../../packages/gate/src/memory/concurrency.ts';
+import { requestsInFlight } from '../../fixtures/requests-in-flight.ts';
 import type { TakeTask } from './concurrency.thread.ts';
 import type { VictimTask } from './concurrency-victim.thread.ts';
 import { runThreads } from './thread-pool.ts';
@@ -78,7 +75,7 @@ describe('the requests that a tenant has in flight', () => {
 		const granted = new SharedArrayBuffer(4 * rounds * tenants.length);
 		await runThreads<TakeTask>(TAKERS, 4, { memory, tenants, limit, rounds, granted });
 		for (const count of new Int32Array(granted)) assert.equal(count, limit);
-		assert.equal(requestsUnderWay(memory), 0);
+		assert.equal(requestsInFlight(memory), 0);
 	});
 
 	it('are all released when their thread dies, at any point', async () => {

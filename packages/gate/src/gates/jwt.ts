@@ -114,24 +114,6 @@ export function verifySignature<Key extends TokenKey>(
 	return candidates.find(({ key }) => hasSigned(alg as Algorithm, key, signed, signature)) ?? WRONG_SIGNATURE;
 }
 
-/**
- * Parses and verifies a token, the signature before any claim.
- *
- * @param nowSeconds wall-clock time, seconds since the epoch.
- */
-export function verifyToken(
-	token: string,
-	policy: ClaimRules & { readonly keys: TokenKeys },
-	nowSeconds: number,
-): Claims | Rejection {
-	const parsed = parseToken(token);
-	if (parsed instanceof Rejection) return parsed;
-	const key = verifySignature(parsed, policy.keys);
-	if (key instanceof Rejection) return key;
-	const payload = readPayload(parsed);
-	return payload instanceof Rejection ? payload : checkClaims(payload, policy, nowSeconds);
-}
-
 const MALFORMED = TOKEN_INVALID.because('malformed');
 const DUPLICATE_MEMBER = TOKEN_INVALID.because('duplicate member');
 const HEADER_TOO_LONG = TOKEN_INVALID.because('header too long');

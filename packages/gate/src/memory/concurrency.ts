@@ -25,11 +25,6 @@ export interface ConcurrencyMemory {
 /** Maximum number of tenants with a limit during the life of the process. A configuration file has at most half as many. */
 export const MAX_LIMITED_TENANTS = 1 << 16;
 
-/** Total requests in flight, for tests and diagnostics. */
-export function requestsUnderWay(memory: ConcurrencyMemory): number {
-	return memory.taken.reduce((sum, words) => new Int32Array(words).reduce((own, taken) => own + taken, sum), 0);
-}
-
 /** One thread's view of the counts. */
 export class ConcurrencyCounts {
 	readonly #keys: BigInt64Array;

@@ -32,17 +32,10 @@ export function limiterSlotCount({ cells }: LimiterMemory): number {
 }
 
 /**
- * Counts the slots of tenants in debt, which no other tenant can take. It reads the whole table, which takes some 10 ms. Scrapes use
- * `countSlotsInUse` and yield after each step.
+ * Counts the slots of tenants in debt, which no other tenant can take. It reads the whole table, in steps of about a millisecond.
  *
  * @param nowMs monotonic milliseconds.
  */
-export function limiterSlotsInUse(memory: LimiterMemory, nowMs: number): number {
-	const count = countSlotsInUse(memory, nowMs);
-	for (let step = count.next(); ; step = count.next()) if (step.done) return step.value;
-}
-
-/** The same in steps of about a millisecond. */
 export function* countSlotsInUse({ cells }: LimiterMemory, nowMs: number): Generator<void, number> {
 	// Halves of the words, so that no BigInt is made for a million slots.
 	const halves = new Uint32Array(cells);

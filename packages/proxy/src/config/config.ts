@@ -5,14 +5,10 @@
 
 import type { Algorithm } from '@mtls-edge-proxy/gate/gates/algorithm.ts';
 import type { IssuerRules } from '@mtls-edge-proxy/gate/identity/issuer.ts';
-import type { RateClaim, RateSeed, TenantSeed } from '@mtls-edge-proxy/gate/identity/quotas.ts';
-import type { BalancingSettings } from '../gates/balancing/settings.ts';
+import type { RateClaim, TenantSeed } from '@mtls-edge-proxy/gate/identity/quotas.ts';
 import type { OpeningRule } from '../gates/breaker.ts';
-import type { ForwardingSeed } from '../gates/forwarding.ts';
-import type { CertificateHeadersSeed } from '../identity/certificate-headers.ts';
-import type { RouteAccessSeed } from '../identity/route-access.ts';
-import type { Limits, RequestLimitsSeed } from '../shared/limits.ts';
-import type { UpstreamLimits, UpstreamProtocol, WebSocketSeed } from '../shared/messages.ts';
+import type { Limits } from '../shared/limits.ts';
+import type { EndpointSeed, RouteSeed, UpstreamSeed } from '../shared/messages.ts';
 import type { Lines } from './error.ts';
 import type { Named } from './names.ts';
 import type { ConfigFile } from './schema.ts';
@@ -40,53 +36,22 @@ export interface UpstreamTlsConfig
 }
 
 /** One `[[upstreams]]` table, or the one address of a route's URL. */
-export interface UpstreamConfig {
-	/** `undefined`: a route's URL. */
-	readonly name: string | undefined;
+export interface UpstreamConfig
+	extends Pick<UpstreamSeed, 'name' | 'limits' | 'balancing'>,
+		Pick<EndpointSeed, 'protocol' | 'idleTimeoutMs' | 'connectTimeoutMs'> {
 	/** At least one, or none with `dns`. */
 	readonly addresses: readonly GroupAddress[];
 	readonly dns?: DnsSource | undefined;
-	/** `undefined`: none. */
-	readonly limits?: UpstreamLimits | undefined;
 	/** `undefined`: plain HTTP. */
 	readonly tls?: UpstreamTlsConfig | undefined;
-	/** `undefined`: HTTP/1.1. */
-	readonly protocol?: UpstreamProtocol | undefined;
 	/** Health probes of each address; `undefined`: none. */
 	readonly health: HealthSettings | undefined;
-	/** How long an idle connection to an address is kept, ms. */
-	readonly idleTimeoutMs: number;
-	/** Time limit of a connection attempt, ms; `undefined`: the time limit of the request. */
-	readonly connectTimeoutMs?: number | undefined;
-	readonly balancing: BalancingSettings;
 }
 
 /** One `[[routes]]` table. */
-export interface RouteConfig {
-	/** Path prefix, begins with `/`, matched on a path-segment boundary. */
-	readonly prefix: string;
-	/** The upstream ignores letter case in paths. */
-	readonly caseInsensitive?: boolean | undefined;
-	/** Whether trailers of requests and responses are forwarded. */
-	readonly trailers: boolean;
+export interface RouteConfig extends Omit<RouteSeed, 'upstream' | 'stats'> {
 	/** Where requests go. Routes to the same upstream have equal objects here. */
 	readonly upstream: UpstreamConfig;
-	/** Breaker cooldown in ms, at least 1000. */
-	readonly cooldownMs: number;
-	/** What opens the breaker. */
-	readonly opening: OpeningRule;
-	/** Who may use it; `undefined`: any caller with a token. */
-	readonly access?: RouteAccessSeed | undefined;
-	/** Fields about the client's certificate for the upstream; `undefined`: none. */
-	readonly certificateHeaders?: CertificateHeadersSeed | undefined;
-	/** Changes to forwarded requests; `undefined`: those of all routes. */
-	readonly forwarding?: ForwardingSeed | undefined;
-	/** Overrides of `limits`; `undefined`: none. */
-	readonly requestLimits?: RequestLimitsSeed | undefined;
-	/** `undefined`: WebSockets are refused. */
-	readonly webSocket?: WebSocketSeed | undefined;
-	/** Limit of each tenant on this route, in addition to the tenant's own; `undefined`: none. */
-	readonly rate: RateSeed | undefined;
 }
 
 export interface HealthSettings {

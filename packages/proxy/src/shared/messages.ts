@@ -144,12 +144,15 @@ export interface PendingQueueSeed {
 }
 
 export interface RouteSeed {
+	/** Path prefix, begins with `/`, matched on a path-segment boundary. */
 	readonly prefix: string;
-	/** Its upstream ignores the letter case of paths. */
+	/** The upstream ignores letter case in paths. */
 	readonly caseInsensitive?: boolean | undefined;
-	/** Trailers of its requests and responses pass. */
+	/** Whether trailers of requests and responses are forwarded. */
 	readonly trailers: boolean;
+	/** Breaker cooldown in ms, at least 1000. */
 	readonly cooldownMs: number;
+	/** What opens the breaker. */
 	readonly opening: OpeningRule;
 	/** Rate of each tenant on this route, in addition to the tenant's own rate; `undefined`: none. */
 	readonly rate?: RateSeed | undefined;

@@ -280,7 +280,7 @@ test('fields that are not forwarded are told with the reason', async () => {
 	]);
 });
 
-test('without a certificate, what does not need one passes, and what does is undecided', async () => {
+test('explains a request without a certificate: gates that need one are undecided, the others pass', async () => {
 	const spec = { method: 'GET', authority: 'x', protocol: 'http/1.1' as const, headers: [], bodyBytes: undefined };
 	const settings = { clientChain: undefined, peer: '192.0.2.1', offline: true, nowSeconds: Date.now() / 1000 };
 	const of = async (target: string, token = ordinary) =>

@@ -26,13 +26,13 @@ async function fails(target: Parameters<typeof findProxy>[0], machine: FakeMachi
 }
 
 describe('a running proxy is found', () => {
-	test('by its metrics address, and is the process of that number and that start', async () => {
+	test("finds a proxy by its metrics address, with the process's number and start time", async () => {
 		const machine = new FakeMachine();
 		const found = await findProxy(byMetrics, MAIN, machine);
 		assert.deepEqual([found.pid, found.startTicks], [42, 1_000]);
 	});
 
-	test('by no metrics address of another machine or pid namespace', async () => {
+	test('finds no proxy by a metrics address of another machine or pid namespace', async () => {
 		const none = new FakeMachine();
 		none.processes.clear();
 		await fails(
@@ -45,13 +45,13 @@ describe('a running proxy is found', () => {
 		await fails(byMetrics, other, /does not exist on this machine/);
 	});
 
-	test('by no metrics address whose listener names another program, be it with its start', async () => {
+	test('finds no proxy by a metrics address whose listener names another program', async () => {
 		const machine = new FakeMachine();
 		machine.processes.set(42, { startTicks: 1_000, startedMs: 0, args: ['/usr/sbin/sshd', '-D'] });
 		await fails(byMetrics, machine, /^127\.0\.0\.1:9090: reports process 42, which is another program/);
 	});
 
-	test('without /proc, only by a loopback address', async () => {
+	test('finds a proxy without /proc only by a loopback address', async () => {
 		const machine = new FakeMachine();
 		machine.processes.set(42, {});
 		machine.facts = { ...machine.facts, startTicks: null };
@@ -63,7 +63,7 @@ describe('a running proxy is found', () => {
 		);
 	});
 
-	test('by its metrics address only if a proxy answers', async () => {
+	test('finds a proxy by its metrics address only if a proxy responds', async () => {
 		for (const [status, body] of [
 			[404, 'not found'],
 			[200, '<html>'],
@@ -82,7 +82,7 @@ describe('a running proxy is found', () => {
 		}
 	});
 
-	test('by its pid file, with what its metrics listener says of it', async () => {
+	test('finds a proxy by its pid file, with the facts of its metrics listener', async () => {
 		const machine = new FakeMachine();
 		const path = pidFile('42\n');
 		const found = await findProxy({ pidFile: path, metrics: METRICS }, MAIN, machine);
@@ -92,7 +92,7 @@ describe('a running proxy is found', () => {
 		assert.equal(facts, '127.0.0.1:9090: reports process 43, but the file names 42');
 	});
 
-	test('by no pid file that names a process which is gone, or which is another program', async () => {
+	test('finds no proxy by a pid file that names an ended process, or another program', async () => {
 		const machine = new FakeMachine();
 		machine.processes.set(44, { startTicks: 1, startedMs: 0, args: ['/usr/bin/vim', 'notes'] });
 		machine.processes.set(45, { startTicks: 1, startedMs: Date.now() + 60_000, args: ['node', MAIN] });

@@ -30,7 +30,7 @@ describe('a name', () => {
 		assert.deepEqual((await ask('six.test')).addresses, ['fd00::1']);
 	});
 
-	test('without addresses, or of which the server cannot say, is a failure with its cause', async () => {
+	test('a name without addresses, and an error of the DNS server, is a failure with its cause', async () => {
 		server.names.set('empty.test', []);
 		server.names.set('broken.test', undefined);
 		await assert.rejects(ask('empty.test'), /^Error: the name has no addresses$/);
@@ -38,7 +38,7 @@ describe('a name', () => {
 		await assert.rejects(ask('broken.test'), /^Error: the name server has failed \(SERVFAIL\)$/);
 	});
 
-	test('that is no longer needed is not looked up, however slow the hosts file is', async () => {
+	test('a name that is no longer needed is not looked up, however slow the hosts file is', async () => {
 		server.names.set('late.test', ['10.0.0.1']);
 		const { asked } = server;
 		const source = { host: 'late.test', server: server.authority };
@@ -52,7 +52,7 @@ describe('a name', () => {
 		assert.ok(ttlMs === undefined || ttlMs >= 0);
 	});
 
-	test('in the hosts file is found before DNS, also without a name server', async () => {
+	test('a name in the hosts file is found before DNS, even without a name server', async () => {
 		const folder = mkdtempSync(join(tmpdir(), 'proxy-hosts-'));
 		after(() => rmSync(folder, { recursive: true }));
 		const path = join(folder, 'hosts');

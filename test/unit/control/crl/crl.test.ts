@@ -109,7 +109,7 @@ describe('a CRL', () => {
 		assert.deepEqual([await covers(0x81), await covers(0x82)], ['users', 'authorities']);
 	});
 
-	test('that is damaged anywhere is refused without another effect', async () => {
+	test('a CRL with any byte damaged is refused without another effect', async () => {
 		const der = await issueCrl(pki.ca, { serials: ['0102030405', '0607'] });
 		for (let at = 0; at < der.length; at++) {
 			assert.notEqual(await refusalOf(der.subarray(0, at)), 'none', `cut at ${at}`);
@@ -150,7 +150,7 @@ describe('a CRL', () => {
 		]);
 	});
 
-	test('of a CA that may not sign CRLs is reported', async () => {
+	test('a CRL of a CA that may not sign CRLs is reported', async () => {
 		assert.equal(maySignCrls(ca), true);
 		assert.equal(maySignCrls(new X509Certificate(pki.server.certPem)), false);
 	});

@@ -88,7 +88,7 @@ describe('the CRLs', () => {
 		);
 	});
 
-	test('that cannot be used are named with line and file, all of them at once', async () => {
+	test('unusable CRLs are named with line and file, all at once', async () => {
 		const good = await pem(pki.ca);
 		const delta = await pem(pki.ca, { extensions: [['2.5.29.27', Buffer.from([2, 1, 1]), true]] });
 		const files = {
@@ -121,7 +121,7 @@ describe('the CRLs', () => {
 			);
 	});
 
-	test('of a CA that does not chain to the bundle are refused, also with its certificate next to them', async () => {
+	test('CRLs of a CA that does not chain to the bundle are refused, even with its certificate next to them', async () => {
 		const stranger = pki.otherCa;
 		const text = (await pem(stranger)) + stranger.certPem;
 		const { problems } = await inspected({ tls: { crl_path: pki.writeFile('stranger.crl', text) } });
@@ -163,7 +163,7 @@ describe('the CRLs', () => {
 		assert.ok(clients!.crls[0]!.serials.octets.buffer instanceof SharedArrayBuffer, 'workers get it without a copy');
 	});
 
-	test('that are stale, or missing for a CA, cause a warning', async () => {
+	test('a stale CRL, and a CA without a CRL, cause a warning', async () => {
 		const stale = await inspected({
 			tls: { crl_path: pki.writeFile('stale.crl', await pem(pki.ca, { thisUpdate: -9, nextUpdate: -1 })) },
 		});

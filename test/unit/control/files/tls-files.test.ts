@@ -79,7 +79,7 @@ describe('the TLS files', () => {
 		assert.equal(material.cert, pki.server.certPem);
 	});
 
-	test('that cannot be read are named by line, key and path, whatever they are', async () => {
+	test('unreadable TLS files are named by line, key and path', async () => {
 		for (const [what, path, reason] of special) {
 			await assert.rejects(
 				readTlsFiles(configWith({ key: path }), new Date()),
@@ -89,7 +89,7 @@ describe('the TLS files', () => {
 		}
 	});
 
-	test('that do not belong together are named both', async () => {
+	test('a certificate and a key that do not match are both named', async () => {
 		const { keyPath } = await pki.issueServer('other');
 		await assert.rejects(readTlsFiles(configWith({ key: keyPath }), new Date()), {
 			message:
@@ -107,7 +107,7 @@ describe('the JWT key', () => {
 		assert.deepEqual([keys?.keys[0]?.pem, problems, warnings], [pki.tokenKey.publicKeyPem, [], []]);
 	});
 
-	test('that is a private one is refused by line, key and path', async () => {
+	test('a private key as JWT key is refused by line, key and path', async () => {
 		const path = pki.writeFile('private.pem', pki.server.keyPem);
 		const [problem, ...others] = await problemsOf(path);
 		assert.deepEqual([problem!.line, problem!.key, problem!.file], [8, 'jwt.jwks_path', path]);
@@ -115,12 +115,12 @@ describe('the JWT key', () => {
 		assert.deepEqual(others, []);
 	});
 
-	test('with an incomplete block after it is refused', async () => {
+	test('a JWT key with an incomplete block after it is refused', async () => {
 		const path = pki.writeFile('rest.pub', `${pki.tokenKey.publicKeyPem}-----BEGIN PUB`);
 		assert.match((await problemsOf(path))[0]!.message, /^line \d+ is a truncated or damaged line of a PEM block/);
 	});
 
-	test('that is truncated anywhere is refused', async () => {
+	test('a truncated JWT key is refused', async () => {
 		const whole = pki.tokenKey.publicKeyPem.trimEnd();
 		for (let cut = 0; cut < whole.length; cut++) {
 			const path = pki.writeFile('cut.pub', whole.slice(0, cut));
@@ -129,7 +129,7 @@ describe('the JWT key', () => {
 		assert.deepEqual(await problemsOf(pki.writeFile('cut.pub', whole)), []);
 	});
 
-	test('that cannot be read is named, whatever it is', async () => {
+	test('an unreadable JWT key is named', async () => {
 		for (const [what, path, reason] of special) {
 			const expected = [{ line: 8, key: 'jwt.jwks_path', file: path, message: `cannot be read: ${reason}` }];
 			assert.deepEqual(await problemsOf(path), expected, what);
@@ -145,7 +145,7 @@ describe('an inspection', () => {
 		return { files, problems: describe(problems), warnings: describe(warnings) };
 	};
 
-	test('of usable files returns everything for the start, and the warnings', async () => {
+	test('an inspection of usable files returns everything for the start, and the warnings', async () => {
 		const { files, problems, warnings } = await inspected(textWith({}));
 		assert.deepEqual(problems, []);
 		assert.deepEqual(warnings, ['config.toml: routes: there are none, so every request gets 404; add [[routes]]']);

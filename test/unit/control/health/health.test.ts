@@ -124,7 +124,7 @@ describe('when the prober asks', () => {
 		await started;
 	});
 
-	test('without upstreams the first round is over at once', async () => {
+	test('the first round of probes is over at once without upstreams', async () => {
 		await new TestProber().start();
 	});
 
@@ -171,7 +171,7 @@ describe('when the prober asks', () => {
 		assert.deepEqual(prober.asked, ['fresh:1']);
 	});
 
-	test('of thousands only a few are probed at once, and the start waits 2 s for the first round', async () => {
+	test('thousands of upstreams are probed a few at a time, and the start waits 2 s for the first round', async () => {
 		const prober = new TestProber();
 		const many = Array.from({ length: 1000 }, (_, i) => upstream(`u:${i}`));
 		prober.watch(many);
@@ -365,7 +365,7 @@ describe('what a verdict does', () => {
 		});
 	});
 
-	test('without descriptors for probes the last verdict holds, with one log line', async () => {
+	test('the last verdict holds while there are no descriptors for probes, with one log line', async () => {
 		const prober = new TestProber();
 		const a = upstream('a:1');
 		prober.watch([a]);

@@ -68,7 +68,7 @@ describe('the last good keys', () => {
 		assert.equal(log.lines.length, 7);
 	});
 
-	test('that are not a file, or cannot be opened, log a line, too', async () => {
+	test('stored keys that are not a file, or cannot be opened, log a line', async () => {
 		const { dir, log, store } = stored();
 		await store.save(ISSUER, 'text', NOW);
 		const path = fileIn(dir);
@@ -78,7 +78,7 @@ describe('the last good keys', () => {
 		assert.equal(log.fields('keys in state_dir cannot be read; remove the file, or fix its permissions').file, path);
 	});
 
-	test('that cannot be saved only log a line', async () => {
+	test('keys that cannot be saved only log a line', async () => {
 		const { dir, log, store } = stored();
 		// A file where the folder should be: that holds for root as well.
 		mkdirSync(join(dir, '..'), { recursive: true });

@@ -107,7 +107,7 @@ describe('keys over the network', () => {
 		assert.equal(test.keys.awaited.size, 0);
 	});
 
-	test('that one worker refuses are tried again until all have them', async () => {
+	test('keys that one worker refuses are tried again until all have them', async () => {
 		const test = new TestKeys();
 		await test.serve();
 		test.pool.thread(1).temper = 'refusing';
@@ -131,7 +131,7 @@ describe('keys over the network', () => {
 		assert.deepEqual(test.inForce, { a: ['one'], filed: ['filed'] });
 	});
 
-	test('of an issuer that a reload adds are fetched first, and without them nothing changes', async () => {
+	test('keys of an issuer that a reload adds are fetched first, and without them nothing changes', async () => {
 		const test = new TestKeys();
 		await test.serve();
 		await assert.rejects(test.set(remote('a'), remote('b')), /^Error: no keys of b: status 500$/);
@@ -164,7 +164,7 @@ describe('keys over the network', () => {
 		assert.equal(test.time.pending, 0);
 	});
 
-	test('and a reload never undo each other', async () => {
+	test('new keys and a reload never undo each other', async () => {
 		const test = new TestKeys();
 		await test.serve();
 		test.published.set('a', setOf('two'));

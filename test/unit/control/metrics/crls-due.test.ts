@@ -7,7 +7,7 @@ function crl(authority: string, nextUpdate: number, covers: CrlSeed['covers'] = 
 	return { authority, issuer: 'CN=ca', nextUpdate, covers, points, serials: {} as CrlSeed['serials'] };
 }
 
-test('of several CRLs of a CA the freshest counts, and it does not hide an overdue one of another CA with that name', () => {
+test('the freshest CRL of a CA counts, and does not hide an overdue one of another CA with that name', () => {
 	assert.deepEqual([...crlsDue([crl('a', 100), crl('a', 300), crl('a', 200)])], [['CN=ca', 300]]);
 	assert.deepEqual([...crlsDue([crl('a', 300), crl('b', -50)])], [['CN=ca', -50]]);
 	assert.deepEqual([...crlsDue([crl('b', -50), crl('b', 400), crl('a', 300)])], [['CN=ca', 300]]);

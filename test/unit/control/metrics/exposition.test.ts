@@ -105,7 +105,7 @@ describe('a summary', () => {
 		assert.ok(Math.abs(value('d_seconds', '0.99') - 0.3) < 0.006);
 	});
 
-	test('without records has NaN quantiles, and zeros', () => {
+	test('a summary without records has NaN quantiles, and zeros', () => {
 		const samples = read(summaryOf());
 		assert.ok(samples.slice(0, 5).every(({ value }) => Number.isNaN(value)));
 		assert.deepEqual(
@@ -145,7 +145,7 @@ describe('a histogram', () => {
 		]);
 	});
 
-	test('in OpenMetrics has a unit, an exemplar and a creation time', () => {
+	test('a histogram in OpenMetrics has a unit, an exemplar and a creation time', () => {
 		assert.deepEqual(write('openmetrics'), [
 			'# HELP d_seconds Say \\"how long\\".',
 			'# TYPE d_seconds histogram',

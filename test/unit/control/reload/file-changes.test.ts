@@ -33,7 +33,7 @@ describe('changed files', () => {
 		assert.deepEqual(changes.look(stamps('cert@3', 'key@2', 'ca@1')), ['cert', 'key']);
 	});
 
-	test('that are back at their old state are not a change', () => {
+	test('files that are back at their old state are not a change', () => {
 		const changes = watched('cert');
 		assert.deepEqual(changes.look(stamps('cert@ENOENT')), []);
 		assert.deepEqual(changes.look(stamps('cert@1')), []);
@@ -47,7 +47,7 @@ describe('changed files', () => {
 		assert.deepEqual(changes.look(stamps('cert@2')), ['cert']);
 	});
 
-	test('that a reload by signal has read are not read once more', () => {
+	test('changed files that a reload by signal has read are not read again', () => {
 		const changes = watched('cert');
 		assert.deepEqual(changes.look(stamps('cert@2')), []);
 		changes.reading(stamps('cert@2'));
@@ -55,7 +55,7 @@ describe('changed files', () => {
 		assert.deepEqual(changes.look(stamps('cert@2')), []);
 	});
 
-	test('that change again while a reload reads them are read once more', () => {
+	test('files that change while a reload reads them are read again', () => {
 		const changes = watched('cert');
 		changes.reading(stamps('cert@2'));
 		assert.deepEqual(changes.look(stamps('cert@3')), []);

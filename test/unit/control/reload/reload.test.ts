@@ -378,7 +378,7 @@ describe('signals during a reload', () => {
 		assert.equal(test.inForce.generation, 3);
 	});
 
-	test('after the stop nothing new is begun, and what is under way keeps the old', async () => {
+	test('a signal after the stop begins no reload, and the current one keeps the old state', async () => {
 		const test = await TestReload.started();
 		test.thread(0).temper = 'silent';
 		const reload = test.reloader.request();

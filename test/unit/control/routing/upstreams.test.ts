@@ -86,7 +86,7 @@ describe('Host of probes', () => {
 		});
 	}
 
-	test('that changes with its route is probed before the first request', () => {
+	test('a Host of probes that changes with its route is probed before the first request', () => {
 		const upstreams = provenUpstreams([named('/a', 'a.internal')]);
 		const plan = upstreams.plan([named('/a', 'b.internal')]);
 		assert.deepEqual(
@@ -95,7 +95,7 @@ describe('Host of probes', () => {
 		);
 	});
 
-	test('that another route changes keeps the breakers of unchanged routes', () => {
+	test('a Host of probes that another route changes keeps the breakers of unchanged routes', () => {
 		const upstreams = provenUpstreams([named('/a', 'a.internal')]);
 		const old = find(upstreams, 'x:1');
 		const plan = upstreams.plan([named('/a', 'a.internal'), route('/b', 'x:1')]);
@@ -105,7 +105,7 @@ describe('Host of probes', () => {
 		assert.equal(old.address.hostField, undefined);
 	});
 
-	test('and of requests is the new name when another one is asked of DNS, also of an address that both have', () => {
+	test('Host is the new name after DNS is asked for another one, even for an address of both names', () => {
 		const upstreams = testUpstreams();
 		const routes = (change = {}) => [fromDns('/a', change), by(fromDns('/b', change), { name: 'b.internal' })];
 		upstreams.apply(planned(upstreams, routes()));

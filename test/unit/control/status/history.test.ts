@@ -186,7 +186,7 @@ describe('the last ten minutes', () => {
 		assert.deepEqual(after.slice(-6, -1), [null, null, null, null, null]);
 	});
 
-	test('of all upstreams together count answers without an upstream as well, and go on when one leaves', () => {
+	test('the last ten minutes of all upstreams include responses without an upstream, and continue when one leaves', () => {
 		const { history, answers, own, pass, now } = historyOf('a:1', 'b:2');
 		const busy = () => {
 			for (const [key, count] of answers) answers.set(key, count + 10);
@@ -211,7 +211,7 @@ describe('the last ten minutes', () => {
 		assert.equal(history.total(now()).requests_per_second.at(-1), 3);
 	});
 
-	test('of thousands are looked at in turns, each once in ten seconds', () => {
+	test('the history samples thousands of upstreams in turns, each once in ten seconds', () => {
 		const keys = Array.from({ length: 1_000 }, (_, i) => `up:${i}`);
 		const { sampledAt, pass } = historyOf(...keys);
 		pass(9);
@@ -234,7 +234,7 @@ describe('the last ten minutes', () => {
 		assert.ok(total > 2, `${total}`);
 	});
 
-	test('of a counter are by how much it has risen', () => {
+	test('the last ten minutes of a counter are its rise', () => {
 		const { history, counters, pass } = historyOf();
 		counters.set('refusal x', 0);
 		pass(15);
@@ -250,7 +250,7 @@ describe('the last ten minutes', () => {
 		assert.equal(history.rise('of which nothing is known', 4), 4);
 	});
 
-	test('of a counter that is there for the first time after ten minutes are all of it, for ten minutes', () => {
+	test('the last ten minutes of a counter that is new are all of it, for ten minutes', () => {
 		const { history, counters, pass } = historyOf();
 		pass(700);
 		counters.set('refusal x', 37);

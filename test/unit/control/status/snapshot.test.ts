@@ -348,7 +348,7 @@ describe('a snapshot', () => {
 		assert.deepEqual(membersOf(page), promised.sort());
 	});
 
-	test('of thousands of upstreams gives one page, by name, by prefix, or of those in trouble, which come first', () => {
+	test('a snapshot of thousands of upstreams gives one page: by name, by prefix, or those in trouble first', () => {
 		const snapshot = judge(exampleFound({ others: 3_000 }));
 		const found = (query: string) => pageOf(snapshot, parseView(query)).upstreams;
 		const names = (query: string) => found(query).items.map((one) => one.upstream);

@@ -53,7 +53,7 @@ describe('a collector over https', () => {
 		['of a CA that nobody has named', undefined, pki.server, ''],
 		['of another name', pki.ca.certPem, pki.clients.serverAuthOnly, 'ERR_TLS_CERT_ALTNAME_INVALID'],
 	] as const) {
-		test(`whose certificate is ${whose} gets nothing, not even the header fields`, async () => {
+		test(`a collector whose certificate is ${whose} gets nothing, not even the header fields`, async () => {
 			await using collector = await Collector.start({ cert: own.certPem, key: own.keyPem });
 			const { counts, log } = await send(collector.endpoint, ca);
 			assert.deepEqual(counts, { exported: 0, failed: 1, dropped: 0 });

@@ -133,7 +133,7 @@ describe('replacing workers', () => {
 		assert.deepEqual(pauses, [0, 100, 200, 0, 0]);
 	});
 
-	test('if the system has no thread left, the others go on and the start is retried', async () => {
+	test('a worker that cannot be started is retried, and the others continue', async () => {
 		const test = new TestPool(2);
 		await test.pool.start();
 		test.makeThread = () => {
@@ -233,7 +233,7 @@ describe('switching workers', () => {
 		);
 	});
 
-	test('with every worker dead the switch succeeds: their replacements begin with it', async () => {
+	test('a switch with every worker dead succeeds: their replacements begin with the new state', async () => {
 		const test = new TestPool(1);
 		await test.pool.start();
 		test.thread(0).die();

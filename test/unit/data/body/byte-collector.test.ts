@@ -71,7 +71,7 @@ describe('a body that is put together in memory', () => {
 		assert.equal(budgetInUse(all), 0);
 	});
 
-	it('of a declared length never holds more than that, and no more than four times what has come', () => {
+	it('a collected body of declared length holds at most that, and at most four times the received bytes', () => {
 		const { bytes, held } = memory(10_000, 10_000);
 		const body = new ByteCollector(bytes, A);
 		for (let length = 64; length <= 1984; length += 64) {

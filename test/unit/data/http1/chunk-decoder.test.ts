@@ -54,7 +54,7 @@ describe('a chunked body', () => {
 		assert.equal(read(drips).problem, 'chunk extensions too long');
 	});
 
-	it('of any length may have extensions that are shorter than its content', () => {
+	it('a chunked body may have extensions that are shorter than its content', () => {
 		const chunk = `400;${'a'.repeat(1000)}\r\n${'x'.repeat(1024)}\r\n`;
 		assert.equal(read(Array<string>(500).fill(chunk)).problem, undefined);
 	});

@@ -78,7 +78,7 @@ describe('an HTTP/1.1 connection', () => {
 		server.close();
 	});
 
-	it('whose answer breaks off in the turn that began it gives what there is of it, and closes without an end', async () => {
+	it('a response that breaks off in its first turn is sent as far as it came, and the connection closes', async () => {
 		const { front, served, socket, received } = Object.assign(new Client(new FakePlane()), {
 			received: [] as string[],
 		});
@@ -93,7 +93,7 @@ describe('an HTTP/1.1 connection', () => {
 		assert.deepEqual([served.writableEnded, front.connections.size], [false, 0]);
 	});
 
-	it('whose client takes nothing is closed at once if its answer breaks off, or soon', async () => {
+	it('a connection whose client reads nothing is closed soon after its response breaks off', async () => {
 		const plane = new FakePlane();
 		const { front, served } = new Client(plane);
 		const [connection] = front.connections;
@@ -167,7 +167,7 @@ describe('an HTTP/1.1 connection', () => {
 		await untilGone(plane);
 	});
 
-	it('whose client does not take its answer is ended at the limit of the upstream', async () => {
+	it("a connection whose client does not read its response ends at the upstream's time limit", async () => {
 		const plane = new FakePlane();
 		const client = new Client(plane);
 		client.socket.pause();
@@ -177,7 +177,7 @@ describe('an HTTP/1.1 connection', () => {
 		await untilGone(plane);
 	});
 
-	it('that we end is read until 2 s have brought nothing more, so that the client gets to see the answer', async () => {
+	it('a closing connection is read until 2 s without bytes, so that the client sees the response', async () => {
 		const plane = new FakePlane();
 		const client = new Client(plane);
 		const answer = await client.request('Host: localhost\r\nConnection: close\r\n');
@@ -196,7 +196,7 @@ describe('an HTTP/1.1 connection', () => {
 		await untilGone(plane);
 	});
 
-	it('that we end because of garbage is read on as well', async () => {
+	it('a connection closed because of malformed bytes is read on as well', async () => {
 		const plane = new FakePlane();
 		const client = new Client(plane);
 		client.send('garbage\r\n\r\n');

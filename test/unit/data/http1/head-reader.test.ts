@@ -36,7 +36,7 @@ describe('a request head', () => {
 		}
 	});
 
-	it('that has not come whole is refused as soon as a byte has no place in it', () => {
+	it('an incomplete head is refused at its first invalid byte', () => {
 		for (const [text, reason] of [
 			['\r', 'malformed request line'],
 			['\n', 'malformed request line'],

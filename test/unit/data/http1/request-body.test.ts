@@ -7,7 +7,7 @@ import { readInPieces } from './fixtures/read-in-pieces.ts';
 const MAX_TRAILERS = 200;
 
 describe('a body of a request', () => {
-	it('of declared length ends there, and what follows is left', () => {
+	it('a body of declared length ends there, and the bytes after it are left', () => {
 		const body = new RequestBody(5, MAX_TRAILERS);
 		const { most: _, ...told } = readInPieces(body, ['he', '', 'llo, GET']);
 		assert.deepEqual(told, {
@@ -19,7 +19,7 @@ describe('a body of a request', () => {
 		});
 	});
 
-	it('of undeclared length is chunked, with trailers up to their limit', () => {
+	it('a body of undeclared length is chunked, with trailers up to their limit', () => {
 		const chunked = (trailers: string) =>
 			readInPieces(new RequestBody(UNDECLARED, MAX_TRAILERS), [`5\r\nhello\r\n0\r\n${trailers}\r\nGET`]);
 		const { content, complete, trailers, rest } = chunked('X-Sum: 1\r\n');

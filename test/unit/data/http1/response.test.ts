@@ -71,7 +71,7 @@ function readBack(text: string, method = 'GET') {
 }
 
 describe('an HTTP/1.1 answer', () => {
-	it('with its body in one piece is one write', async () => {
+	it('a response with its body in one piece is one write', async () => {
 		for (const body of ['hello', Buffer.from('hello')]) {
 			const wire = new Wire();
 			const answer = answerOn(wire);
@@ -130,7 +130,7 @@ describe('an HTTP/1.1 answer', () => {
 		}
 	});
 
-	it('without a body has none, and no chunks either', () => {
+	it('a response without a body has no bytes after its head, and no chunks', () => {
 		const wire = new Wire();
 		const answer = answerOn(wire);
 		answer.begin(304, new ResponseFields(['etag', '"1"']), false, false, NEW_YEAR_2027);
@@ -150,7 +150,7 @@ describe('an HTTP/1.1 answer', () => {
 		assert.ok(wire.text.startsWith('HTTP/1.1 599 Unknown\r\n'));
 	});
 
-	it('whose body follows later is begun at the end of the turn', async () => {
+	it('a response whose body follows later begins at the end of the turn', async () => {
 		const wire = new Wire();
 		const answer = answerOn(wire);
 		answer.begin(200, new ResponseFields([]), true, false, NEW_YEAR_2027);

@@ -101,7 +101,7 @@ describe('an HTTP/2 connection', () => {
 		assert.equal(client.served.destroyed, true);
 	});
 
-	it('whose first streams are reset before they are even looked at serves on', async () => {
+	it('a connection whose first streams are reset before their turn continues', async () => {
 		const plane = new FakePlane();
 		const early: Buffer[] = [];
 		// Fewer than may be open, for Node counts those that are gone for a turn more.
@@ -172,7 +172,7 @@ describe('an HTTP/2 connection', () => {
 		assert.equal(client.served.destroyed, true);
 	});
 
-	it('that its client has said goodbye to ends, even if the client never closes it', async () => {
+	it("a connection ends after the client's GOAWAY, even if the client never closes it", async () => {
 		const plane = new FakePlane();
 		const client = new Client(plane);
 		await client.request(1);
@@ -185,7 +185,7 @@ describe('an HTTP/2 connection', () => {
 		assert.equal(client.served.destroyed, true);
 	});
 
-	it('that its client has said goodbye to stays while a request is under way, although it can be pinged no more', async () => {
+	it("a connection stays after the client's GOAWAY while a request is in flight", async () => {
 		const plane = new FakePlane();
 		plane.letsPass = true;
 		const client = new Client(plane);
@@ -199,7 +199,7 @@ describe('an HTTP/2 connection', () => {
 		await untilGone(plane);
 	});
 
-	it('whose last answers are taken slowly stays until they are, but not longer than the limit of the upstream', async () => {
+	it("a connection whose last responses are read slowly stays until they are read, at most for the upstream's time limit", async () => {
 		for (const isTaken of [true, false]) {
 			const plane = new FakePlane();
 			Object.assign(plane.limits, { h2MaxConcurrentStreams: 1000 });
@@ -225,7 +225,7 @@ describe('an HTTP/2 connection', () => {
 		}
 	});
 
-	it('that its client has ended with an error is gone at once', async () => {
+	it("a connection ends at once after the client's GOAWAY with an error", async () => {
 		const plane = new FakePlane();
 		const client = new Client(plane);
 		await client.request(1);

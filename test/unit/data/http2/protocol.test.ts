@@ -437,7 +437,7 @@ describe('header fields of a request', () => {
 		}
 	});
 
-	it('of max_header_bytes pass in as many CONTINUATION frames as they need, and somewhat more get 431', () => {
+	it('a head of max_header_bytes passes in any number of CONTINUATION frames, and a larger one gets 431', () => {
 		const limits = { ...LIMITS, maxHeaderBytes: 1_048_576 };
 		const cut = (bytes: number): Buffer[] => {
 			const block = Buffer.concat([
@@ -464,7 +464,7 @@ describe('header fields of a request', () => {
 		assert.equal(new ProtocolPeer(true, limits).send(...cut(1_400_000)).outcome, END(ENHANCE_YOUR_CALM));
 	});
 
-	it('over the limit of bytes are told as 431, over that of their number they are not answered at all', () => {
+	it('a head with too many bytes gets 431, and one with too many fields a reset', () => {
 		const long = new ProtocolPeer().send(
 			headersFrame(1, [...GET, ['a', 'x'.repeat(16_000)], ['b', 'y'.repeat(300)]].map(asLine).slice(0, -1), {
 				endHeaders: false,
@@ -511,7 +511,7 @@ describe('flow control', () => {
 		assert.deepEqual([peer.body(1).length, peer.body(3).length], [200_000, 200_000]);
 	});
 
-	it('of the connection leaves every stream its own window, whatever others hold and have been given back', () => {
+	it('flow control of the connection leaves every stream its own window, whatever others hold', () => {
 		const ids = Array.from({ length: LIMITS.maxConcurrentStreams }, (_, i) => 1 + 2 * i);
 		const peer = new ProtocolPeer().send(...ids.map((id) => open(id)));
 		const [first, ...others] = ids;
@@ -713,7 +713,7 @@ describe('an answer', () => {
 		);
 	});
 
-	it('on a closed stream leads to no frame', () => {
+	it('a response on a closed stream writes no frame', () => {
 		const peer = new ProtocolPeer().send(open(1), rstStreamFrame(1));
 		const before = peer.frames.length;
 		const stream = peer.streams.get(1)!;
@@ -724,7 +724,7 @@ describe('an answer', () => {
 		assert.equal(stream.gone, true);
 	});
 
-	it('with a head longer than a frame is cut (section 6.10)', () => {
+	it('a response head longer than a frame continues in CONTINUATION (section 6.10)', () => {
 		const peer = new ProtocolPeer().send(get(1));
 		peer.streams.get(1)!.sendHeaders('\x88'.repeat(40_000), true);
 		peer.flush();

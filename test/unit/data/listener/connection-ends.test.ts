@@ -124,7 +124,7 @@ describe('a connection with an end', () => {
 		assert.deepEqual([connection.drains, counted()], [1, { expired: 1 }]);
 	});
 
-	test('that reaches its age is drained, and its requests in flight may finish until the certificate expires', () => {
+	test('a connection that reaches its age is drained, and its requests may finish until the certificate expires', () => {
 		expiry = START + 60;
 		const connection = connected(10);
 		pass(30_000);
@@ -169,7 +169,7 @@ describe('a connection with an end', () => {
 		assert.deepEqual(counted(), { expired: 99 });
 	});
 
-	test('that has been revoked is not counted again when it expires', () => {
+	test('a revoked connection is not counted again when its certificate expires', () => {
 		expiry = START + 10;
 		connected(10);
 		pass(9900);
@@ -178,7 +178,7 @@ describe('a connection with an end', () => {
 		assert.deepEqual(counted(), { revoked: 1 });
 	});
 
-	test('that its client has closed is forgotten', () => {
+	test('a connection that its client has closed has no later end', () => {
 		const connection = connected(10);
 		connection.fake.destroy();
 		pass(20_000);

@@ -89,7 +89,7 @@ describe('a handshake', () => {
 	for (const version of VERSIONS) {
 		const only = { minVersion: version, maxVersion: version } as const;
 
-		it(`of ${version} lets a client in by the CAs of the bundle, with a server name and without`, async () => {
+		it(`a handshake of ${version} admits clients of the bundle's CAs, with and without a server name`, async () => {
 			for (const servername of ['localhost', '']) {
 				for (const alpn of ['h2', 'http/1.1']) {
 					events = [];
@@ -100,7 +100,7 @@ describe('a handshake', () => {
 			}
 		});
 
-		it(`of ${version} refuses once, while the certificate can be read`, async () => {
+		it(`a handshake of ${version} is refused once, while the certificate can be read`, async () => {
 			const { otherCa, expired, notYetValid, serverAuthOnly } = pki.clients;
 			for (const [cert, report] of [
 				[null, 'no certificate without a certificate'],
@@ -123,7 +123,7 @@ describe('a handshake', () => {
 		assert.deepEqual(await visit(pki.clients.valid), ['bad certificate CN=client']);
 	});
 
-	it('with an internal error ends only its connection', async () => {
+	it('an internal error in a handshake ends only its connection', async () => {
 		accept = () => {
 			throw new Error('injected');
 		};
@@ -134,7 +134,7 @@ describe('a handshake', () => {
 		assert.deepEqual(await visit(pki.clients.valid), ['secure true false']);
 	});
 
-	it('that is over is not reported again, whatever becomes of the connection', async () => {
+	it('a finished handshake is not reported again, however its connection ends', async () => {
 		const { certPem, keyPem } = pki.clients.valid;
 		const tcp = connectTcp(port(), '127.0.0.1');
 		const socket = connect({ socket: tcp, rejectUnauthorized: false, cert: certPem, key: keyPem });

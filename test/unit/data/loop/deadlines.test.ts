@@ -53,7 +53,7 @@ describe('a deadline', () => {
 		assert.deepEqual(fired, []);
 	});
 
-	it('that throws does not delay others: its owner or the report gets the error', () => {
+	it('a deadline that throws does not delay others: its owner or the report gets the error', () => {
 		const errors: unknown[] = [];
 		const wheel = new Deadlines({ now: () => 0, wallSeconds: () => 0 }, (error) => errors.push(error));
 		const queue = wheel.queue(100);
@@ -81,7 +81,7 @@ describe('a deadline', () => {
 		assert.deepEqual(fired, ['a', 'b', 'c']);
 	});
 
-	it('that is cancelled does not fall due, wherever it stood; cancelling what is not set does nothing', () => {
+	it('a cancelled deadline does not fall due, and cancelling an unset one does nothing', () => {
 		for (const cancelled of ['a', 'b', 'c']) {
 			const wheel = wheelAt(0);
 			const queue = wheel.queue(100);
@@ -97,7 +97,7 @@ describe('a deadline', () => {
 		}
 	});
 
-	it('that is set anew takes the place of the one before, in this queue or another', () => {
+	it('a deadline that is set again replaces the one before, in the same queue or another', () => {
 		const wheel = wheelAt(0);
 		const short = wheel.queue(100);
 		const long = wheel.queue(1000);
@@ -133,7 +133,7 @@ describe('a deadline', () => {
 		assert.deepEqual(fired, ['a', 'a']);
 	});
 
-	it('that falls due may cancel the next one', () => {
+	it('a deadline that falls due may cancel the next one', () => {
 		const wheel = wheelAt(0);
 		const queue = wheel.queue(100);
 		const fired: string[] = [];
@@ -145,7 +145,7 @@ describe('a deadline', () => {
 		assert.deepEqual(fired, ['a', 'c']);
 	});
 
-	it('of any queue behaves as in a model, whatever is set, cancelled and waited for', () => {
+	it('deadlines of all queues behave as in a model', () => {
 		const limits = [100, 250, 1000];
 		const operation = fc.oneof(
 			fc.record({ kind: fc.constant('add' as const), who: fc.nat(4), where: fc.nat(limits.length - 1) }),

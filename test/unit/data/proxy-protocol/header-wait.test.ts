@@ -120,7 +120,7 @@ describe('a connection with a PROXY header', () => {
 	for (const [name, header] of Object.entries(HEADERS)) {
 		const heard = [`192.0.2.1 ${header.length}`, 'secure', 'closed'];
 
-		it(`of ${name} goes on as TLS, wherever the reads have cut it`, async () => {
+		it(`a PROXY header of ${name} is followed by TLS, wherever the reads cut it`, async () => {
 			// Also behind the header, within the TLS record that follows.
 			for (let at = 1; at < header.length + 7; at++) {
 				await echoBehind((hello) => {
@@ -131,7 +131,7 @@ describe('a connection with a PROXY header', () => {
 			}
 		});
 
-		it(`of ${name} goes on as TLS if it comes in one read with it, or byte by byte`, async () => {
+		it(`a PROXY header of ${name} may arrive in one read with TLS, or byte by byte`, async () => {
 			await echoBehind((hello) => [Buffer.concat([header, hello])]);
 			assert.deepEqual(events, heard);
 			await echoBehind((hello) => [...Array.from(header, (byte) => Buffer.from([byte])), hello]);
@@ -139,7 +139,7 @@ describe('a connection with a PROXY header', () => {
 		});
 	}
 
-	it('that is a health check is over without a byte of TLS', async () => {
+	it('a PROXY header of a health check ends the connection without TLS', async () => {
 		for (const leave of [(socket: Socket) => socket.end(), (socket: Socket) => socket.resetAndDestroy()]) {
 			begin();
 			const socket = await connectPlain();

@@ -49,7 +49,7 @@ function isSame(given: string, sent: string): boolean {
 }
 
 describe('a PROXY header', () => {
-	it('of either version names the client, and ends at its own end, whatever follows', () => {
+	it('a PROXY header of either version names the client, whatever bytes follow', () => {
 		fc.assert(
 			fc.property(header, fc.uint8Array(), ([of, encode], rest) => {
 				const bytes = encode(of);
@@ -73,7 +73,7 @@ describe('a PROXY header', () => {
 		);
 	});
 
-	it('with a byte changed, left out or put in is another header or a fault, and never longer than its bytes', () => {
+	it('a damaged PROXY header is another header or a fault, and never reads beyond its bytes', () => {
 		fc.assert(
 			fc.property(header, fc.nat(), fc.integer({ min: 0, max: 255 }), fc.nat(2), ([of, encode], where, byte, how) => {
 				const bytes = encode(of);
@@ -95,7 +95,7 @@ describe('a PROXY header', () => {
 		);
 	});
 
-	it('that is missing or bad stays so, whatever follows and however it is cut', () => {
+	it('a missing or bad PROXY header stays so, whatever follows and however it is cut', () => {
 		const start = fc.constantFrom(
 			'PROXY TCP4 ',
 			'PROXY TCP6 ',
@@ -217,7 +217,7 @@ describe('version 1', () => {
 		assert.equal(read(endless), BAD);
 	});
 
-	it('that cannot become valid is refused before its end', () => {
+	it('a PROXY header of version 1 that cannot become valid is refused before its end', () => {
 		for (const text of ['PROXY TCP5', 'PROXY X', 'PROXY TCP4 1.2.3.4\n', 'PROXY TCP4 1.2.3.4\rx', 'PROXY UNKNOWNx']) {
 			assert.equal(read(text), BAD, text);
 		}
@@ -300,7 +300,7 @@ describe('version 2', () => {
 		}
 	});
 
-	it('with a checksum is accepted only if the checksum is right', () => {
+	it('a PROXY header of version 2 with a checksum is accepted only if the checksum is right', () => {
 		fc.assert(
 			fc.property(route, fc.array(tlv, { maxLength: 3 }), fc.nat(), fc.nat(7), (of, tlvs, where, bit) => {
 				const bytes = version2(of, { tlvs, checksum: true });
@@ -327,7 +327,7 @@ describe('version 2', () => {
 		assert.deepEqual(readProxyHeader(first), { length: first.length, client: '192.0.2.1' });
 	});
 
-	it('of an AWS Network Load Balancer with an endpoint identifier is accepted', () => {
+	it('a PROXY header of an AWS Network Load Balancer with an endpoint identifier is accepted', () => {
 		const endpoint = Buffer.concat([Buffer.from([1]), Buffer.from('vpce-08d2bf15fac5001c9')]);
 		const bytes = version2(client, {
 			tlvs: [

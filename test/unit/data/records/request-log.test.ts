@@ -42,7 +42,7 @@ const request = (path: string, rest = '\r\n') => `GET ${path} HTTP/1.1\r\nHost: 
 const upload = (path: string) => request(path, 'Content-Length: 5\r\n\r\n');
 
 describe('each request leaves one record', () => {
-	it('when it was answered, in the order of the answers, and for what is not a request as well', async () => {
+	it('records each response, in the order of the responses, and each malformed request', async () => {
 		const logged = new Logged();
 		logged.client.write(`${request('/a?b')}${request('/b')}nonsense\r\n\r\n`);
 		await logged.untilRecorded(3);
@@ -56,7 +56,7 @@ describe('each request leaves one record', () => {
 		assert.equal(logged.records.length, 3);
 	});
 
-	it('when its client leaves', async () => {
+	it('records a request whose client leaves', async () => {
 		const logged = new Logged();
 		logged.plane.letsPass = true;
 		logged.client.write(`${upload('/a')}hello`);
@@ -72,7 +72,7 @@ describe('each request leaves one record', () => {
 		assert.equal(logged.records.length, 2);
 	});
 
-	it('when it was too slow, or its body no body', async (t) => {
+	it('records a request that was too slow, or whose body was malformed', async (t) => {
 		if (process.env.PROXY_TEST_BODY === 'streaming') return t.skip('collected bodies');
 		for (const [rest, wanted] of [
 			['Content-Length: 5\r\n\r\nhe', '/ 408 complete (undefined)'],

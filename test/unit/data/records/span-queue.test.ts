@@ -88,7 +88,7 @@ describe('spans on their way', () => {
 	});
 });
 
-it('without writers only a request that is sampled is recorded', () => {
+it('records only sampled requests if there is no access log', () => {
 	const { log, now } = new Fixture();
 	const client = { connection: { logMembers: '' }, method: '', target: '' } as never;
 	assert.equal(log.begin(client, now), undefined);

@@ -162,7 +162,7 @@ describe('a response that breaks off is reset', () => {
 		});
 	}
 
-	it('if the route drops trailers', async () => {
+	it('resets a broken gRPC response if the route drops trailers', async () => {
 		const edge = new Edge(streaming, 1);
 		edge.changeRoute({ trailers: false });
 		const caller = new Caller(edge);
@@ -176,14 +176,14 @@ describe('a response that breaks off is reset', () => {
 		edge.assertQuiet();
 	});
 
-	it('if its client has stopped reading', async () => {
+	it('resets a broken gRPC response if its client has stopped reading', async () => {
 		const { edge, caller } = await begun(HEAD, { reads: false });
 		await edge.plane.pass(LIMITS.upstream + 2_000);
 		deepEqual([caller.trailers, caller.isReset], [undefined, true]);
 		edge.assertQuiet();
 	});
 
-	it('if its client does not take the trailers either, and is logged once, with its cause', async () => {
+	it('resets a broken gRPC response if its client does not read the trailers, and logs it once, with its cause', async () => {
 		const { edge, caller, socket } = await begun(HEAD, { reads: false });
 		const logged: unknown[] = [];
 		const write = (...[, , message, reason]: readonly unknown[]) => logged.push([message, reason]);

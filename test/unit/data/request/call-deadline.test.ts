@@ -154,7 +154,7 @@ describe('a gRPC call with a timeout: streaming', () => {
 });
 
 describe('the response to a gRPC call', () => {
-	it('that the upstream breaks off once its time is over is no failure of the upstream', async () => {
+	it('a gRPC response that the upstream breaks off after its deadline is no failure of the upstream', async () => {
 		const edge = new Edge(streaming, 1);
 		const client = await edge.call(8_000);
 		const socket = edge.upstreams[0]!.sockets[0]!;

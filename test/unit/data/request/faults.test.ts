@@ -43,7 +43,7 @@ function answerAll(socket: FakeSocket): void {
 for (const mode of [collected, streaming]) {
 	describe(`an internal error: ${mode.bodyMode}`, () => {
 		for (const limits of [undefined, LIMITED]) {
-			it(`while a connection is made leaves nothing counted: ${limits ? 'with' : 'without'} limits`, async () => {
+			it(`an internal error while a connection is made leaves nothing counted: ${limits ? 'with' : 'without'} limits`, async () => {
 				const edge = new Edge(mode, 1);
 				edge.use(edge.upstreams, limits === undefined ? { limits, pending: undefined } : { limits });
 				const [{ upstream, sockets }] = edge.upstreams as [FakeUpstream];
@@ -63,7 +63,7 @@ for (const mode of [collected, streaming]) {
 		}
 
 		for (const part of ['take', 'reserve', 'breaker'] as const) {
-			it(`while a connection is claimed, or a breaker asked, leaves nothing counted: ${part}`, async () => {
+			it(`an internal error while a connection or admission is claimed leaves nothing counted: ${part}`, async () => {
 				const limits = { ...LIMITED, maxConnections: 1 };
 				const edge = new Edge(mode, 1);
 				edge.use(edge.upstreams, { limits });
@@ -101,7 +101,7 @@ for (const mode of [collected, streaming]) {
 			['the end of a response', 'onEnd', (socket) => answerAll(socket)],
 		];
 		for (const [what, event, enter] of entries) {
-			it(`at ${what} (${event}) costs at most that request its answer`, async () => {
+			it(`an internal error at ${what} (${event}) fails at most that request`, async () => {
 				const edge = new Edge(mode, 1, { ...LIMITED, maxRequests: 2 });
 				const [{ upstream, sockets }] = edge.upstreams as [FakeUpstream];
 				const [client, other] = [await edge.ask(), await edge.ask('other')];
@@ -138,7 +138,7 @@ for (const mode of [collected, streaming]) {
 			['the end of a response', 'onEnd', (server) => server.answer(1)],
 		];
 		for (const [what, event, enter] of shared) {
-			it(`at ${what} to an HTTP/2 upstream (${event}) costs that request its answer, and is no other one's`, async () => {
+			it(`an internal error at ${what} to an HTTP/2 upstream (${event}) fails only that request`, async () => {
 				const edge = new Edge(mode, 1, { ...LIMITED, maxRequests: 2 }, 'h2');
 				const [{ upstream, sockets }] = edge.upstreams as [FakeUpstream];
 				const [client, other] = [await edge.ask(), await edge.ask('other')];
@@ -164,7 +164,7 @@ for (const mode of [collected, streaming]) {
 			});
 		}
 
-		it('of a request that waits costs that request its answer, and lets the next one go', async () => {
+		it('an internal error of a pending request fails that request, and the next one departs', async () => {
 			const edge = new Edge(mode, 1);
 			const [{ sockets }] = edge.upstreams as [FakeUpstream];
 			const under = await edge.occupy(0);
@@ -180,7 +180,7 @@ for (const mode of [collected, streaming]) {
 			edge.assertQuiet();
 		});
 
-		it('of a request that gives up waiting costs that request its answer', async () => {
+		it('an internal error of a request that gives up waiting fails that request', async () => {
 			const edge = new Edge(mode, 1);
 			const under = await edge.occupy(0);
 			const client = await edge.ask();
@@ -192,7 +192,7 @@ for (const mode of [collected, streaming]) {
 			edge.assertQuiet();
 		});
 
-		it('when its turn comes costs that request its answer, and no other', async () => {
+		it("an internal error at a request's turn fails only that request", async () => {
 			const edge = new Edge(mode, 1, { ...LIMITED, maxRequests: 2 });
 			const client = new Client(edge, 'tenant');
 			const other = new Client(edge, 'other');
@@ -206,7 +206,7 @@ for (const mode of [collected, streaming]) {
 			edge.assertQuiet();
 		});
 
-		it("when its client leaves releases all that it holds, though its breaker's report throws", async () => {
+		it("a request whose client leaves releases everything, even if the breaker's report throws", async () => {
 			const edge = new Edge(mode, 1);
 			const [{ upstream, sockets }] = edge.upstreams as [FakeUpstream];
 			const client = await edge.ask();
@@ -216,7 +216,7 @@ for (const mode of [collected, streaming]) {
 			equal(upstream.connections.total, 0);
 		});
 
-		it('at a deadline costs that request its answer, and holds up no other deadline', async () => {
+		it('an internal error at a deadline fails that request, and delays no other deadline', async () => {
 			const edge = new Edge(mode, 1, { ...LIMITED, maxRequests: 2 });
 			const [client, other] = [await edge.ask(), await edge.ask('other')];
 			client.exchange.onDeadline = injected;
@@ -225,7 +225,7 @@ for (const mode of [collected, streaming]) {
 			edge.assertQuiet();
 		});
 
-		it('in its own answer to an error resets the client', async () => {
+		it('an internal error in the response to an error resets the client', async () => {
 			const edge = new Edge(mode, 1);
 			const client = await edge.ask();
 			client.refuse = injected;
@@ -255,7 +255,7 @@ describe("an internal error in a callback of a client's connection", () => {
 	}
 
 	for (const event of ['receive', 'onRequestBody', 'onRequestEnd'] satisfies Event[]) {
-		it(`over HTTP/1.1 costs the request its answer, and the connection serves on: ${event}`, async (t) => {
+		it(`an internal error in a callback over HTTP/1.1 fails the request, and the connection continues: ${event}`, async (t) => {
 			inject(t, event, 1);
 			const plane = new FakePlane();
 			plane.letsPass = true;
@@ -270,7 +270,7 @@ describe("an internal error in a callback of a client's connection", () => {
 			deepEqual(received.match(/HTTP\/1.1 \d+/g), ['HTTP/1.1 500', 'HTTP/1.1 404']);
 		});
 
-		it(`over HTTP/2 costs that stream its answer, and no other one: ${event}`, async (t) => {
+		it(`an internal error in a callback over HTTP/2 fails only that stream: ${event}`, async (t) => {
 			inject(t, event, 2);
 			const plane = new FakePlane();
 			plane.letsPass = true;

@@ -4,8 +4,9 @@ import { type Duplex, duplexPair } from 'node:stream';
 import { describe, it } from 'node:test';
 import type { TLSSocket } from 'node:tls';
 import { Rate } from '../../../../packages/gate/src/gates/tenant-limit.ts';
-import { ConcurrencyCounts, requestsUnderWay } from '../../../../packages/gate/src/memory/concurrency.ts';
+import { ConcurrencyCounts } from '../../../../packages/gate/src/memory/concurrency.ts';
 import { Http1Front } from '../../../../packages/proxy/src/data/http1/front.ts';
+import { requestsInFlight } from '../../../fixtures/requests-in-flight.ts';
 import { until } from '../../../fixtures/wait.ts';
 import { FakePlane, LIMITS, settle } from '../fixtures/fake-plane.ts';
 
@@ -21,7 +22,7 @@ class Rig {
 	}
 
 	get underWay(): number {
-		return requestsUnderWay(this.memory);
+		return requestsInFlight(this.memory);
 	}
 
 	/** The client's end of a connection, and what has come there. */

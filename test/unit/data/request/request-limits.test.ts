@@ -186,7 +186,7 @@ describe('a long answer, streaming', () => {
 		}
 	});
 
-	it('that is over before its token expires is not broken off', async () => {
+	it('a streamed response that ends before its token expires is not broken off', async () => {
 		const { edge, client, socket } = await begun({ endsAtExpiry: true });
 		const { context } = client.exchange;
 		const claims = { ...context.identity!.claims, exp: 0 };

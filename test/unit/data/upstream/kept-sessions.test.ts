@@ -28,7 +28,7 @@ function socket({ version = 'TLSv1.3', reused = false, validTo = NOW + DAY } = {
 }
 
 describe('a TLS session with an upstream', () => {
-	test('of TLS 1.3 is used once, the latest first, and few are kept', () => {
+	test('a session of TLS 1.3 is used once, the latest first, and few are kept', () => {
 		const { kept } = keeper();
 		equal(kept.take(), undefined);
 		kept.keep(session('a'));
@@ -42,7 +42,7 @@ describe('a TLS session with an upstream', () => {
 		equal(taken, 8);
 	});
 
-	test('that the upstream does not know any more takes those before it with it', () => {
+	test('a session that the upstream has forgotten removes the older ones', () => {
 		const { kept } = keeper();
 		for (const ticket of ['a', 'b', 'c']) kept.keep(session(ticket));
 		kept.verified(kept.take(), socket({ reused: true }));
@@ -52,7 +52,7 @@ describe('a TLS session with an upstream', () => {
 		equal(kept.take(), undefined);
 	});
 
-	test('of TLS 1.2 is used until the upstream does not want it any more', () => {
+	test('a session of TLS 1.2 is used until the upstream refuses it', () => {
 		const { kept } = keeper();
 		const old = session('a', { reusable: true });
 		kept.keep(old);
@@ -69,7 +69,7 @@ describe('a TLS session with an upstream', () => {
 		deepEqual(kept.verified(undefined, socket({ validTo: NOW + 5 })), { until: NOW + 5, reusable: false });
 	});
 
-	test('that is resumed gives others that end no later', () => {
+	test('sessions from a resumed one expire no later than it', () => {
 		const { kept, clock } = keeper();
 		const first = session('a', kept.verified(undefined, socket()));
 		clock.now += 3_599;

@@ -78,7 +78,7 @@ describe('any response, valid or damaged', () => {
 		}
 	});
 
-	it('that is complete stays what it is, whatever follows', () => {
+	it('a complete response stays what it is, whatever bytes follow', () => {
 		for (const { seed, random, input } of cases(1500, SHORT_KINDS)) {
 			const told = parsePieces({ ...input, closes: false }, [input.text]);
 			if (told.verdict !== 'complete') continue;
@@ -122,7 +122,7 @@ describe('a valid response', () => {
 		}
 	});
 
-	it('that breaks off is never told as complete, unless the end of the connection is its end', () => {
+	it("a response that breaks off is never reported as complete, unless the connection's end is its end", () => {
 		for (let seed = 1; seed <= 300; seed++) {
 			const valid = validResponse(new Random(seed));
 			if (valid.closes) continue;
@@ -143,7 +143,7 @@ describe('the limits of a response', () => {
 		return [...new Set(pieces.map((cut) => parsePieces(input, cut)).map(({ verdict, reason }) => reason || verdict))];
 	}
 
-	it('of 64 KiB for a head hold however it is cut', () => {
+	it('a response head is limited to 64 KiB, however it is cut', () => {
 		const head = (bytes: number) => {
 			const start = `${OK}content-length: 0\r\nx: `;
 			return `${start}${'a'.repeat(bytes - start.length)}\r\n\r\n`;
@@ -154,7 +154,7 @@ describe('the limits of a response', () => {
 			assert.deepEqual(verdicts(head(bytes)), ['head too long'], `${bytes}`);
 	});
 
-	it('of 64 KiB for trailers hold however they are cut', () => {
+	it('trailers of a response are limited to 64 KiB, however they are cut', () => {
 		const trailers = (bytes: number) => `${CHUNKED}0\r\nx: ${'a'.repeat(bytes - 7)}\r\n\r\n`;
 		for (let bytes = 65_530; bytes <= 65_536; bytes++)
 			assert.deepEqual(verdicts(trailers(bytes)), ['complete'], `${bytes}`);
@@ -163,7 +163,7 @@ describe('the limits of a response', () => {
 		}
 	});
 
-	it('of 1 KiB for the extensions of a chunk hold however they are cut', () => {
+	it('extensions of a chunk are limited to 1 KiB, however they are cut', () => {
 		const line = (bytes: number) => `${CHUNKED}0;${'a'.repeat(bytes - 1)}\r\n\r\n`;
 		for (let bytes = 1020; bytes <= 1024; bytes++) assert.deepEqual(verdicts(line(bytes)), ['complete'], `${bytes}`);
 		for (let bytes = 1025; bytes <= 1032; bytes++) {
@@ -176,7 +176,7 @@ describe('a response is refused, as llhttp refuses it,', () => {
 	const refused = (text: string) =>
 		assert.equal(parsePieces({ method: 'GET', closes: true, text }, [text]).verdict, 'refused', text);
 
-	it('with framing in a trailer (RFC 9110 section 6.5.1)', () => {
+	it('refuses framing fields in trailers (RFC 9110 section 6.5.1)', () => {
 		for (const trailer of [
 			'content-length: 0',
 			'Content-Length: 1',
@@ -187,7 +187,7 @@ describe('a response is refused, as llhttp refuses it,', () => {
 		}
 	});
 
-	it('with a chunk extension that has no name, no value if one is announced, or half a quoted one', () => {
+	it('refuses a chunk extension without a name, or with an incomplete value', () => {
 		for (const extension of [
 			';',
 			'; ',
@@ -218,7 +218,7 @@ describe('a response is refused, as llhttp refuses it,', () => {
 		}
 	});
 
-	it('when an interim response ends the connection, after which nothing can follow', () => {
+	it('refuses an interim response that ends the connection', () => {
 		refused(`HTTP/1.1 103 x\r\nconnection: close\r\n\r\n${OK}content-length: 0\r\n\r\n`);
 		refused(`HTTP/1.0 100 Continue\r\n\r\n${OK}content-length: 0\r\n\r\n`);
 	});

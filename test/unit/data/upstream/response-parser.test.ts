@@ -117,7 +117,7 @@ function waitsFor(text: string, arrival: Arrival = {}): Told {
 const OK = 'HTTP/1.1 200 OK\r\n';
 
 describe('a response', () => {
-	it('with a content-length ends after that many bytes, and the connection stays', () => {
+	it('a response with content-length ends after that many bytes, and the connection stays', () => {
 		assert.deepEqual(accepts(`${OK}Content-Type: text/plain\r\nContent-Length: 5\r\n\r\nhello`), {
 			heads: [{ status: 200, fields: ['content-type', 'text/plain'], length: 5, hasBody: true }],
 			body: 'hello',
@@ -128,13 +128,13 @@ describe('a response', () => {
 		});
 	});
 
-	it('with a content-length of 0 ends with its head', () => {
+	it('a response with content-length: 0 ends with its head', () => {
 		const told = accepts(`${OK}content-length: 0\r\n\r\n`);
 		assert.equal(told.heads[0]!.length, 0);
 		assert.equal(told.surplus, 0);
 	});
 
-	it('in chunks is told without their framing, extensions and trailers', () => {
+	it('a chunked response is reported without framing, extensions and trailers', () => {
 		const told = accepts(
 			`${OK}Transfer-Encoding: Chunked\r\n\r\n5\r\nhello\r\n00006;a=b;c="d"\r\n world\r\n0\r\nX-Sum: 1\r\nx: y\r\n\r\n`,
 		);
@@ -150,7 +150,7 @@ describe('a response', () => {
 		assert.equal(accepts(chunked).body, body);
 	});
 
-	it('without framing ends with the connection, which is then used up', () => {
+	it('a response without framing ends with the connection, which is not reused', () => {
 		const told = accepts(`${OK}x: y\r\n\r\nhello`, { closes: true });
 		assert.equal(told.body, 'hello');
 		assert.equal(told.heads[0]!.length, UNDECLARED);
@@ -173,7 +173,7 @@ describe('a response', () => {
 		}
 	});
 
-	it('to HEAD, with 204, 205 and 304 has no body, whatever its head announces', () => {
+	it('a response to HEAD, and one with 204, 205 or 304, has no body, whatever its head announces', () => {
 		const head = 'x: y\r\ncontent-length: 5\r\n\r\n';
 		const told = accepts(`${OK}${head}`, { method: 'HEAD' });
 		assert.deepEqual(told.heads, [{ status: 200, fields: ['x', 'y'], length: 5, hasBody: false }]);
@@ -323,7 +323,7 @@ describe('a parser', () => {
 });
 
 describe('a response is refused', () => {
-	it('with an invalid status line', () => {
+	it('refuses an invalid status line', () => {
 		for (const line of [
 			...['HTTP/1.1 099 x', 'HTTP/1.1 600 x', 'HTTP/1.1 000 x', 'HTTP/1.1 999 x', 'HTTP/1.1 20 x', 'HTTP/1.1 2000 x'],
 			...['HTTP/1.1  200 OK', 'HTTP/1.1 200OK', 'HTTP/1.1\t200 OK', 'HTTP/1.1 +20 OK', 'HTTP/1.1 2 0 OK', 'HTTP/1.1'],
@@ -349,7 +349,7 @@ describe('a response is refused', () => {
 		}
 	});
 
-	it('with a bare LF or CR at the end of a line', () => {
+	it('refuses a bare LF or CR at the end of a line', () => {
 		for (const text of [
 			'HTTP/1.1 200 OK\ncontent-length: 0\r\n\r\n',
 			`${OK}content-length: 0\nx: y\r\n\r\n`,
@@ -362,7 +362,7 @@ describe('a response is refused', () => {
 		}
 	});
 
-	it('with a folded line, a blank before the colon, or no name', () => {
+	it('refuses a folded line, a blank before the colon, and a line without a name', () => {
 		for (const line of [
 			'x: y\r\n z: w',
 			'x: y\r\n\tz',
@@ -379,7 +379,7 @@ describe('a response is refused', () => {
 		}
 	});
 
-	it('with a control character in a name or a value', () => {
+	it('refuses a control character in a name or a value', () => {
 		for (let code = 0; code < 0x20; code++) {
 			const control = String.fromCharCode(code);
 			if (control !== '\t') refuses(`${OK}x: a${control}b\r\ncontent-length: 0\r\n\r\n`);
@@ -390,7 +390,7 @@ describe('a response is refused', () => {
 		refuses(`${OK}\xe4: a\r\ncontent-length: 0\r\n\r\n`);
 	});
 
-	it('when its length can be understood in two ways', () => {
+	it('refuses a response of ambiguous length', () => {
 		for (const lines of [
 			'content-length: 5\r\ntransfer-encoding: chunked',
 			'transfer-encoding: chunked\r\ncontent-length: 5',
@@ -417,7 +417,7 @@ describe('a response is refused', () => {
 		refuses('HTTP/1.0 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n');
 	});
 
-	it('with a chunk whose size can be understood in two ways', () => {
+	it('refuses an ambiguous chunk size', () => {
 		for (const size of [
 			...[
 				'0x5',
@@ -442,23 +442,23 @@ describe('a response is refused', () => {
 		refuses(`${OK}transfer-encoding: chunked\r\n\r\n5;${'a'.repeat(1100)}\r\nhello\r\n0\r\n\r\n`.slice(0, 1500));
 	});
 
-	it('with a chunk that does not end where it said', () => {
+	it('refuses a chunk that does not end after its size', () => {
 		for (const end of ['\n', '\r', 'x\r\n', '\rx\n', '0\r\n', ' \r\n']) {
 			refuses(`${OK}transfer-encoding: chunked\r\n\r\n5\r\nhello${end}0\r\n\r\n`);
 		}
 	});
 
-	it('with a malformed trailer', () => {
+	it('refuses a malformed trailer', () => {
 		for (const trailer of ['x', 'x : y', 'x: a\x00b', ' x: y', 'x: y\nz: w', '\rx: y', 'x: y\r\n z']) {
 			refuses(`${OK}transfer-encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n${trailer}\r\n\r\n`);
 		}
 	});
 
-	it('when it switches protocols without a request for it', () => {
+	it('refuses a 101 that was not requested', () => {
 		refuses('HTTP/1.1 101 Switching Protocols\r\nupgrade: websocket\r\nconnection: upgrade\r\n\r\n');
 	});
 
-	it('after a flood of interim responses, but not after some', () => {
+	it('refuses a flood of interim responses, and accepts a few', () => {
 		const interim = 'HTTP/1.1 103 Early Hints\r\n\r\n';
 		const final = `${OK}content-length: 0\r\n\r\n`;
 		assert.equal(parse([interim.repeat(30) + final]).ends, 1);
@@ -467,7 +467,7 @@ describe('a response is refused', () => {
 		}
 	});
 
-	it('when its head, a chunk extension or its trailers do not come to an end', () => {
+	it('refuses an endless head, chunk extension or trailers', () => {
 		const endless = (start: string, filler: string) => [
 			start,
 			...Array.from({ length: 20 }, () => filler.repeat(5000)),
@@ -485,13 +485,13 @@ describe('a response is refused', () => {
 		assert.throws(() => parse([`${OK}x: ${'a'.repeat(100_000)}\r\ncontent-length: 0\r\n\r\n`]), ProtocolError);
 	});
 
-	it('as soon as its first bytes cannot become a status line', () => {
+	it('refuses a response as soon as its first bytes cannot become a status line', () => {
 		for (const start of ['<', 'HTTP/2', 'h', 'HTTP/1,', '\r\n', '\n', '\x16\x03\x01', ' ']) {
 			assert.throws(() => parse([start]), ProtocolError, JSON.stringify(start));
 		}
 	});
 
-	it('without quoting its content in the error', () => {
+	it('refuses a response without quoting it in the error', () => {
 		const secret = 'hunter2';
 		for (const text of [`${secret}\r\n\r\n`, `${OK}${secret}\r\n\r\n`, `${OK}x: \x00${secret}\r\n\r\n`]) {
 			assert.throws(
@@ -537,7 +537,7 @@ describe('responses in a row', () => {
 		);
 	});
 
-	it('that are the same have the same fields, as one object', () => {
+	it('equal responses in a row share one object of fields', () => {
 		const heads = new ResponseHeads();
 		const given: ResponseFields[] = [];
 		const send = (date: string) => {

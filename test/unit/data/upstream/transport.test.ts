@@ -219,7 +219,7 @@ describe('a transport over TLS', () => {
 		match((await exchange(transportTo(other.port, TLS))).events.join(), /NO_APPLICATION_PROTOCOL/);
 	});
 
-	test('that speaks only HTTP/2 has one code for all upstreams that do not choose it', async () => {
+	test('an HTTP/2 transport has one error code for all upstreams that do not choose h2', async () => {
 		for (const options of [{ ALPNProtocols: ['http/1.1'] }, {}]) {
 			const { port } = await serve(options);
 			const { read, events } = await exchange(transportTo(port, TLS, undefined, 'h2'));

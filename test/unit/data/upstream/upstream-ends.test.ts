@@ -69,7 +69,7 @@ for (const mode of [collected, streaming]) {
 			equal(first.failures(), 1);
 		});
 
-		it('by a reset at once, of a request without a body, is that of an idle connection', async () => {
+		it('an immediate reset after a request without a body counts as the end of an idle connection', async () => {
 			const { first, socket } = await reused();
 			socket.reset();
 			await settle();
@@ -126,7 +126,7 @@ for (const mode of [collected, streaming]) {
 describe('a collected answer that breaks off', () => {
 	const half = 'HTTP/1.1 200 OK\r\ncontent-length: 5000\r\n\r\nhalf';
 
-	it('of a GET is asked for again, and nothing of the first one is in it', async () => {
+	it('a collected response to GET that breaks off is requested again, and contains nothing of the first', async () => {
 		const edge = new Edge(collected, 2);
 		const [first, second] = edge.upstreams as [FakeUpstream, FakeUpstream];
 		edge.use([first, second], UNLIMITED);
@@ -145,7 +145,7 @@ describe('a collected answer that breaks off', () => {
 		edge.assertQuiet();
 	});
 
-	it('of a POST is 502', async () => {
+	it('a collected response to POST that breaks off is 502', async () => {
 		const edge = new Edge(collected, 2);
 		const [first, second] = edge.upstreams as [FakeUpstream, FakeUpstream];
 		edge.use([first, second], UNLIMITED);

@@ -75,7 +75,7 @@ describe('a group of few places', () => {
 	const settings = { ...DEFAULT_BALANCING, name: 'group', random: Math.random };
 
 	for (const balance of BALANCES) {
-		it(`without an address, which DNS may leave, admits nothing: ${balance}`, () => {
+		it(`an upstream without addresses admits nothing: ${balance}`, () => {
 			const group = new Upstream({ ...settings, balance, endpoints: [], weights: [] });
 			assert.equal(group.choose(0, COOLDOWN_MS, 'tenant-a'), 'none');
 		});
@@ -121,7 +121,7 @@ describe('connections at max_connections', () => {
 		assert.deepEqual([first.isDestroyed, second.isDestroyed], [false, true]);
 	});
 
-	it('that are idle end for as many requests as wait in other threads, and no more', () => {
+	it('at max_connections as many idle connections end as requests wait in other threads', () => {
 		const upstream = testUpstream('a:1', new FakePlane());
 		upstream.pool.limitTo(4, undefined);
 		const kept = Array.from({ length: 3 }, () => idle(upstream));
@@ -271,7 +271,7 @@ describe('requests that wait', () => {
 		});
 	}
 
-	it('of a tenant that fills the queue make room for those of others, as long as they are more', () => {
+	it('pending requests of a tenant that fills the queue make room for other tenants', () => {
 		const { pending } = testQueue(new FakePlane());
 		const gone: string[] = [];
 		const enter = (tenant: string, name: string) =>
@@ -289,7 +289,7 @@ describe('requests that wait', () => {
 		assert.equal(pending.stats.total('full'), 7);
 	});
 
-	it('of a group that is gone are served; the queue then listens to no bell', async () => {
+	it('pending requests of a removed upstream are served, and its queue then stops listening', async () => {
 		const { pending, groupOf, wanted } = testQueue(new FakePlane());
 		const connectionLimits = { ...limits, maxConnections: 1 };
 		pending.use(connectionLimits, groupOf(connectionLimits));

@@ -1,21 +1,14 @@
 import type { RouteLimit } from '@mtls-edge-proxy/gate/shared/quota-gates.ts';
-import type { OpeningRule } from '../../gates/breaker.ts';
 import type { Forwarding } from '../../gates/forwarding.ts';
 import type { CertificateHeaders } from '../../identity/certificate-headers.ts';
 import type { RouteAccess } from '../../identity/route-access.ts';
 import type { RouteStats } from '../../memory/route-stats.ts';
+import type { RouteSeed, WebSocketSeed } from '../../shared/messages.ts';
 import type { DeadlineQueue } from '../loop/deadlines.ts';
 import type { RequestLimits } from '../request/request-limits.ts';
 import type { Upstream } from '../upstream/upstream.ts';
 
-export interface Route {
-	readonly prefix: string;
-	/** Its upstream ignores the letter case of paths. */
-	readonly caseInsensitive?: boolean | undefined;
-	/** Trailers of its requests and responses pass. */
-	readonly trailers: boolean;
-	readonly cooldownMs: number;
-	readonly opening: OpeningRule;
+export interface Route extends Pick<RouteSeed, 'prefix' | 'caseInsensitive' | 'trailers' | 'cooldownMs' | 'opening'> {
 	/** Rate of each tenant on this route, in addition to the tenant's own rate; `undefined`: no limit. */
 	readonly limit?: RouteLimit | undefined;
 	/** Limits of time and bytes for its requests. */
@@ -34,11 +27,7 @@ export interface Route {
 }
 
 /** Limits of the WebSockets of a route. */
-export interface WebSocketRoute {
-	/** They end when their token expires. */
-	readonly endsAtExpiry: boolean;
-	/** Limit of a client's messages; `undefined`: none. */
-	readonly messagesPerSec: number | undefined;
+export interface WebSocketRoute extends Omit<WebSocketSeed, 'idleMs'> {
 	/** How long a tunnel may be idle. */
 	readonly idle: DeadlineQueue;
 	/** The same after one side has ended: that side no longer answers pings, and the other one only sends the rest. */

@@ -138,7 +138,7 @@ describe('an upstream that accepts no streams (SETTINGS_MAX_CONCURRENT_STREAMS i
 		});
 	}
 
-	it('that says so with its first SETTINGS and refuses what was sent before has it wait', async () => {
+	it('requests that an upstream refuses before its first SETTINGS, which allow no streams, wait', async () => {
 		const { edge, upstreams } = edgeWith(MANY);
 		const [upstream] = upstreams as [FakeUpstream];
 		const clients = await Promise.all(Array.from({ length: 30 }, () => edge.ask()));
@@ -231,7 +231,7 @@ describe('an upstream that does not read', () => {
 		edge.assertQuiet();
 	});
 
-	it('and sends PING after PING loses its connection, which counts as its own failure', async () => {
+	it('an upstream that does not read and sends PINGs loses its connection, as its own failure', async () => {
 		const { edge, upstream, socket, one } = await unread(undefined);
 		const client = await edge.ask();
 		for (let i = 0; i < 200 && !socket.destroyed; i++) {
