@@ -2,10 +2,10 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import * as rejections from '../../../../packages/gate/src/gates/rejection.ts';
 import { Rejection } from '../../../../packages/gate/src/gates/rejection.ts';
-import { reportRefusal } from '../../../../packages/proxy/src/data/records/refusal-report.ts';
+import { reportBrokenOff, reportRefusal } from '../../../../packages/proxy/src/data/records/refusal-report.ts';
 
 /** Lines that one refusal leaves, with its fields. */
-function linesOf(answer: Rejection): object[] {
+function linesOf(answer: Rejection, report = reportRefusal): object[] {
 	const lines: object[] = [];
 	const told = {
 		stats: { count() {} },
@@ -15,7 +15,7 @@ function linesOf(answer: Rejection): object[] {
 		},
 	};
 	const client = { connection: { ip: '192.0.2.1' }, target: '/a?secret' };
-	reportRefusal(told as never, answer, { client: client as never, tenant: 'acme' });
+	report(told as never, answer, { client: client as never, tenant: 'acme' });
 	return lines;
 }
 
@@ -44,6 +44,21 @@ describe('a refusal', () => {
 			reason: "over the tenant's rps",
 			route: undefined,
 			tenant: 'acme',
+			client: '192.0.2.1',
+			path: '/a',
+		});
+	});
+
+	it('a response that breaks off leaves a line without a status, which the client never gets', () => {
+		const [line] = linesOf(rejections.UPSTREAM_TIMEOUT.because('no response within 30 s'), reportBrokenOff);
+		assert.deepEqual(line, {
+			level: 'info',
+			target: 'proxy::exchange',
+			message: 'response broken off',
+			kind: 'no response within N s',
+			reason: 'no response within 30 s',
+			upstream: undefined,
+			group: undefined,
 			client: '192.0.2.1',
 			path: '/a',
 		});

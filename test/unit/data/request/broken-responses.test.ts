@@ -153,7 +153,7 @@ describe('a response that breaks off is reset', () => {
 		['that is none of gRPC', OTHER, CALL],
 		['to what is no call', HEAD, { isGrpc: false, grpcTimeout: undefined }],
 	] as const) {
-		it(what, async () => {
+		it(`resets a broken response ${what}`, async () => {
 			const { edge, caller, socket } = await begun(head, { call });
 			socket.reset();
 			await settle();
@@ -193,7 +193,7 @@ describe('a response that breaks off is reset', () => {
 		deepEqual([caller.trailers?.[1], caller.isReset], ['14', false]);
 		await edge.plane.pass(LIMITS.upstream + 2_000);
 		equal(caller.isReset, true);
-		deepEqual(logged, [['answer broken off', 'connection reset within a chunked body']]);
+		deepEqual(logged, [['response broken off', 'connection reset within a chunked body']]);
 		edge.assertQuiet();
 	});
 });
