@@ -5,9 +5,9 @@ import { dirname, join, posix } from 'node:path';
 import { describe, it } from 'node:test';
 import { parseCommandLine } from '../../../packages/proxy/src/cli/arguments.ts';
 import { COMMANDS } from '../../../packages/proxy/src/cli/commands.ts';
+import type { ConfigError } from '../../../packages/proxy/src/config/error.ts';
 import { SCHEMA_LINE } from '../../../packages/proxy/src/config/json-schema.ts';
 import { readRevocationList } from '../../../packages/proxy/src/config/revocation-list.ts';
-import { parseToml } from '../../../packages/proxy/src/config/toml.ts';
 import { anchorsIn, blocksIn, type DocBlock, linksIn, PAGES, ROOT, readPage } from '../../fixtures/doc-blocks.ts';
 import { parseConfig } from '../config/parse.ts';
 
@@ -132,27 +132,17 @@ function problemOfToml({ mark, code, page }: DocBlock): string | undefined {
 		return `must begin with ${SCHEMA_LINE}, or be marked as <!-- fragment -->`;
 	}
 	try {
-		parseConfig(mark === 'fragment' ? completed(code) : code, page);
+		parseConfig(code, page);
 		return undefined;
 	} catch (error) {
-		return (error as Error).message;
+		const problems = (error as ConfigError).problems ?? [error as Error];
+		const left = problems.filter((one) => mark !== 'fragment' || !('key' in one) || !LEFT_OUT.has(one.key ?? ''));
+		return left.map((one) => `${'key' in one ? one.key : page}: ${one.message}`).join('\n') || undefined;
 	}
 }
 
-/** A part of a configuration, and the required keys of the tables that it leaves to the reader. */
-function completed(code: string): string {
-	const { tls, jwt, issuers } = parseToml(code, 'fragment').root as Record<string, Record<string, unknown> | undefined>;
-	let text = code;
-	if (jwt !== undefined && jwt.jwks_path === undefined) text = text.replace(/^\[jwt\].*$/m, '$&\njwks_path = "j"');
-	if (tls !== undefined) {
-		for (const key of ['cert_path', 'key_path', 'client_ca_path']) {
-			if (tls[key] === undefined) text = text.replace(/^\[tls\].*$/m, `$&\n${key} = "f"`);
-		}
-	} else {
-		text += '\n[tls]\ncert_path = "f"\nkey_path = "f"\nclient_ca_path = "f"\n';
-	}
-	return jwt === undefined && issuers === undefined ? `${text}\n[jwt]\njwks_path = "j"\n` : text;
-}
+/** Required keys that a part of a configuration leaves to the reader. */
+const LEFT_OUT: ReadonlySet<string> = new Set(['tls.cert_path', 'tls.key_path', 'tls.client_ca_path', 'jwt.jwks_path']);
 
 function problemOfJson(code: string): string | undefined {
 	const isJson = (text: string) => {

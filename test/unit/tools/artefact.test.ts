@@ -1,23 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { checkBody, checkFirstStatements, checkPack } from '../../../tools/checks/artefact.ts';
+import { checkFirstStatements, checkPack } from '../../../tools/checks/artefact.ts';
 import { MANIFEST } from './fake-package.ts';
-
-const COLLECTED = 'src/body/collected.ts';
-const STREAMING = 'src/body/streaming.ts';
-
-test('an artefact has the body module of its mode, and not the other one', () => {
-	const collected = { features: [], modules: ['src/main.ts', COLLECTED], files: { 'main.js': `// ${COLLECTED}\n` } };
-	const streaming = { features: ['boxed_body'], modules: [STREAMING], files: { 'chunks/a.js': `// ${STREAMING}\n` } };
-	assert.deepEqual(
-		[collected, streaming].flatMap((artefact) => checkBody(MANIFEST.imports, artefact)),
-		[],
-	);
-	assert.deepEqual(checkBody(MANIFEST.imports, { ...collected, features: ['boxed_body'] }), [
-		`boxed_body: ${STREAMING} is not in the artefact`,
-		`boxed_body: ${COLLECTED} is in the artefact (main.js)`,
-	]);
-});
 
 test('a command may load nothing but Node before its first statement', () => {
 	const allowed = "#!/usr/bin/env node\nimport 'node:inspector'; await import('./a.js');";

@@ -22,10 +22,3 @@ test('adds the missing platforms to a lock, each marked so that others skip it',
 		'node_modules/@b/cli-wasm32-wasi': { ...entry, cpu: ['wasm32'] },
 	});
 });
-
-test("what is no platform's package in one version is not guessed", () => {
-	for (const optionalDependencies of [{ fsevents: '2.3.3' }, { 'b-linux-x64': '^1.0.0' }]) {
-		const packages = { 'node_modules/a': { optionalDependencies } };
-		assert.throws(() => missingPlatforms({ packages }), /its platform cannot be told/);
-	}
-});
