@@ -31,7 +31,7 @@ export interface Built {
 }
 
 /** Whether exactly the module that `#body` stands for under the artefact's features is in it. */
-export function checkBody(imports: Manifest['imports'], { features, modules, files }: Built): string[] {
+function checkBody(imports: Manifest['imports'], { features, modules, files }: Built): string[] {
 	const mode = features.join(', ') || 'default';
 	const targets = Object.entries(importTargets(imports, '#body')).map(
 		([condition, path]) => [condition, posix.normalize(path)] as const,

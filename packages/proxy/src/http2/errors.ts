@@ -16,6 +16,20 @@ export class ConnectionError extends Error {
 	}
 }
 
+export function protocolError(what: string): ConnectionError {
+	return new ConnectionError(CODE.PROTOCOL_ERROR, 'protocol', what);
+}
+
+/** A frame of a wrong length. */
+export function sizeError(what: string): ConnectionError {
+	return new ConnectionError(CODE.FRAME_SIZE_ERROR, 'frame-size', what);
+}
+
+/** A window that was exceeded, or grew too large. */
+export function flowError(what: string): ConnectionError {
+	return new ConnectionError(CODE.FLOW_CONTROL_ERROR, 'flow-control', what);
+}
+
 /** The counted reason for the code of a stream error (section 5.4.2). */
 export function streamErrorReason(code: number): Http2StreamErrorReason {
 	return STREAM_ERRORS.get(code) ?? 'protocol';

@@ -1,5 +1,5 @@
-import { ConnectionError } from './errors.ts';
-import { CODE, FLAG, FRAME, FRAME_HEAD, MAX_FRAME_SIZE } from './frame-format.ts';
+import { type ConnectionError, protocolError, sizeError } from './errors.ts';
+import { FLAG, FRAME, FRAME_HEAD, MAX_FRAME_SIZE } from './frame-format.ts';
 
 /** Receives frames from a `FrameReader`. Bytes are views that are valid only during the call. */
 export interface FrameSink {
@@ -115,8 +115,7 @@ export class FrameReader {
 		this.#padLengthDue = (flags & FLAG.PADDED) !== 0;
 		this.#dataPadding = 0;
 		this.#dataLeft = length;
-		if (this.#padLengthDue && length === 0)
-			throw new ConnectionError(CODE.FRAME_SIZE_ERROR, 'frame-size', 'no pad length');
+		if (this.#padLengthDue && length === 0) throw sizeError('no pad length');
 		sink.onDataHead(this.#dataStream, length);
 	}
 
@@ -155,7 +154,7 @@ export class FrameReader {
 
 /** RFC 9113 section 6.2. @returns where the payload ends before its padding. @throws ConnectionError */
 export function endWithoutPadding(bytes: Buffer, from: number, to: number): number {
-	if (from >= to) throw new ConnectionError(CODE.FRAME_SIZE_ERROR, 'frame-size', 'no pad length');
+	if (from >= to) throw sizeError('no pad length');
 	const end = to - bytes[from]!;
 	if (end < from + 1) throw tooMuchPadding();
 	return end;
@@ -180,11 +179,11 @@ function streamIdAt(bytes: Buffer, at: number): number {
 
 /** RFC 9113 section 4.2. */
 function checkSize(length: number): void {
-	if (length > MAX_FRAME_SIZE) throw new ConnectionError(CODE.FRAME_SIZE_ERROR, 'frame-size', 'frame too large');
+	if (length > MAX_FRAME_SIZE) throw sizeError('frame too large');
 }
 
 function tooMuchPadding(): ConnectionError {
-	return new ConnectionError(CODE.PROTOCOL_ERROR, 'protocol', 'more padding than payload');
+	return protocolError('more padding than payload');
 }
 
 const NOTHING = Buffer.alloc(0);

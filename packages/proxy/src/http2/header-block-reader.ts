@@ -1,4 +1,4 @@
-import { ConnectionError } from './errors.ts';
+import { ConnectionError, protocolError, sizeError } from './errors.ts';
 import { CODE, FLAG, MAX_FRAME_SIZE } from './frame-format.ts';
 import { endWithoutPadding, uint31At } from './frame-reader.ts';
 
@@ -46,7 +46,7 @@ export class HeaderBlockReader {
 		this.dependsOnItself = false;
 		if ((flags & FLAG.PRIORITY) !== 0) {
 			if (end - begin < PRIORITY_LENGTH) {
-				throw new ConnectionError(CODE.FRAME_SIZE_ERROR, 'frame-size', 'HEADERS too short for its priority');
+				throw sizeError('HEADERS too short for its priority');
 			}
 			this.dependsOnItself = uint31At(bytes, begin) === streamId;
 			begin += PRIORITY_LENGTH;
@@ -63,7 +63,7 @@ export class HeaderBlockReader {
 	/** A CONTINUATION frame (section 6.10). @returns as `begin`. @throws ConnectionError */
 	goOn(flags: number, streamId: number, bytes: Buffer, from: number, to: number): boolean {
 		if (!this.isOpen || streamId !== this.#streamId) {
-			throw new ConnectionError(CODE.PROTOCOL_ERROR, 'protocol', 'CONTINUATION without HEADERS');
+			throw protocolError('CONTINUATION without HEADERS');
 		}
 		if (++this.#continuations > this.#maxContinuations) {
 			throw new ConnectionError(CODE.ENHANCE_YOUR_CALM, 'continuation-flood', 'a head in too many frames');

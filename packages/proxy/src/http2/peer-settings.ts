@@ -1,5 +1,5 @@
-import { ConnectionError } from './errors.ts';
-import { CODE, INITIAL_WINDOW, MAX_FRAME_SIZE, MAX_WINDOW, SETTING } from './frame-format.ts';
+import { type ConnectionError, flowError, protocolError, sizeError } from './errors.ts';
+import { INITIAL_WINDOW, MAX_FRAME_SIZE, MAX_WINDOW, SETTING } from './frame-format.ts';
 import { uint32At } from './frame-reader.ts';
 
 /**
@@ -24,8 +24,7 @@ export class PeerSettings {
 
 	/** Reads the payload of a SETTINGS frame. All values are checked. @throws ConnectionError */
 	read(bytes: Buffer, from: number, to: number): void {
-		if ((to - from) % 6 !== 0)
-			throw new ConnectionError(CODE.FRAME_SIZE_ERROR, 'frame-size', 'SETTINGS of a wrong length');
+		if ((to - from) % 6 !== 0) throw sizeError('SETTINGS of a wrong length');
 		for (let at = from; at < to; at += 6) this.#take((bytes[at]! << 8) | bytes[at + 1]!, uint32At(bytes, at + 2));
 	}
 
@@ -49,8 +48,7 @@ export class PeerSettings {
 				this.maxHeaderList = value;
 				break;
 			case SETTING.INITIAL_WINDOW_SIZE:
-				if (value > MAX_WINDOW)
-					throw new ConnectionError(CODE.FLOW_CONTROL_ERROR, 'flow-control', 'INITIAL_WINDOW_SIZE');
+				if (value > MAX_WINDOW) throw flowError('INITIAL_WINDOW_SIZE');
 				this.window = value;
 				break;
 			case SETTING.MAX_FRAME_SIZE:
@@ -60,5 +58,5 @@ export class PeerSettings {
 }
 
 function outOfRange(setting: string): ConnectionError {
-	return new ConnectionError(CODE.PROTOCOL_ERROR, 'protocol', `${setting} out of range`);
+	return protocolError(`${setting} out of range`);
 }

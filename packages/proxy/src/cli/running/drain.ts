@@ -1,13 +1,7 @@
 import { CommandError, type Context } from '../command.ts';
-import { findProxy, type Target } from './find.ts';
+import { findProxy, type SignalOptions } from './find.ts';
 import { type Machine, THIS_MACHINE } from './machine.ts';
 import { hasGone, seconds, sendSignal } from './signal.ts';
-
-export interface DrainOptions extends Target {
-	/** Whether to wait until the process has ended. */
-	readonly wait: boolean;
-	readonly timeoutMs: number;
-}
 
 const POLL_MS = 50;
 
@@ -18,7 +12,7 @@ const POLL_MS = 50;
  * @throws CommandError if there is no proxy, or it has not ended in time.
  */
 export async function drain(
-	{ wait, timeoutMs, ...target }: DrainOptions,
+	{ wait, timeoutMs, ...target }: SignalOptions,
 	{ print, mainPath }: Pick<Context, 'print' | 'mainPath'>,
 	machine: Machine = THIS_MACHINE,
 ): Promise<number> {

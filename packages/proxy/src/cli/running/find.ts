@@ -13,6 +13,14 @@ export interface Target {
 	readonly metrics: Address;
 }
 
+/** Of a command that sends a signal and reports the outcome. */
+export interface SignalOptions extends Target {
+	/** `false`: only sends the signal. */
+	readonly wait: boolean;
+	/** Time limit for the outcome. */
+	readonly timeoutMs: number;
+}
+
 /** A running proxy on this machine. */
 export interface Found {
 	readonly pid: number;

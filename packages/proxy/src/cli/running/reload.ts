@@ -1,15 +1,8 @@
 import type { ProcessFacts } from '../../control/admin/process-facts.ts';
 import { CommandError, type Context } from '../command.ts';
-import { askFacts, findProxy, type Target } from './find.ts';
+import { askFacts, findProxy, type SignalOptions } from './find.ts';
 import { type Machine, THIS_MACHINE } from './machine.ts';
 import { hasGone, seconds, sendSignal } from './signal.ts';
-
-export interface ReloadOptions extends Target {
-	/** Time limit for the outcome. */
-	readonly timeoutMs: number;
-	/** `false`: only sends the signal. */
-	readonly wait: boolean;
-}
 
 const POLL_MS = 50;
 
@@ -20,7 +13,7 @@ const POLL_MS = 50;
  * @throws CommandError if there is no proxy or the outcome cannot be seen.
  */
 export async function reload(
-	{ timeoutMs, wait, ...target }: ReloadOptions,
+	{ timeoutMs, wait, ...target }: SignalOptions,
 	{ print, mainPath }: Pick<Context, 'print' | 'mainPath'>,
 	machine: Machine = THIS_MACHINE,
 ): Promise<number> {

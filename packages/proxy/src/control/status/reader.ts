@@ -2,17 +2,14 @@ import { ConcurrencyCounts, type ConcurrencyMemory } from '@mtls-edge-proxy/gate
 import { tenantKey } from '@mtls-edge-proxy/gate/memory/tenant-key.ts';
 import type { RouteConfig } from '../../config/config.ts';
 import { upstreamKey } from '../../config/upstream.ts';
-import { CLOSED } from '../../memory/breaker-cell.ts';
 import { type BudgetMemory, budgetInUse } from '../../memory/budget.ts';
 import { Summary } from '../../memory/histogram.ts';
 import { CLIENT_PROTOCOLS, type RouteStats } from '../../memory/route-stats.ts';
-import { CIRCUIT_NAMES, TRANSITIONS } from '../../memory/transition-counts.ts';
-import { UPSTREAM_CHOICES, type UpstreamChoice, UpstreamStats } from '../../memory/upstream-stats.ts';
+import { UpstreamStats } from '../../memory/upstream-stats.ts';
 import { TLS_VERSIONS, type WorkerStats } from '../../memory/worker-stats.ts';
 import type { AddressRefresher } from '../addresses/address-refresher.ts';
 import type { Readiness } from '../admin/readiness.ts';
 import { type Expiring, expiringOf, expiringOfUpstreams } from '../facts/certificates.ts';
-import { beginning, lastTransition } from '../facts/circuit.ts';
 import { loopFact } from '../facts/loops.ts';
 import { readMemory } from '../facts/memory.ts';
 import type { StoreFacts } from '../facts/store.ts';
@@ -21,7 +18,8 @@ import type { MetricSources } from '../metrics/families.ts';
 import type { Endpoint, RoutingPlan, Upstream } from '../routing/table.ts';
 import type { InForce } from '../state/in-force.ts';
 import { type CounterFacts, countsOf, refusalsOf } from './counts.ts';
-import { grpcCounts, grpcStatuses } from './grpc.ts';
+import { endpointStatus } from './endpoint-status.ts';
+import { grpcStatuses } from './grpc.ts';
 import type { History, Sampled } from './history.ts';
 import type {
 	BudgetStatus,
@@ -35,6 +33,7 @@ import type {
 } from './schema.ts';
 import type { ShareBounds } from './shares.ts';
 import type { StatusSource } from './status-pages.ts';
+import { iso, isoOf, seconds, wholeSeconds } from './times.ts';
 
 /** The sources of the status page, in addition to those of metrics. */
 export interface StatusSources {
@@ -209,11 +208,9 @@ export class StatusReader implements StatusSource {
 			const share = group === undefined ? NO_SHARE : shareOf(upstreams.get(group)!, endpoint);
 			const regions = this.#regions(endpoint.counters);
 			read.push({
-				...statusOf(endpoint),
+				...endpointStatus(endpoint, regions, (code, total) => history.grpcRise(key, code, total)),
 				...share,
 				routes,
-				breaker: breakerOf(endpoint, regions),
-				...countersOf(regions, endpoint, (code, total) => history.grpcRise(key, code, total)),
 				...history.latest(key),
 			});
 			yield;
@@ -317,76 +314,6 @@ function shareOf({ config, endpoints }: Upstream, endpoint: Endpoint): Pick<Upst
 	return { balance: config.balancing.balance, weight };
 }
 
-function statusOf({
-	address,
-	group,
-	health,
-	protocol = 'http/1.1',
-	tls,
-	alive,
-	aliveSince,
-	lastProbe: last,
-}: Endpoint) {
-	const verdict = alive === undefined ? 'not probed yet' : alive ? 'healthy' : 'unhealthy';
-	return {
-		upstream: address.authority,
-		group: group ?? null,
-		protocol,
-		tls: tls === undefined ? 'none' : tls.rejectUnauthorized ? 'verified' : 'not verified',
-		health: health === undefined ? 'not probed' : verdict,
-		health_since: health === undefined ? null : isoOf(aliveSince),
-		last_probe:
-			health === undefined || last === undefined
-				? null
-				: { at: iso(last.atSeconds * 1000), passed: last.passed, found: last.found, remedy: last.remedy ?? null },
-	} satisfies Partial<UpstreamStatus>;
-}
-
-/** Indexes of the transitions to open. */
-const OPENINGS = [...TRANSITIONS.keys()].filter((i) => TRANSITIONS[i]!.to === 'open');
-
-function breakerOf(endpoint: Endpoint, regions: readonly UpstreamStats[]): UpstreamStatus['breaker'] {
-	const { circuit } = endpoint.breaker;
-	const opened = total([endpoint.counters, ...regions], ({ transitions }) =>
-		total(OPENINGS, (i) => transitions.cells[i]!),
-	);
-	// A circuit that has never opened needs no reason, and decoding the words takes time.
-	const last = circuit !== CLOSED || opened > 0 ? lastTransition(endpoint) : undefined;
-	const transition = last ?? (circuit === CLOSED ? undefined : beginning(endpoint));
-	return {
-		state: CIRCUIT_NAMES[circuit]!,
-		since: isoOf(transition?.wallSeconds),
-		reason: transition?.reason ?? null,
-		cause: transition?.cause || null,
-		opened_total: opened,
-	};
-}
-
-function countersOf(
-	regions: readonly UpstreamStats[],
-	{ protocol = 'http/1.1' }: Endpoint,
-	callsLately: (code: number, total: number) => number,
-) {
-	const readings = regions.map((region) => region.read());
-	const answers = addUp(readings.map(({ answers }) => answers));
-	let errors = 0;
-	for (const [status, count] of answers) if (status >= 500) errors += count;
-	return {
-		requests_total: sum(answers.values()),
-		errors_total: errors,
-		connections: { active: total(readings, ({ active }) => active), idle: total(readings, ({ idle }) => idle) },
-		chosen: protocol === 'auto' ? choicesOf(readings) : null,
-		streams: protocol === 'http/1.1' ? null : total(readings, ({ streams }) => streams),
-		grpc: grpcCounts(addUp(readings.map(({ grpc }) => grpc)), callsLately),
-	};
-}
-
-/** Of the workers that have a connection. */
-function choicesOf(readings: readonly ReturnType<UpstreamStats['read']>[]): UpstreamChoice[] {
-	const inUse = readings.filter(({ active, idle }) => active + idle > 0);
-	return UPSTREAM_CHOICES.filter((protocol) => inUse.some(({ choice }) => choice === protocol));
-}
-
 function worker(stats: WorkerStats, worker: number, inFlight: number, now: number): WorkerStatus {
 	const { connections, loop: reading } = stats.read();
 	const loop = loopFact(reading, now);
@@ -432,21 +359,4 @@ function sharedLimits(store: StoreFacts, wallMs: number): SharedLimitsStatus {
 		calls: { success_total: store.calls.success, failure_total: sum(store.calls.failures.values()) },
 		revocations: store.revocations ?? null,
 	};
-}
-
-function iso(ms: number): string {
-	return new Date(ms).toISOString();
-}
-
-/** @param seconds since the epoch. */
-function isoOf(seconds: number | undefined): string | null {
-	return seconds === undefined ? null : iso(seconds * 1000);
-}
-
-function seconds(ms: number): number | null {
-	return Number.isNaN(ms) ? null : Number((ms / 1000).toPrecision(3));
-}
-
-function wholeSeconds(ms: number | undefined): number | null {
-	return ms === undefined ? null : Math.round(ms / 1000);
 }

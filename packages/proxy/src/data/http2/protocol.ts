@@ -1,6 +1,6 @@
 import type { Identifiers } from '../../gates/field-kinds.ts';
 import type { Trailers } from '../../gates/trailers.ts';
-import { ConnectionError } from '../../http2/errors.ts';
+import { ConnectionError, flowError, protocolError, sizeError } from '../../http2/errors.ts';
 import {
 	CODE,
 	FLAG,
@@ -323,7 +323,7 @@ export class Protocol implements FrameSink {
 	}
 
 	#onRstStream(id: number, length: number): void {
-		if (length !== 4) throw new ConnectionError(CODE.FRAME_SIZE_ERROR, 'frame-size', 'RST_STREAM of a wrong length');
+		if (length !== 4) throw sizeError('RST_STREAM of a wrong length');
 		this.#budget.take(ControlCosts.reset, this.#now);
 		if (id === 0 || this.streams.isIdle(id)) throw protocolError('RST_STREAM on an idle stream');
 		this.streams.resetByClient(id);
@@ -332,8 +332,7 @@ export class Protocol implements FrameSink {
 	#onSettings(flags: number, id: number, bytes: Buffer, from: number, to: number): void {
 		if (id !== 0) throw protocolError('SETTINGS on a stream');
 		if ((flags & FLAG.ACK) !== 0) {
-			if (to !== from)
-				throw new ConnectionError(CODE.FRAME_SIZE_ERROR, 'frame-size', 'SETTINGS acknowledgement with a payload');
+			if (to !== from) throw sizeError('SETTINGS acknowledgement with a payload');
 			if (this.#settingsAcknowledged) throw protocolError('an acknowledgement of SETTINGS that were not sent');
 			this.#settingsAcknowledged = true;
 			return;
@@ -347,7 +346,7 @@ export class Protocol implements FrameSink {
 	/** Section 6.7. An acknowledgement without a ping is ignored. */
 	#onPing(flags: number, id: number, bytes: Buffer, from: number, to: number): void {
 		if (id !== 0) throw protocolError('PING on a stream');
-		if (to - from !== 8) throw new ConnectionError(CODE.FRAME_SIZE_ERROR, 'frame-size', 'PING of a wrong length');
+		if (to - from !== 8) throw sizeError('PING of a wrong length');
 		this.#budget.take(ControlCosts.ping, this.#now);
 		const opaque = bytes.toString('latin1', from, to);
 		if ((flags & FLAG.ACK) !== 0) this.#events.onPong(opaque);
@@ -356,7 +355,7 @@ export class Protocol implements FrameSink {
 
 	#onGoaway(id: number, bytes: Buffer, from: number, to: number): void {
 		if (id !== 0) throw protocolError('GOAWAY on a stream');
-		if (to - from < 8) throw new ConnectionError(CODE.FRAME_SIZE_ERROR, 'frame-size', 'GOAWAY of a wrong length');
+		if (to - from < 8) throw sizeError('GOAWAY of a wrong length');
 		this.#budget.take(ControlCosts.goaway, this.#now);
 		if (uint32At(bytes, from + 4) !== CODE.NO_ERROR) {
 			throw new ConnectionError(CODE.NO_ERROR, 'client-error', 'the client has ended the connection with an error');
@@ -365,15 +364,14 @@ export class Protocol implements FrameSink {
 	}
 
 	#onWindowUpdate(id: number, bytes: Buffer, from: number, to: number): void {
-		if (to - from !== 4)
-			throw new ConnectionError(CODE.FRAME_SIZE_ERROR, 'frame-size', 'WINDOW_UPDATE of a wrong length');
+		if (to - from !== 4) throw sizeError('WINDOW_UPDATE of a wrong length');
 		this.#budget.take(ControlCosts.windowUpdate, this.#now);
 		const increment = uint31At(bytes, from);
 		if (id === 0) {
 			if (increment === 0) throw protocolError('WINDOW_UPDATE of 0');
 			this.output.window += increment;
 			if (this.output.window > MAX_WINDOW) {
-				throw new ConnectionError(CODE.FLOW_CONTROL_ERROR, 'flow-control', 'a window above 2^31-1');
+				throw flowError('a window above 2^31-1');
 			}
 			return this.output.pump();
 		}
@@ -402,7 +400,3 @@ export class Protocol implements FrameSink {
 
 const DEPENDS_ON_ITSELF = 'a stream that depends on itself';
 const OTHER_LENGTH = 'a body whose length differs from content-length';
-
-function protocolError(what: string): ConnectionError {
-	return new ConnectionError(CODE.PROTOCOL_ERROR, 'protocol', what);
-}

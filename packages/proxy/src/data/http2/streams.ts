@@ -1,6 +1,6 @@
 import type { Trailers } from '../../gates/trailers.ts';
 import { ClosedStreams, ENDED, FORGOTTEN, RESET_BY_CLIENT, RESET_BY_US } from '../../http2/closed-streams.ts';
-import { ConnectionError } from '../../http2/errors.ts';
+import { ConnectionError, flowError, protocolError } from '../../http2/errors.ts';
 import {
 	CODE,
 	goawayFrame,
@@ -118,7 +118,7 @@ export class Streams implements StreamOwner {
 		}
 		if (this.isDisowned(id)) return undefined;
 		if (this.isIdle(id) || (id & 1) === 0) {
-			throw new ConnectionError(CODE.PROTOCOL_ERROR, 'protocol', `${what} on an idle stream`);
+			throw protocolError(`${what} on an idle stream`);
 		}
 		const how = this.#closed.how(id);
 		if (how === RESET_BY_US) return undefined;
@@ -256,7 +256,7 @@ export class Streams implements StreamOwner {
 	/** Counts bytes against the connection's window. @throws ConnectionError */
 	receive(bytes: number): void {
 		if (bytes > this.#receiveWindow) {
-			throw new ConnectionError(CODE.FLOW_CONTROL_ERROR, 'flow-control', 'DATA beyond the window');
+			throw flowError('DATA beyond the window');
 		}
 		this.#receiveWindow -= bytes;
 	}
@@ -294,7 +294,7 @@ export class Streams implements StreamOwner {
 		if (change === 0) return;
 		this.#open.forEach((stream) => {
 			if (stream.sendWindow + change > MAX_WINDOW) {
-				throw new ConnectionError(CODE.FLOW_CONTROL_ERROR, 'flow-control', 'a window above 2^31-1');
+				throw flowError('a window above 2^31-1');
 			}
 			stream.sendWindow += change;
 			stream.resumeSending();

@@ -1,6 +1,6 @@
 import { UNDECLARED } from '../../gates/body-limit.ts';
 import { ClosedStreams, ENDED, RESET_BY_US } from '../closed-streams.ts';
-import { ConnectionError } from '../errors.ts';
+import { ConnectionError, flowError, protocolError, sizeError } from '../errors.ts';
 import {
 	CODE,
 	FLAG,
@@ -539,16 +539,4 @@ const CODE_NAMES = new Map<number, string>(Object.entries(CODE).map(([name, code
 
 function nameOfCode(code: number): string {
 	return CODE_NAMES.get(code) ?? 'an unknown code';
-}
-
-function protocolError(what: string): ConnectionError {
-	return new ConnectionError(CODE.PROTOCOL_ERROR, 'protocol', what);
-}
-
-function sizeError(what: string): ConnectionError {
-	return new ConnectionError(CODE.FRAME_SIZE_ERROR, 'frame-size', what);
-}
-
-function flowError(what: string): ConnectionError {
-	return new ConnectionError(CODE.FLOW_CONTROL_ERROR, 'flow-control', what);
 }
