@@ -7,7 +7,7 @@ import type { RedisServer } from '../fixtures/redis-server.ts';
 import { until } from '../fixtures/wait.ts';
 import type { FleetUpstreams } from './fleet-upstreams.ts';
 
-export const AWAY = 'limiter store is away';
+export const AWAY = 'limiter store is unavailable';
 const BACK = 'limiter store is back';
 /** A failover takes its time. */
 const BACK_MS = 40_000;
@@ -40,7 +40,8 @@ export async function away(fleet: Fleet, { begin, end }: Disturbance, ms: number
 	await fleet.untilAllSay(AWAY, since);
 	for (const proxy of fleet.living) {
 		const { status, body } = await readPage(proxy, '/readyz');
-		if (status !== 200 || !/^ready; limits not shared, the store is away \(\w+\)/.test(body)) throw new Error(body);
+		if (status !== 200 || !/^ready; limits not shared, the store is unavailable \(\w+\)/.test(body))
+			throw new Error(body);
 		if ((await proxy.metric('proxy_limiter_store_up')) !== 0) throw new Error('proxy_limiter_store_up is not 0');
 	}
 	await sleep(ms);

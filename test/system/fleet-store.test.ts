@@ -24,7 +24,7 @@ import { missingTools } from './tools.ts';
 const skip = missingTools('redis-server', 'redis-sentinel');
 /** Well above what an answer takes on a busy machine: only a store that is away takes longer. */
 const TIMEOUT_MS = 1_500;
-const AWAY = 'warn proxy::limiter: limiter store is away';
+const AWAY = 'warn proxy::limiter: limiter store is unavailable';
 const BACK = 'info proxy::limiter: limiter store is back';
 
 async function replicas(

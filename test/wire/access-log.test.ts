@@ -253,7 +253,7 @@ describe('access = "all" with request_id', () => {
 		const messages = [
 			['malformed request line', `${SECRET}\t/ HTTP/1.1\r\n\r\n`, 400],
 			['method not implemented', `FOO / HTTP/1.1\r\n${head}\r\n`, 501],
-			['blank in a field name', `GET / HTTP/1.1\r\n${head}X: 1\r\nbad header\r\n\r\n`, 400],
+			['whitespace in a field name', `GET / HTTP/1.1\r\n${head}X: 1\r\nbad header\r\n\r\n`, 400],
 			['two hosts', `GET / HTTP/1.1\r\n${head}Host: b\r\n\r\n`, 400],
 			['headers too large', `GET / HTTP/1.1\r\n${head}X: ${'x'.repeat(20_000)}\r\n\r\n`, 431],
 			['malformed chunk size', `POST /lane-1 HTTP/1.1\r\n${head}Transfer-Encoding: chunked\r\n\r\n${SECRET}\r\n`, 400],

@@ -19,7 +19,7 @@ export function restartKeys(): string {
 		const keys = all.filter((entry) => readAt(entry) !== RELOADED.undefined);
 		if (keys.length === 0) return [];
 		const named = keys.map((entry) => {
-			return code(entry[0]) + (readAt(entry) === RELOADED['at start'] ? '' : ' (unless `reload = true`)');
+			return code(entry[0]) + (readAt(entry) === RELOADED['at startup'] ? '' : ' (unless `reload = true`)');
 		});
 		const listed = keys.length === all.length && name !== '' ? 'all keys' : named.join(', ');
 		return [[name === '' ? 'above the first table' : code(`[${name}]`), listed]];
@@ -94,8 +94,8 @@ const FIRST_RELEASE = '0.1.0';
 const RELOADED: Readonly<Record<string, string>> = {
 	undefined: 'A reload applies it',
 	'by each reload': 'A reload applies it',
-	'at start': 'A change needs a restart',
-	'at start, unless `reload`': 'A change needs a restart, unless `jwt.reload = true`',
+	'at startup': 'A change needs a restart',
+	'at startup, unless `reload`': 'A change needs a restart, unless `jwt.reload = true`',
 };
 
 function defaultOf(key: string, { default: value, unset }: JsonSchema, { required = [] }: JsonSchema): string {

@@ -309,7 +309,7 @@ export function exampleFound(options: ExampleOptions = {}): Found {
 		},
 		log: { lost_total: 0, failing_since: null, cause: null },
 		shared_limits: {
-			store: storeAway ? 'away' : 'up',
+			store: storeAway ? 'unavailable' : 'up',
 			for_seconds: storeAway ? 41 : 86_400,
 			since: ago(storeAway ? 41 : 86_400),
 			reason: storeAway ? 'connect' : null,

@@ -13,7 +13,7 @@ describe('settings that need a restart', () => {
 		const said = Array.from(KEYS.keys()).flatMap((table) => {
 			const facts = tableOf(describeConfig(), table);
 			return Object.entries(facts.properties ?? {})
-				.filter(([, value]) => String((value as JsonSchema).read ?? facts.read).startsWith('at start'))
+				.filter(([, value]) => String((value as JsonSchema).read ?? facts.read).startsWith('at startup'))
 				.map(([key]) => (table === '' ? key : `${table}.${key}`))
 				.filter((key) => !KEYS.has(key));
 		});

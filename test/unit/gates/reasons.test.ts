@@ -163,7 +163,7 @@ describe('the length of a token header', () => {
 describe('why a path is refused', () => {
 	for (const [reason, ...targets] of [
 		['target is not a path', '*', 'http:/x', '', 'x'],
-		['fragment, blank or byte outside ASCII', '/a#b', '/a b', '/\xff'],
+		['fragment, space or byte outside ASCII', '/a#b', '/a b', '/\xff'],
 		['two slashes at the start', '//host/x'],
 		['backslash', '/a\\b', '/..\\a'],
 		['malformed percent-encoding', '/%', '/a%g0', '/%u002e'],
@@ -208,7 +208,7 @@ describe('why an HTTP/2 head is refused', () => {
 		['two hosts', [...head, 'host', 'b']],
 		['malformed method', [':method', 'G T', ...head.slice(2)]],
 		['scheme other than https', [...head.slice(0, 5), 'ftp', ':authority', 'a']],
-		['blank around a field value', [...head, 'x', ' y']],
+		['whitespace around a field value', [...head, 'x', ' y']],
 		['transfer-encoding in HTTP/2', [...head, 'transfer-encoding', 'chunked'], false],
 		['content-length without a body', [...head, 'content-length', '5']],
 		['two content-lengths', [...head, 'content-length', '5', 'content-length', '5'], false],

@@ -37,7 +37,7 @@ import { upstream } from './tables/upstreams.ts';
 export const configFile = z.strictObject({
 	health_interval_secs: seconds(5).meta(
 		explained('interval of the health probes. If there are many upstreams, their probes are spread over it', {
-			read: 'at start',
+			read: 'at startup',
 		}),
 	),
 	...upstreamKeys,
@@ -47,13 +47,13 @@ export const configFile = z.strictObject({
 	),
 	tenant_rps: wholeNumberOr(1000, 0, MAX_RPS, 'of requests per second').meta(
 		explained('requests per second, and burst, for each tenant without a limit of its own; 0: no limit', {
-			read: 'at start',
+			read: 'at startup',
 		}),
 	),
 	reload_on_change: flagOr(false).meta(
 		explained(
 			'watch the configuration and the files of certificates, keys, CAs, revocations and issuers, and reload when they change',
-			{ read: 'at start' },
+			{ read: 'at startup' },
 		),
 	),
 	revoked_path: optional(
@@ -65,7 +65,7 @@ export const configFile = z.strictObject({
 		folder('state that outlives the process'),
 		'folder for state that outlives the process: the last good keys of issuers. The proxy creates it with mode 0700',
 		'none',
-		'at start',
+		'at startup',
 	),
 	tls: emptyIfAbsent(tls),
 	listener: emptyIfAbsent(listener),

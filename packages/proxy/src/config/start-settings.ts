@@ -4,7 +4,7 @@ import { type ConfigFile, configFile } from './schema.ts';
 import { type KeyFacts, withoutWrappers } from './tables/kinds.ts';
 
 /**
- * Settings that only a restart applies. Their schema marks them (`read: 'at start'`).
+ * Settings that only a restart applies. Their schema marks them (`read: 'at startup'`).
  */
 
 /** Values by full key (`limits.max_header_bytes`), as text that differs if the values do; `undefined`: the file does not have the key. */
@@ -63,7 +63,7 @@ function* startKeys(
 	if (type instanceof z.ZodObject) {
 		for (const [key, part] of Object.entries(type.shape)) yield* startKeys(part, [...path, key], read);
 	} else if (read !== undefined && read !== 'by each reload') {
-		yield { path, unlessReload: read === 'at start, unless `reload`' };
+		yield { path, unlessReload: read === 'at startup, unless `reload`' };
 	}
 }
 

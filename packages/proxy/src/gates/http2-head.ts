@@ -92,7 +92,7 @@ export function readHttp2Fields(
 const CODING_IN_HTTP2 = BAD_REQUEST.because('transfer-encoding in HTTP/2');
 const MISSING_BODY = BAD_REQUEST.because('content-length without a body');
 const WRONG_SCHEME = BAD_REQUEST.because('scheme other than https');
-const PADDED_FIELD = BAD_REQUEST.because('blank around a field value');
+const PADDED_FIELD = BAD_REQUEST.because('whitespace around a field value');
 
 /** RFC 9113 section 8.2.1: no blank at either end. An HTTP/1.1 reader would trim the value. */
 export function isPadded(value: string): boolean {

@@ -46,7 +46,7 @@ export function doubtIn(target: string): PathDoubt | undefined {
 }
 
 const NOT_ORIGIN_FORM = BAD_PATH.because('target is not a path');
-const BAD_CHARACTER = BAD_PATH.because('fragment, blank or byte outside ASCII');
+const BAD_CHARACTER = BAD_PATH.because('fragment, space or byte outside ASCII');
 const TWO_SLASHES = BAD_PATH.because('two slashes at the start');
 const BACKSLASH = BAD_PATH.because('backslash');
 const BAD_ESCAPE = BAD_PATH.because('malformed percent-encoding');

@@ -267,7 +267,7 @@ test('a refused path is shown with the offending part', async () => {
 	assert.equal(await words('/plain/../x?a=/../'), '".." at character 8: dot segment');
 	assert.equal(await words('/plain/%252e'), '"%252e" at character 8: double-encoded');
 	assert.equal(await words('/plain\\x'), '"\\\\" at character 7: backslash');
-	assert.equal(await words('/plain#x'), '"#" at character 7: fragment, blank or byte outside ASCII');
+	assert.equal(await words('/plain#x'), '"#" at character 7: fragment, space or byte outside ASCII');
 });
 
 test('fields that are not forwarded are told with the reason', async () => {

@@ -222,7 +222,9 @@ describe('a reload', () => {
 		const settings = ['health_interval_secs (config.toml:2)', 'tenant_rps (config.toml:1)'];
 		test.readConfig = () => configWith(OLD_ROUTES, 'tenant_rps = 7\nhealth_interval_secs = 77\n');
 		await test.reloader.request();
-		const { keys, ...said } = test.log.fields('needs a restart: settings that are read only at the start have changed');
+		const { keys, ...said } = test.log.fields(
+			'needs a restart: settings that the proxy reads only at startup have changed',
+		);
 		assert.deepEqual([keys, said.settings], [['health_interval_secs', 'tenant_rps'], settings]);
 		const since = test.inForce.needsRestart?.sinceSeconds;
 		assert.deepEqual([since, test.inForce.reloads], [test.time.wallSeconds(), { success: 1, failure: 0 }]);

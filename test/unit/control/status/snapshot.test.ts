@@ -114,16 +114,16 @@ describe('a problem of a snapshot', () => {
 			['error certificates The CRL of CN=a is overdue'],
 		],
 		'a store of limits that is away': [
-			{ shared_limits: { ...WELL.shared_limits!, store: 'away', reason: 'timeout' } },
-			['warning limits The store of the shared limits is away (timeout): each replica allows its share of the limits'],
+			{ shared_limits: { ...WELL.shared_limits!, store: 'unavailable', reason: 'timeout' } },
+			['warning limits The shared-limits store is unavailable (timeout): each replica allows its share of the limits'],
 		],
 		'a store of limits that answers late': [
 			{ shared_limits: { ...WELL.shared_limits!, settle_seconds: 1.234 } },
 			['warning limits The store of the shared limits is slow: replicas learn of each other within 1.23 s'],
 		],
 		'a store of limits that is away, where that refuses requests': [
-			{ shared_limits: { ...WELL.shared_limits!, store: 'away', reason: null, on_store_failure: 'refuse' } },
-			['error limits The store of the shared limits is away (no answer yet): requests that have a limit are refused'],
+			{ shared_limits: { ...WELL.shared_limits!, store: 'unavailable', reason: null, on_store_failure: 'refuse' } },
+			['error limits The shared-limits store is unavailable (no reply yet): requests that have a limit are refused'],
 		],
 		'an issuer without keys': [
 			{ issuers: [{ ...WELL.issuers[0]!, keys: [] }] },

@@ -74,7 +74,7 @@ describe('the limits of a fleet, in one process', () => {
 		const { log, limits, state, pass, begin } = build();
 		state.isAway = true;
 		await begin();
-		assert.deepEqual(log.lines, ['warn proxy::limiter: limiter store is away']);
+		assert.deepEqual(log.lines, ['warn proxy::limiter: limiter store is unavailable']);
 		assert.equal(limits.facts.failure?.reason, 'unreachable');
 		assert.deepEqual(limits.facts.away, { shards: 1, of: 1 });
 		assert.equal(limits.facts.replicas, 2);
@@ -84,7 +84,7 @@ describe('the limits of a fleet, in one process', () => {
 		await pass(5_000);
 		state.isAway = false;
 		await pass(1_500);
-		const said = ['warn proxy::limiter: limiter store is away', 'info proxy::limiter: limiter store is back'];
+		const said = ['warn proxy::limiter: limiter store is unavailable', 'info proxy::limiter: limiter store is back'];
 		assert.deepEqual(log.lines, [...said, ...said]);
 	});
 

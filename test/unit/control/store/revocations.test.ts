@@ -42,7 +42,7 @@ describe('the entries of the stream', () => {
 		[['revoke', 'tenants:hunter2'], /write tenant:NAME/],
 		[['revoke', 'tenant:'], /names no tenant/],
 		[['revoke', 'certificate:hunter2'], /64 hexadecimal digits/],
-		[['revoke', 'serial:0A1B'], /a serial number in hexadecimal, a blank and the name/],
+		[['revoke', 'serial:0A1B'], /a serial number in hexadecimal, a space and the name/],
 		[['revoke', 'tenant:hunter2\ufffd'], /is not UTF-8/],
 		[['lift', `token:hunter2${'x'.repeat(2048)}`], /is longer than 2048/],
 	] as const) {

@@ -74,7 +74,7 @@ describe('what is shared with other replicas', () => {
 		await time.advance(5_000);
 		assert.equal(
 			sharing.inWords,
-			'limits not shared, the store is away (credentials): each replica allows its share of the limits',
+			'limits not shared, the store is unavailable (credentials): each replica allows its share of the limits',
 		);
 		const { facts } = sharing;
 		assert.equal(facts?.isAway, true);
@@ -88,12 +88,12 @@ describe('what is shared with other replicas', () => {
 			lines.filter((line) => !line.includes('revocations')),
 			[
 				'info proxy::limiter: limits are shared with the other replicas',
-				'warn proxy::limiter: limiter store is away',
+				'warn proxy::limiter: limiter store is unavailable',
 				'info proxy::limiter: limiter store is back',
 			],
 		);
 		assert.match(
-			String(log.fields('limiter store is away').cause),
+			String(log.fields('limiter store is unavailable').cause),
 			/^the store refuses the credentials; .*\(NOAUTH\)$/,
 		);
 		assert.ok(!JSON.stringify([log.records, facts]).includes(SECRET));
@@ -113,8 +113,8 @@ describe('what is shared with other replicas', () => {
 			});
 			await time.advance(2_000);
 			assert.ok(isStarted);
-			assert.match(sharing.inWords!, /^limits not shared, the store is away/);
-			assert.equal(log.lines.filter((line) => line === 'warn proxy::limiter: limiter store is away').length, 1);
+			assert.match(sharing.inWords!, /^limits not shared, the store is unavailable/);
+			assert.equal(log.lines.filter((line) => line === 'warn proxy::limiter: limiter store is unavailable').length, 1);
 		});
 	}
 

@@ -56,7 +56,7 @@ describe('a request head', () => {
 			['GET /a HTTP/1.1\r\n ', 'folded field line'],
 			['GET /a HTTP/1.1\r\nA: b\r\n\t', 'folded field line'],
 			['GET /a HTTP/1.1\r\n:', 'field without a name'],
-			['GET /a HTTP/1.1\r\nA ', 'blank in a field name'],
+			['GET /a HTTP/1.1\r\nA ', 'whitespace in a field name'],
 			['GET /a HTTP/1.1\r\nA\r', 'field line without a colon'],
 			['GET /a HTTP/1.1\r\nA(', 'malformed field name'],
 			['GET /a HTTP/1.1\r\nA: \0', 'control byte in a field value'],

@@ -217,7 +217,7 @@ class RulesOf {
 		const path = tenantClaim.join('.');
 		if (typeof tenant === 'string') return `${show(tenantPrefix + tenant)}, from ${path}`;
 		const claim = tenantClaim.length === 1 ? say(payload[tenantClaim[0]!]) : 'invalid';
-		return `${path} is ${claim}; must be 1 to 256 visible ASCII characters, without a blank at either end`;
+		return `${path} is ${claim}; must be 1 to 256 visible ASCII characters, without a space at either end`;
 	}
 
 	bound(confirmation: Buffer | undefined | Rejection): string {

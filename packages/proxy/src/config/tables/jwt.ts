@@ -24,7 +24,7 @@ export const jwt = table('[jwt]', {
 	),
 }).meta(
 	explained('short form for a single issuer of tokens. `[[issuers]]` replaces it', {
-		read: 'at start, unless `reload`',
+		read: 'at startup, unless `reload`',
 	}),
 );
 

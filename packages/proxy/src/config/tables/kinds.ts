@@ -16,7 +16,7 @@ export interface KeyFacts {
 	/** The effect of leaving the key out, if it has no default. */
 	readonly unset?: string;
 	/** When it is read; on a table: the default for its keys. Without `read`, each reload applies it. */
-	readonly read?: 'at start' | 'at start, unless `reload`' | 'by each reload';
+	readonly read?: 'at startup' | 'at startup, unless `reload`' | 'by each reload';
 }
 
 export function explained(

@@ -101,7 +101,7 @@ export const limiter = table('[limiter]', {
 	),
 }).meta(
 	explained('one limit across all replicas, through Redis or Valkey; see docs/explanation/shared-rate-limits.md', {
-		read: 'at start',
+		read: 'at startup',
 	}),
 );
 

@@ -58,7 +58,7 @@ export const limits = table('[limits]', {
 	rate_limit_headers: flagOr(false).describe(
 		'add `RateLimit-Policy` and `RateLimit` to all responses, not only to 429',
 	),
-}).meta(explained('bounds of time and memory', { read: 'at start' }));
+}).meta(explained('bounds of time and memory', { read: 'at startup' }));
 
 /** Overrides of `[limits]` for the requests of one route. */
 export const routeLimitKeys = {

@@ -17,7 +17,7 @@ export const listener = table('[listener]', {
 	proxy_protocol_timeout_secs: seconds(5).describe(
 		'time for the PROXY header, from accept; `tls_handshake_timeout_secs` begins at its end. A value of 3 or more leaves time for a retransmission',
 	),
-}).meta(explained('the TLS listener behind load balancers', { read: 'at start' }));
+}).meta(explained('the TLS listener behind load balancers', { read: 'at startup' }));
 
 function addressRange() {
 	return checked(text('an IP address or a range of them', REMEDY), '^[0-9A-Fa-f:.]+(/[0-9]{1,3})?$', (range) => {

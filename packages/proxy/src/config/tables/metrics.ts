@@ -22,7 +22,7 @@ export const metrics = table('[metrics]', {
 	gate_buckets: buckets(DEFAULT_GATE_BUCKETS).describe(
 		'upper bounds of the buckets of `proxy_gate_duration_seconds`, ascending, without +Inf',
 	),
-}).meta(explained('bounds of the histograms', { read: 'at start' }));
+}).meta(explained('bounds of the histograms', { read: 'at startup' }));
 
 function buckets(fallback: readonly number[]) {
 	const remedy = 'leave it out for the default';

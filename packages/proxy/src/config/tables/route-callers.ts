@@ -61,7 +61,7 @@ function namePattern() {
 
 function countOrNames() {
 	const name = text(
-		'a tenant as in x-proxy-tenant, visible ASCII without leading or trailing blanks',
+		'a tenant as in x-proxy-tenant, visible ASCII without leading or trailing spaces',
 		'write each tenant as a string',
 		TENANT,
 	);
@@ -74,6 +74,6 @@ function countOrNames() {
 }
 
 function scope() {
-	const wanted = 'a scope (RFC 6749 section 3.3): visible ASCII without blanks, quotes and backslashes';
+	const wanted = 'a scope (RFC 6749 section 3.3): visible ASCII without spaces, quotes and backslashes';
 	return text(wanted, 'write each scope as its own string', SCOPE_TOKEN);
 }

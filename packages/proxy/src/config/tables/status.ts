@@ -34,7 +34,7 @@ export const status = table('[status]', {
 	problem_least: wholeNumberOr(20, 1, 1_000_000, 'of responses').describe(
 		'with fewer responses, calls or handshakes in the last minute, no share is a problem',
 	),
-}).meta(explained('the status page of the metrics listener', { read: 'at start' }));
+}).meta(explained('the status page of the metrics listener', { read: 'at startup' }));
 
 function hostName() {
 	const pattern = /^(?=.{1,253}$)[a-z\d_]([a-z\d_.-]*[a-z\d])?$/i;

@@ -26,7 +26,7 @@ export interface StoreFacts {
 /** The limits that apply while the store is unavailable. */
 export const MEANWHILE: Readonly<Record<OnStoreFailure, string>> = {
 	share: 'each replica allows its share of the limits',
-	local: 'each replica allows the whole limit by itself',
+	local: 'each replica allows the whole limit independently',
 	refuse: 'requests that have a limit are refused',
 };
 
@@ -34,5 +34,5 @@ export const MEANWHILE: Readonly<Record<OnStoreFailure, string>> = {
 export function storeInWords({ isAway, part, reason, onStoreFailure, replicas }: StoreFacts): string {
 	if (!isAway) return `limits shared by ${replicas} ${replicas === 1 ? 'replica' : 'replicas'}`;
 	const which = part === undefined ? 'the store' : `a part of the store (${part.shards} of ${part.of} shards)`;
-	return `limits not shared, ${which} is away (${reason ?? 'no answer yet'}): ${MEANWHILE[onStoreFailure]}`;
+	return `limits not shared, ${which} is unavailable (${reason ?? 'no reply yet'}): ${MEANWHILE[onStoreFailure]}`;
 }

@@ -141,7 +141,7 @@ export class Reloader {
 		const sinceSeconds = inForce.needsRestart?.sinceSeconds ?? wallSeconds();
 		inForce.needsRestart = settings.length === 0 ? undefined : { settings, sinceSeconds };
 		if (settings.length === 0) return;
-		log.warn(TARGET, 'needs a restart: settings that are read only at the start have changed', {
+		log.warn(TARGET, 'needs a restart: settings that the proxy reads only at startup have changed', {
 			keys: settings.map(({ key }) => key),
 			settings: settings.map(({ words }) => words),
 		});

@@ -235,7 +235,7 @@ export function limitsPanel({ shared_limits: limits }: StatusPage): Markup | und
 	const { store, cause, replicas, settle_seconds, calls, revocations } = limits;
 	return panel('limits', 'Shared limits', [
 		facts([
-			['Store', store === 'up' ? badge('good', 'up') : html`${badge('bad', 'away')} ${causeText(cause)}`],
+			['Store', store === 'up' ? badge('good', 'up') : html`${badge('bad', 'unavailable')} ${causeText(cause)}`],
 			['Replicas', count(replicas)],
 			['Settled within', html`${settle_seconds.toFixed(2)} s`],
 			['Calls', count(calls.success_total)],

@@ -247,7 +247,7 @@ function reloadProblems({ reloads }: Found): Problem[] {
 function limitProblems({ shared_limits: limits }: Found): Problem[] {
 	if (limits === null) return [];
 	if (limits.store === 'up') return limits.settle_seconds > SLOW_SETTLE_S ? [slowStore(limits.settle_seconds)] : [];
-	const text = `The store of the shared limits is away (${limits.reason ?? 'no answer yet'}): ${MEANWHILE[limits.on_store_failure]}`;
+	const text = `The shared-limits store is unavailable (${limits.reason ?? 'no reply yet'}): ${MEANWHILE[limits.on_store_failure]}`;
 	return [
 		{
 			severity: limits.on_store_failure === 'refuse' ? 'error' : 'warning',

@@ -348,7 +348,7 @@ function budget(
 
 function sharedLimits(store: StoreFacts, wallMs: number): SharedLimitsStatus {
 	return {
-		store: store.isAway ? 'away' : 'up',
+		store: store.isAway ? 'unavailable' : 'up',
 		for_seconds: Math.max(0, Math.floor(store.forMs / 1000)),
 		since: iso(wallMs - store.forMs),
 		reason: store.reason ?? null,

@@ -287,11 +287,11 @@ export interface TenantStatus {
 }
 
 export interface SharedLimitsStatus {
-	readonly store: 'up' | 'away';
+	readonly store: 'up' | 'unavailable';
 	/** How long it has been in this state. */
 	readonly for_seconds: number;
 	readonly since: string;
-	/** Why it is away: one of the results of `proxy_limiter_store_calls_total`. */
+	/** Why it is unavailable: one of the results of `proxy_limiter_store_calls_total`. */
 	readonly reason: string | null;
 	/** The same in words. */
 	readonly cause: string | null;

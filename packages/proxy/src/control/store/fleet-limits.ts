@@ -85,8 +85,8 @@ export class FleetLimits {
 		this.#onBegin = undefined;
 		const { replicas, failure } = this.facts;
 		if (!this.#wasAway) return log.info(TARGET, 'limits are shared with the other replicas', { replicas });
-		const cause = failure?.message ?? 'no answer yet';
-		log.warn(TARGET, 'limiter store is away', { on_store_failure: onFailure, replicas, cause });
+		const cause = failure?.message ?? 'no reply yet';
+		log.warn(TARGET, 'limiter store is unavailable', { on_store_failure: onFailure, replicas, cause });
 	}
 
 	/** Settles the rest. Resolves with its success or failure, at the latest after `limitMs`. */
@@ -163,7 +163,7 @@ export class FleetLimits {
 			const part = away.shards < away.of ? { shards: `${away.shards} of ${away.of}` } : {};
 			if (this.#onBegin !== undefined) this.#onBegin();
 			else if (isAway)
-				log.warn(TARGET, 'limiter store is away', { on_store_failure: onFailure, replicas, cause, ...part });
+				log.warn(TARGET, 'limiter store is unavailable', { on_store_failure: onFailure, replicas, cause, ...part });
 			else log.info(TARGET, 'limiter store is back', { replicas });
 		}
 		const isSlow = delayMs > SLOW_MS;

@@ -101,7 +101,7 @@ function parseSerial(text: string): Revoked | string {
 	const serial = text.slice(0, blank);
 	const issuer = blank === -1 ? undefined : issuerKey(text.slice(blank + 1));
 	if (issuer === undefined || !SERIAL.test(serial)) {
-		return 'is not a serial number in hexadecimal, a blank and the name of its issuer, such as 0A1B C=DE, CN=Clients';
+		return 'is not a serial number in hexadecimal, a space and the name of its issuer, such as 0A1B C=DE, CN=Clients';
 	}
 	return { kind: 'serial', serial: canonicalSerial(serial), issuer };
 }

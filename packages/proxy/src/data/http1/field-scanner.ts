@@ -85,7 +85,7 @@ function badStart(byte: number): string {
 }
 
 function badName(byte: number): string {
-	if (byte === 0x20 || byte === 0x09) return 'blank in a field name';
+	if (byte === 0x20 || byte === 0x09) return 'whitespace in a field name';
 	return byte === CR || byte === LF ? 'field line without a colon' : 'malformed field name';
 }
 
