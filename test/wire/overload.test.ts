@@ -278,7 +278,7 @@ describe('without file descriptors to spare', NEEDS_PROC, () => {
 			const proxy = await spawnProxy({ launcher: ['bash', '-c', `ulimit -n ${limit}; exec "$0" "$@"`] });
 			assert.equal(await within(proxy.exited, 'the end'), 1);
 			const needed = 'with 2 workers the proxy needs at least 48; raise it (ulimit -n, LimitNOFILE)';
-			assert.equal(proxy.stderr, `proxy: the limit of open files is ${limit}, and ${needed}\n`);
+			assert.equal(proxy.stderr, `proxy: the open-file limit is ${limit}, and ${needed}\n`);
 			assert.deepEqual(proxy.logs, []);
 			await proxy.kill();
 		}
@@ -292,7 +292,7 @@ describe('without file descriptors to spare', NEEDS_PROC, () => {
 			launcher: ['bash', '-c', 'ulimit -n 48; exec "$0" "$@"'],
 		});
 		for (const protocol of PROTOCOLS) assert.equal((await request(protocol, proxy)).status, 200);
-		const warning = /^the limit of open files leaves room for only 16 clients; raise it/;
+		const warning = /^the open-file limit leaves room for only 16 clients; raise it/;
 		assert.equal((await proxy.waitForLog(({ message }) => warning.test(message))).level, 'warn');
 	});
 

@@ -140,7 +140,7 @@ describe('the check', () => {
 		});
 		const [error] = (JSON.parse(output) as CheckResult).errors;
 		assert.equal(code, 1);
-		assert.match(error!.message, /^the limit of open files is \d+, and with 100000000 workers the proxy needs/);
+		assert.match(error!.message, /^the open-file limit is \d+, and with 100000000 workers the proxy needs/);
 		assert.deepEqual([error!.file, error!.line, error!.key], [null, null, null]);
 	});
 

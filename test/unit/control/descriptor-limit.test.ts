@@ -37,7 +37,7 @@ test('what a start needs grows with the workers, and less is refused with the re
 	assert.throws(() => assertEnoughFiles(39, 1), {
 		name: 'StartError',
 		message:
-			'the limit of open files is 39, and with 1 worker the proxy needs at least 40; raise it (ulimit -n, LimitNOFILE)',
+			'the open-file limit is 39, and with 1 worker the proxy needs at least 40; raise it (ulimit -n, LimitNOFILE)',
 	});
 	assert.throws(() => assertEnoughFiles(95, 8), /with 8 workers the proxy needs at least 96/);
 });

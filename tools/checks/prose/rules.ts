@@ -60,4 +60,23 @@ export const TICS: readonly (readonly [RegExp, string])[] = [
 	[/\b(?:is|are) not here\b|^not here$/i, '"not supported"'],
 	[/\bfrom the (?:reload|start|request|moment) on\b/i, '"after", or "from … onwards"'],
 	[/\bas it were\b/i, 'nothing, or the fact'],
+	[/\b(?:only )?at the start\b(?! of)/i, '"at startup"'],
+	[/\b(?:is|are|was|were|as) away\b/i, '"unavailable"'],
+	[/\bby (?:itself|themselves)\b/i, '"automatically", "independently"'],
+	[/\bblanks?\b/i, '"space", "whitespace"'],
+	[
+		/\b(?:[Tt]he|[Aa]n?) (?:gate|package|claim|alert|resource|panel|grant|usage|component) CODE/,
+		'the name before its noun: "the `route` gate"',
+	],
+	[/\b(?:at most|up to) \S+ in (?:CODE|\d+|ten|five) (?:m?s|seconds|minutes)\b/i, '"every" before the time'],
+	[/\banswers? (?:with )?(?:\d{3}|CODE|a? ?2xx)/i, '"returns", "responds with"'],
+	[
+		/\b(?:token|certificate|key|response|request)s? of (?:another|the other|one) (?:issuer|client|tenant|upstream|address|CA)\b/i,
+		'"from"',
+	],
+	[/\blimit of open files\b/i, '"open-file limit"'],
+	[
+		/\b(?:opens|starts|fetches|follows|refills|loses|imports|loads|parses|stores) no \w/i,
+		'"does not", before the verb',
+	],
 ];

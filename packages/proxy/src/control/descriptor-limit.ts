@@ -14,7 +14,7 @@ const LEAST = 16;
  * How many client connections the process may hold if `max_connections` is not set: each may need one to an
  * upstream as well.
  *
- * @param openFiles soft limit of open files, `Infinity` for none.
+ * @param openFiles soft open-file limit, `Infinity` for none.
  */
 export function connectionsFor(openFiles: number, workers: number): number {
 	const forConnections = Math.min(openFiles, UNLIMITED) - RESERVED - RESERVED_PER_WORKER * workers;
@@ -35,12 +35,12 @@ export function assertEnoughFiles(openFiles: number, workers: number): void {
 	const least = LEAST_OPEN_FILES + LEAST_PER_WORKER * workers;
 	if (openFiles >= least) return;
 	throw new StartError(
-		`the limit of open files is ${openFiles}, and with ${workers} ${workers === 1 ? 'worker' : 'workers'} the proxy needs ` +
+		`the open-file limit is ${openFiles}, and with ${workers} ${workers === 1 ? 'worker' : 'workers'} the proxy needs ` +
 			`at least ${least}; raise it (ulimit -n, LimitNOFILE)`,
 	);
 }
 
-/** The soft limit of open files that this process runs under. Node has raised it to the hard one at its start. */
+/** The soft open-file limit that this process runs under. Node has raised it to the hard one at its start. */
 export function openFilesLimit(): number {
 	try {
 		return parseProcLimits(readFileSync('/proc/self/limits', 'utf8'));

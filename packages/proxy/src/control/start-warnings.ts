@@ -35,18 +35,18 @@ export function runsInContainer(
 
 /**
  * @param configured `limits.max_connections`; `undefined` if it is derived.
- * @param derived connections for which the limit of open files leaves room.
+ * @param derived connections for which the open-file limit leaves room.
  */
 export function connectionWarnings(configured: number | undefined, derived: number): string[] {
 	if (configured === undefined && derived < FEW_CONNECTIONS) {
 		return [
-			`the limit of open files leaves room for only ${derived} clients; raise it (ulimit -n, LimitNOFILE), ` +
+			`the open-file limit leaves room for only ${derived} clients; raise it (ulimit -n, LimitNOFILE), ` +
 				'or set limits.max_connections to the number that you need',
 		];
 	}
 	if (configured === undefined || configured <= derived) return [];
 	return [
-		`limits.max_connections is ${configured}, but the limit of open files leaves room for about ${derived} ` +
+		`limits.max_connections is ${configured}, but the open-file limit leaves room for about ${derived} ` +
 			'clients and as many upstream connections; raise it (ulimit -n, LimitNOFILE)',
 	];
 }

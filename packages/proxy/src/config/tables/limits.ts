@@ -51,9 +51,9 @@ export const limits = table('[limits]', {
 		'age (±10 %) at which the proxy ends a client connection, after its requests in flight; 0: never',
 	),
 	max_connections: optional(
-		wholeNumber(1, 2 ** 30, 'what the limit of open files allows'),
+		wholeNumber(1, 2 ** 30, 'what the open-file limit allows'),
 		'client connections at once. The proxy closes further ones',
-		'from the limit of open files',
+		'from the open-file limit',
 	),
 	rate_limit_headers: flagOr(false).describe(
 		'add `RateLimit-Policy` and `RateLimit` to all responses, not only to 429',
