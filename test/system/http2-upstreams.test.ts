@@ -1,17 +1,20 @@
 /** Other people's HTTP/2 servers as upstreams: nghttpd, nginx and hypercorn, in the clear. A server that is not installed is skipped. */
-import { equal, ok } from 'node:assert/strict';
+import { deepEqual, equal, ok } from 'node:assert/strict';
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdirSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import { countedBytes } from '../fixtures/bodies.ts';
 import { PROTOCOLS, request } from '../fixtures/clients.ts';
 import { freePort } from '../fixtures/free-port.ts';
-import { temporaryFolder } from '../fixtures/pki.ts';
+import { temporaryFolder, testPki } from '../fixtures/pki.ts';
 import { sampleSum } from '../fixtures/prometheus.ts';
 import { startProxy } from '../fixtures/proxy.ts';
 import { until } from '../fixtures/wait.ts';
+import { notAtRest } from '../load/agreement.ts';
+import { h2load, h2loadPreload } from './clients/commands.ts';
+import type { Edge } from './clients/process.ts';
 import { missingTools } from './tools.ts';
 
 interface Server {
@@ -75,6 +78,44 @@ http { access_log off; server { listen 127.0.0.1:${port} http2; root ${folder};
 		},
 	},
 ];
+
+const CALLS = 2_000;
+
+test('gRPC calls of h2load, with a hundred bytes each way: nghttpd echoes each of them, and all have their trailers', {
+	skip: missingTools('nghttpd', 'h2load', 'gcc'),
+}, async () => {
+	const port = await freePort();
+	const address = `127.0.0.1:${port}`;
+	await using proxy = await startProxy({
+		upstreams: [{ name: 'nghttpd', addresses: [address], protocol: 'h2', health: false }],
+		routes: [{ prefix: '/', upstream: 'nghttpd', failures: 100, cooldown_secs: 1 }],
+		config: { tenant_rps: 0 },
+	});
+	const echoing = ['--no-tls', '-a', '127.0.0.1', '--echo-upload', '--trailer=grpc-status: 0', port];
+	const server = spawn('nghttpd', echoing, { stdio: 'ignore' });
+	try {
+		await until(async () => (await request('h2', proxy)).status === 404, 'nghttpd');
+		const pki = await testPki();
+		const message = pki.writeFile('message', `\0\0\0\0\x64${'x'.repeat(100)}`);
+		const edge: Edge = { base: `https://127.0.0.1:${proxy.port}`, protocol: 'h2', pki };
+		const call = ['-H', 'te: trailers', '-H', 'content-type: application/grpc', `--data=${message}`];
+		const load = ['--clients=4', '--max-concurrent-streams=16', `--requests=${CALLS}`];
+		deepEqual(await h2load(edge, await h2loadPreload(), [...load, ...call], '/echo.Service/Echo'), {
+			answered: CALLS,
+			failed: 0,
+		});
+		await until(async () => notAtRest(await proxy.metrics()).length === 0, 'all gauges at zero');
+		equal(await proxy.metric('proxy_grpc_responses_total', { upstream: address, code: '0' }), CALLS);
+		// What h2load counts without a look at it.
+		const headers = { te: 'trailers', 'content-type': 'application/grpc' };
+		const body = readFileSync(message);
+		const answer = await request('h2', proxy, { method: 'POST', path: '/echo.Service/Echo', headers, body });
+		deepEqual([answer.status, answer.trailers], [200, [['grpc-status', '0']]]);
+		ok(answer.body.equals(body));
+	} finally {
+		await end(server);
+	}
+});
 
 for (const { name, command, echoes, prepare } of SERVERS) {
 	describe(name, { skip: missingTools(command) }, () => {
