@@ -320,7 +320,7 @@ describe('an HTTP/2 upstream that falls silent', () => {
 					Array.from({ length: 5 }, (_, i) => request(protocol, proxy, { path: `/paused/${protocol}/${i}` })),
 				);
 				deepEqual([...new Set(answers.map(({ status }) => status))], [504]);
-				match(await reasonOf(`/paused/${protocol}/0`), /^no (answer|connection) within 1 s/);
+				match(await reasonOf(`/paused/${protocol}/0`), /^no (response|connection) within 1 s/);
 			} finally {
 				pausable.kill('SIGCONT');
 			}
