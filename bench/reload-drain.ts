@@ -33,7 +33,7 @@ const { values } = parseArgs({
 	},
 });
 const [reloads, drains, workers] = [Number(values.reloads), Number(values.drains), Number(values.workers)];
-const options = { workers, config: { tenant_rps: 0 }, boxedBody: values.body === 'streaming' };
+const options = { workers, config: { tenant_rps: 0 }, boxedBody: values.body === 'streaming', poisonsReads: false };
 if (values.body !== 'collected' && values.body !== 'streaming') throw new Error(`--body ${values.body}`);
 // The harness checks the ready line against it, and has read it by now.
 process.env.PROXY_TEST_BODY = values.body;

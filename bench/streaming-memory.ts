@@ -39,6 +39,7 @@ process.env.PROXY_TEST_BODY = 'streaming';
 await using upstream = await startUpstream();
 await using proxy = await startProxy({
 	boxedBody: true,
+	poisonsReads: false,
 	workers: 1,
 	routes: [{ prefix: '/', upstream: upstream.url }],
 });

@@ -10,7 +10,8 @@
  * Suites are the folders of test/. Those that run the real command run once for each body mode, but for the files of
  * `EITHER_MODE`: the mode is in
  * PROXY_TEST_BODY, and where it is `streaming` the process has the condition `boxed_body`, so that `#body` is the
- * streaming module there, too.
+ * streaming module there, too. With the condition `poisoned_reads`, as in the harness of the real command, nobody can keep a view of the
+ * read buffer unnoticed.
  */
 import { globSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { availableParallelism, tmpdir } from 'node:os';
@@ -308,7 +309,11 @@ function runPass(
 		files: files.map((file) => resolve(root, file)),
 		cwd: root,
 		concurrency: isShared && lane === 'pure' ? Math.max(1, availableParallelism() - 1) : availableParallelism() + spare,
-		execArgv: [`--import=${DEADLINE_MODULE}`, ...(body === 'streaming' ? ['--conditions=boxed_body'] : [])],
+		execArgv: [
+			`--import=${DEADLINE_MODULE}`,
+			'--conditions=poisoned_reads',
+			...(body === 'streaming' ? ['--conditions=boxed_body'] : []),
+		],
 		env: { ...process.env, ...env, PROXY_TEST_BODY: body, PROXY_TEST_PKI: join(shared, 'pki.json') },
 		...(name === undefined ? {} : { testNamePatterns: name }),
 	});

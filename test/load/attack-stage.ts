@@ -91,6 +91,7 @@ export class Stage {
 		const proxy = await startProxy({
 			workers: 1,
 			boxedBody: mode === 'streaming',
+			poisonsReads: false,
 			routes: [
 				{ prefix: '/victim', upstream: `http://127.0.0.1:${(upstream.address() as AddressInfo).port}` },
 				{ prefix: '/', upstream: `http://127.0.0.1:${served.upstream}` },

@@ -30,10 +30,14 @@ export interface Built {
 	readonly files: Readonly<Record<string, string>>;
 }
 
-/** Whether exactly the module that `#body` stands for under the artefact's features is in it. */
-function checkBody(imports: Manifest['imports'], { features, modules, files }: Built): string[] {
+/** Whether exactly the modules are in it that specifiers such as `#body` stand for under the artefact's features. */
+function checkChosen(imports: NonNullable<Manifest['imports']>, built: Built): string[] {
+	return Object.keys(imports).flatMap((specifier) => checkModule(imports, specifier, built));
+}
+
+function checkModule(imports: Manifest['imports'], specifier: string, { features, modules, files }: Built): string[] {
 	const mode = features.join(', ') || 'default';
-	const targets = Object.entries(importTargets(imports, '#body')).map(
+	const targets = Object.entries(importTargets(imports, specifier)).map(
 		([condition, path]) => [condition, posix.normalize(path)] as const,
 	);
 	const chosen = targets.find(([condition]) => condition === 'default' || features.includes(condition))?.[1];
@@ -90,7 +94,7 @@ function checkArtefact(root: string, manifest: Manifest, { artefact, features, c
 	const modules = chunks.flatMap(({ moduleIds }) => moduleIds).map((id) => relative(root, id));
 	const names = globSync('**/*.js', { cwd: outDir });
 	const files = Object.fromEntries(names.map((name) => [name, readFileSync(join(outDir, name), 'utf8')]));
-	const breaches = manifest.imports === undefined ? [] : checkBody(manifest.imports, { features, modules, files });
+	const breaches = manifest.imports === undefined ? [] : checkChosen(manifest.imports, { features, modules, files });
 	const bodyMode = features.includes('boxed_body') ? 'streaming' : 'collected';
 	for (const command of commands(manifest, artefact)) {
 		breaches.push(...checkFirstStatements(`${command}.js`, files[`${command}.js`] ?? ''));

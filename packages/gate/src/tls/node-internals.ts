@@ -1,4 +1,4 @@
-import type { Socket } from 'node:net';
+import { Socket } from 'node:net';
 import { duplexPair } from 'node:stream';
 import { type SecureContext, type Server, TLSSocket } from 'node:tls';
 
@@ -38,7 +38,22 @@ export function allowPartialChains(server: Server): void {
 	(server as unknown as OwnContext)._sharedCreds.context.setAllowPartialTrustChain();
 }
 
-/** Resumes reading on a socket that stopped because its `push` returned false. */
+/**
+ * Has everything that the socket reads from now on copied to the beginning of a buffer, as the option `onread` of `net.connect` has it.
+ * A server's socket does not take that option. Without it each read makes a new `Buffer`, and each TLS record is a read.
+ *
+ * @param onRead called with the number of bytes for each read. `false`: the socket reads no more until `readOn`, except for the rest of
+ *   what TLS has already received.
+ */
+export function readInto(socket: Socket, buffer: Uint8Array, onRead: (bytes: number) => boolean): void {
+	const own = socket as unknown as ReadingSocket;
+	own[ON_READ.buffer!] = buffer;
+	own[ON_READ.callback!] = onRead;
+	// A socket that is already destroyed has none.
+	own._handle?.useUserBuffer(buffer);
+}
+
+/** Resumes reading on a socket that has stopped. */
 export function readOn(socket: Socket): void {
 	socket._read(0);
 }
@@ -50,11 +65,14 @@ export function readOn(socket: Socket): void {
 export function assertNodeInternals(sample = new TLSSocket(duplexPair()[0] as Socket, { isServer: true })): void {
 	const handle: Partial<ServerSocket['_handle']> = (sample as ServerSocket)._handle ?? {};
 	const missing = [
-		...(['enableCertCb', 'certCbDone', 'verifyError'] as const).filter((name) => typeof handle[name] !== 'function'),
+		...(['enableCertCb', 'certCbDone', 'verifyError', 'useUserBuffer'] as const).filter(
+			(name) => typeof handle[name] !== 'function',
+		),
 		...(['_releaseControl', 'push', '_read'] as const).filter(
 			(name) => typeof (sample as ServerSocket)[name] !== 'function',
 		),
 		...('secureConnecting' in sample ? [] : ['secureConnecting']),
+		...(ON_READ.buffer === undefined || ON_READ.callback === undefined ? ['onread'] : []),
 	];
 	if (missing.length === 0) return;
 	const list = missing.join(', ');
@@ -75,8 +93,27 @@ interface ServerSocket extends Omit<TLSSocket, 'authorized'> {
 		sni_context: unknown;
 		/** OpenSSL's verdict on the client's chain: nothing if it is good. */
 		verifyError(): (Error & { readonly code: string }) | null | undefined;
+		/** Has reads copied to the buffer, in place of a new one each time. */
+		useUserBuffer(buffer: Uint8Array): void;
 	};
 	_releaseControl(): boolean;
+}
+
+/** Keeps the buffer and the callback of `onread` as members whose names are the symbols of `ON_READ`. */
+interface ReadingSocket {
+	readonly _handle: Pick<ServerSocket['_handle'], 'useUserBuffer'> | null;
+	[symbol: symbol]: unknown;
+}
+
+const ON_READ = onReadSymbols();
+
+/** Finds them by their values in a socket that takes the option. */
+function onReadSymbols(): { readonly buffer: symbol | undefined; readonly callback: symbol | undefined } {
+	const buffer = new Uint8Array(1);
+	const callback = () => true;
+	const sample = new Socket({ onread: { buffer, callback } }) as unknown as ReadingSocket;
+	const symbolOf = (value: unknown) => Object.getOwnPropertySymbols(sample).find((symbol) => sample[symbol] === value);
+	return { buffer: symbolOf(buffer), callback: symbolOf(callback) };
 }
 
 interface OwnContext {

@@ -163,8 +163,9 @@ describe('a connection that has used up its share', () => {
 		const { client, served } = await connected();
 		const seen = costly(served, 600, plane.share());
 		const ended = once(served, 'end');
+		client.write('abcde');
+		await until(() => seen.text !== '', 'the first byte');
 		// As TLS has it whose last record is in the same segment.
-		served.push(Buffer.from('abcde'));
 		served.push(null);
 		assert.deepEqual([seen.text.length < 5, seen.last], [true, false]);
 		while (!seen.last) {

@@ -9,12 +9,12 @@ export class KeptPieces {
 	#gathered = NOTHING;
 	#gatheredLength = 0;
 
-	/** @param piece a large one is kept without a copy, so it must not be changed. */
+	/** @param piece is copied. */
 	add(piece: Buffer): void {
 		this.length += piece.length;
 		const small = piece.length < SMALL_PIECE;
 		if (!small || this.#gatheredLength + piece.length > GATHERED) this.#seal();
-		if (!small) return void this.#pieces.push(piece);
+		if (!small) return void this.#pieces.push(Buffer.from(piece));
 		const end = this.#gatheredLength + piece.length;
 		if (end > this.#gathered.length) this.#grow(end);
 		this.#gathered.set(piece, this.#gatheredLength);
@@ -65,7 +65,7 @@ const SHARED = 512;
 let block: Buffer<ArrayBuffer>;
 let blockUsed = BLOCK;
 
-/** Pieces from this size on are kept as they are, bytes. */
+/** Pieces from this size on stay pieces of their own, bytes. */
 const SMALL_PIECE = 4096;
 const GATHERED = 16_384;
 const FIRST_ROOM = 64;

@@ -114,7 +114,7 @@ export class Bodies implements BodyMode {
 		if (state === STATE.answering) this.#expectProgress();
 		// With these bytes the upstream would see a complete request, while an HTTP/2 client can still break it off.
 		if (this.#uploaded === this.#uploadLength) {
-			this.#lastChunk = chunk;
+			this.#lastChunk = Buffer.from(chunk);
 			return;
 		}
 		const more = connection.write(chunk);

@@ -1,14 +1,18 @@
 import { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import type { Clock } from '@mtls-edge-proxy/gate/shared/clock.ts';
-import { readOn } from '@mtls-edge-proxy/gate/tls/node-internals.ts';
+import { readInto, readOn } from '@mtls-edge-proxy/gate/tls/node-internals.ts';
+import { READ_BUFFER, reader } from '#read-buffer';
 import { endOwner, type FaultOwner } from '../loop/faults.ts';
 import { STEP, type TurnEnd } from '../loop/turn-end.ts';
 import type { ConnectionShare } from './read-share.ts';
 
 /** Receives the bytes that a socket reads. If it throws, `onFault` gets the error, and the current bytes are lost. */
 export interface ReadSink extends FaultOwner {
-	/** @returns how many of the bytes were taken, at least one; the rest is given again as soon as there are tokens for it. */
+	/**
+	 * @param bytes a view that is valid only during the call: the memory is that of the thread's next read, of any connection.
+	 * @returns how many of the bytes were taken, at least one; the rest is given again as soon as there are tokens for it.
+	 */
 	onData(bytes: Buffer): number;
 	/** The socket has no more bytes. Called before its `end` event, with which Node ends our side as well. */
 	onLast?(): void;
@@ -22,9 +26,8 @@ export interface ReadSink extends FaultOwner {
  * Reads one connection as fast as its share of the worker allows (`ConnectionShare`). Bytes that have been read but cannot be taken yet
  * are held here, and the socket is stopped: Node has decrypted at most 64 KiB ahead.
  *
- * Bytes are handed on at once. Between `push`, by which a socket gives its stream the bytes, and the `data` event, Node has an empty
- * queue and a tick in which the stream asks for more, which a socket does not need: a twentieth of the cost of
- * an HTTP/1.1 request. Bytes that do not come by `push`, or while the stream is paused, come as an event.
+ * A socket is read into `READ_BUFFER`, and its bytes are handed on at once. As `data` events they would pass a queue and a tick in which
+ * the stream asks for more, which a socket does not need: a twentieth of the cost of an HTTP/1.1 request. Any other stream gives events.
  */
 export class PacedReads {
 	/** The connection wants no bytes at the moment. */
@@ -33,7 +36,7 @@ export class PacedReads {
 	readonly #share: ConnectionShare;
 	readonly #queue: ReadQueue;
 	readonly #sink: ReadSink;
-	/** Read and not taken, oldest first. */
+	/** Read and not taken, oldest first: copies. */
 	#held: Buffer[] = [];
 	/** The socket has ended after the held bytes. */
 	#endHeld = false;
@@ -53,13 +56,11 @@ export class PacedReads {
 	}
 
 	#takeFrom(socket: Socket): void {
+		const onRead = reader((length) => this.#onRead(READ_BUFFER.subarray(0, length)));
+		readInto(socket, READ_BUFFER, onRead);
 		const push = socket.push;
-		socket.push = (bytes: Buffer | null, encoding?: BufferEncoding): boolean => {
-			if (bytes === null) return this.#end(() => push.call(socket, null));
-			if (!socket.readableFlowing || socket.readableLength > 0) return push.call(socket, bytes, encoding);
-			// A socket whose `push` returns false is not read until `_read` is called.
-			return this.#onRead(bytes);
-		};
+		socket.push = (bytes: Buffer | null, encoding?: BufferEncoding): boolean =>
+			bytes === null ? this.#end(() => push.call(socket, null)) : push.call(socket, bytes, encoding);
 	}
 
 	/** Receives the socket's bytes. @returns whether it may read on. */
@@ -119,25 +120,21 @@ export class PacedReads {
 		share.spend(READ);
 		this.#recordBytes = bytes.length;
 		if (bytes.length >= BULK && share.lend(bytes.length / BYTES_PER_TOKEN)) this.#queue.lends(share);
-		if (this.isPaused || this.#held.length > 0) return this.#hold(bytes);
-		return this.#give(bytes);
-	}
-
-	/** Hands on as many bytes as there are tokens for. @returns whether more may follow. */
-	#give(bytes: Buffer): boolean {
-		let rest = bytes;
-		while (rest.length > 0) {
-			rest = rest.subarray(this.#sink.onData(rest));
-			if (this.mayGoOn() && !this.isPaused) continue;
-			if (rest.length > 0) this.#held.unshift(rest);
-			return false;
-		}
-		return true;
-	}
-
-	#hold(bytes: Buffer): false {
-		this.#held.push(bytes);
+		const rest = this.isPaused || this.#held.length > 0 ? bytes : this.#give(bytes);
+		if (rest === undefined) return true;
+		if (rest.length > 0) this.#held.push(Buffer.from(rest));
 		return false;
+	}
+
+	/** Hands on as many bytes as there are tokens for. @returns the rest, which may be empty; `undefined`: more may follow. */
+	#give(bytes: Buffer): Buffer | undefined {
+		let rest = bytes;
+		do {
+			const taken = this.#sink.onData(rest);
+			rest = taken === rest.length ? NOTHING : rest.subarray(taken);
+			if (!this.mayGoOn() || this.isPaused) return rest;
+		} while (rest.length > 0);
+		return undefined;
 	}
 
 	#enqueue(): void {
@@ -170,7 +167,10 @@ export class PacedReads {
 		this.#sink.onTokens?.();
 		if (this.#isQueued) return true;
 		for (let bytes = this.#held.shift(); bytes !== undefined; bytes = this.#held.shift()) {
-			if (!this.#give(bytes)) return true;
+			const rest = this.#give(bytes);
+			if (rest === undefined) continue;
+			if (rest.length > 0) this.#held.unshift(rest);
+			return true;
 		}
 		if (this.#share.lend(nextRead)) this.#queue.lends(this.#share);
 		this.#readOn();
@@ -256,11 +256,12 @@ export class ReadQueue {
 	};
 }
 
-/** Tokens for a read, however little it brings: a record is decrypted into a new buffer. */
+/** Tokens for a read, however little it brings: each TLS record is one. */
 const READ = 2;
 /** From `BULK` bytes on, a read costs a token for each `BYTES_PER_TOKEN`. */
 const BYTES_PER_TOKEN = 1024;
 const BULK = 4096;
+const NOTHING = Buffer.alloc(0);
 /** Bytes that Node reads from the kernel at once; bytes of a TLS record in addition to its content. */
 const NODE_READ = 65_536;
 const RECORD_OVERHEAD = 22;

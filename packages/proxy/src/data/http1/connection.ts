@@ -69,6 +69,8 @@ export class Http1Connection extends Timed implements LiveConnection, ReadSink {
 
 	override onFault(error: unknown): void {
 		this.plane.log.error('proxy::exchange', 'internal error', { error });
+		// They may be those of a read whose memory is used again.
+		this.#unread.clear();
 		this.socket.destroy();
 	}
 
@@ -106,6 +108,7 @@ export class Http1Connection extends Timed implements LiveConnection, ReadSink {
 		} else {
 			this.#unread.add(bytes);
 			this.readOn();
+			this.#unread.keep();
 		}
 		return bytes.length;
 	}

@@ -7,10 +7,13 @@ export class UnreadBytes {
 	bytes: Buffer | undefined;
 	/** Contains `bytes`, with room after them. */
 	#slab: Buffer | undefined;
+	/** `bytes` are a part of the last read. */
+	#isView = false;
 
-	/** @param read must not be changed later. */
+	/** @param read must not be changed before `keep`. */
 	add(read: Buffer): void {
 		const { bytes } = this;
+		this.#isView = bytes === undefined;
 		if (bytes === undefined) {
 			this.bytes = read;
 			return;
@@ -33,6 +36,12 @@ export class UnreadBytes {
 	leave(bytes: Buffer, taken: number): void {
 		if (taken === bytes.length) this.clear();
 		else this.bytes = bytes.subarray(taken);
+	}
+
+	/** Copies the bytes of the last read that are still here: its memory is about to be used again. */
+	keep(): void {
+		if (this.#isView && this.bytes !== undefined) this.bytes = Buffer.from(this.bytes);
+		this.#isView = false;
 	}
 
 	clear(): void {

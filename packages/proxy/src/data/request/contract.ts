@@ -60,14 +60,14 @@ export type TunnelRequest = Timed & Pick<ServedRequest, 'context' | 'attempt' | 
 
 /** Carries the bytes of both sides. */
 export interface Carrier {
-	/** Events from the client. */
+	/** Events from the client. @param chunk a view that is valid only during the call. */
 	onRequestBody(chunk: Buffer): void;
 	/** @param trailers those that may be passed on. */
 	onRequestEnd(trailers?: Trailers): void;
 	onBodyHeld(bytes: number): void;
 	onClientDrained(left: number): void;
 
-	/** What the upstream does. */
+	/** What the upstream does. @param chunk a view that is valid only during the call. */
 	onBody(chunk: Buffer): void;
 	/** @param trailers those that may be passed on. */
 	onEnd(trailers?: Trailers): void;

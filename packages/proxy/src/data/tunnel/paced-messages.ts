@@ -37,14 +37,16 @@ export class PacedMessages extends Timed {
 		return this.#early !== undefined;
 	}
 
-	/** @param chunk must not be changed later. */
+	/** @param chunk what must wait of it is copied. */
 	pass(chunk: Buffer): void {
-		const bytes = this.#early === undefined ? chunk : Buffer.concat([this.#early, chunk]);
+		const early = this.#early;
+		const bytes = early === undefined ? chunk : Buffer.concat([early, chunk]);
 		const follower = this.#follower;
 		const before = follower.messages;
 		const end = follower.follow(bytes, 0, this.#pace.left(this.#clock.now()));
 		this.#pace.spend(follower.messages - before);
-		this.#early = end === bytes.length ? undefined : bytes.subarray(end);
+		const rest = end === bytes.length ? undefined : bytes.subarray(end);
+		this.#early = rest && bytes === chunk ? Buffer.from(rest) : rest;
 		if (this.#early !== undefined) this.#looks.add(this);
 		if (end > 0) this.#sink.passMessages(bytes.subarray(0, end));
 	}

@@ -1,6 +1,7 @@
 import type { Socket } from 'node:net';
 import { connectionCause } from '@mtls-edge-proxy/gate/words/causes.ts';
 import { refusesOurCertificate } from '@mtls-edge-proxy/gate/words/tls-causes.ts';
+import { READ_BUFFER, reader } from '#read-buffer';
 import { UNDECLARED } from '../../gates/body-limit.ts';
 import type { Trailers } from '../../gates/trailers.ts';
 import type { ResponseFields } from '../client/response-fields.ts';
@@ -22,7 +23,6 @@ import type { Dial } from './dial.ts';
 import type { Endpoint } from './endpoint.ts';
 import type { UpstreamPool } from './pool.ts';
 import { ProtocolError } from './protocol-error.ts';
-import { READ_BUFFER } from './read-buffer.ts';
 import { ResponseParser } from './response-parser.ts';
 import type { Transport } from './transport.ts';
 import { Upload } from './upload.ts';
@@ -73,8 +73,8 @@ export class UpstreamConnection extends Timed implements UpstreamRequest, Respon
 		const transport = dial?.transport ?? endpoint.transport;
 		this.transport = transport;
 		this.#parser = new ResponseParser(endpoint.heads, transport.endIsKnown, endpoint.maxTrailers);
-		const reader = { buffer: () => this.#nextBuffer(), callback: (length: number) => this.#onRead(length) };
-		const socket = dial?.handOver(reader) ?? transport.open(reader);
+		const onread = { buffer: () => this.#nextBuffer(), callback: reader((length) => this.#onRead(length)) };
+		const socket = dial?.handOver(onread) ?? transport.open(onread);
 		this.#socket = socket;
 		if (dial !== undefined) {
 			this.#connected = true;

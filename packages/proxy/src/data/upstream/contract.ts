@@ -15,7 +15,7 @@ export interface UpstreamRequest {
 	/**
 	 * Sends more of the request's body.
 	 *
-	 * @param bytes must not change until they have been sent.
+	 * @param bytes a view that is valid only during the call.
 	 * @returns whether more may follow at once; otherwise `onWritable` tells.
 	 */
 	write(bytes: Buffer): boolean;

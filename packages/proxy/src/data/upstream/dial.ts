@@ -1,11 +1,11 @@
 import type { OnReadOpts, Socket } from 'node:net';
 import { connectionCause } from '@mtls-edge-proxy/gate/words/causes.ts';
+import { READ_BUFFER } from '#read-buffer';
 import { Timed } from '../loop/deadlines.ts';
 import { guarded } from '../loop/faults.ts';
 import { UNCONNECTED, UNREACHED, type UpstreamFailure } from './contract.ts';
 import { DialledRequest } from './dialled-request.ts';
 import type { Endpoint } from './endpoint.ts';
-import { READ_BUFFER } from './read-buffer.ts';
 import type { Transport } from './transport.ts';
 
 /** The pool, as its dials see it. */

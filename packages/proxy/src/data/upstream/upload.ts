@@ -1,21 +1,22 @@
 import type { Socket } from 'node:net';
 import type { Trailers } from '../../gates/trailers.ts';
+import { SLAB_BYTES, SLABS } from '../../shared/slabs.ts';
 import { lastChunk } from '../http1/last-chunk.ts';
 import { guarded } from '../loop/faults.ts';
 import type { Flushed, FlushQueue } from '../loop/turn-end.ts';
 
 /**
  * A request's body on its way to the upstream, piece by piece. A client may cut it into any number of pieces, and
- * each write costs a system call, and a kilobyte of bookkeeping until it is done. So the pieces of one turn of the loop go out in
- * one write; small ones, and those that arrive during another write, are joined.
+ * each write costs a system call, and a kilobyte of bookkeeping until it is done. So the pieces of one turn of the loop are copied to a
+ * slab and go out in one write, and so are those that arrive during another write.
  */
 export class Upload implements Flushed {
 	readonly #socket: Socket;
 	readonly #flushes: FlushQueue;
-	/** Whether the pieces are framed as chunks (RFC 9112 section 7.1). */
+	/** Whether the bytes are framed as chunks (RFC 9112 section 7.1). */
 	readonly #chunked: boolean;
-	/** Bytes that wait to be sent: one original piece, or several in a buffer with room for more. */
-	#waiting: Buffer | undefined;
+	/** Holds the bytes that wait to be sent, from `OPENING` on. */
+	#slab: Buffer | undefined;
 	#length = 0;
 	/** Writes under way, and how many of them began in this turn. */
 	#writes = 0;
@@ -24,8 +25,6 @@ export class Upload implements Flushed {
 	turns = 0;
 	/** Part of the body has arrived in this turn; `flush` follows at its end. */
 	#inTurn = false;
-	/** Several writes of this turn become one. */
-	#isCorked = false;
 
 	constructor(socket: Socket, chunked: boolean, flushes: FlushQueue) {
 		this.#socket = socket;
@@ -33,32 +32,24 @@ export class Upload implements Flushed {
 		this.#flushes = flushes;
 	}
 
-	/** @returns whether more may follow at once; otherwise the socket's `drain` tells. */
+	/** @param piece is copied. @returns whether more may follow at once; otherwise the socket's `drain` tells. */
 	write(piece: Buffer): boolean {
 		this.#beginTurn();
-		if (piece.length >= SMALL || this.#length + piece.length > GATHERED) {
-			this.#cork();
-			this.#sendGathered();
+		for (let from = 0; from < piece.length; ) {
+			from = this.#gather(piece, from);
+			if (this.#length >= ENOUGH) this.#send();
 		}
-		if (piece.length >= SMALL) this.#send(piece);
-		// An empty chunk would be the last one.
-		else if (piece.length !== 0) this.#gather(piece);
-		if (this.#socket.writableLength >= CORKED) this.#uncork();
 		return !this.#socket.writableNeedDrain;
 	}
 
-	#gather(piece: Buffer): void {
-		if (this.#length === 0) {
-			this.#waiting = piece;
-		} else {
-			if (this.#waiting!.length === this.#length) {
-				const several = Buffer.allocUnsafe(GATHERED);
-				several.set(this.#waiting!);
-				this.#waiting = several;
-			}
-			this.#waiting!.set(piece, this.#length);
-		}
-		this.#length += piece.length;
+	/** @returns where the part of the piece that has no room begins. */
+	#gather(piece: Buffer, from: number): number {
+		this.#slab ??= SLABS.take();
+		const to = Math.min(piece.length, from + ROOM - this.#length);
+		const isWhole = from === 0 && to === piece.length;
+		this.#slab.set(isWhole ? piece : piece.subarray(from, to), OPENING + this.#length);
+		this.#length += to - from;
+		return to;
 	}
 
 	/** Lasts beyond the next tick: Node's TLS has one after each record of a read. */
@@ -74,54 +65,43 @@ export class Upload implements Flushed {
 	flush(): void {
 		this.#inTurn = false;
 		// Also if much waits on the socket: that may be a head, and nothing would send this after its write.
-		if (this.#writes <= this.#writesOfTurn && !this.#socket.destroyed) this.#sendGathered();
-		this.#uncork();
-	}
-
-	#cork(): void {
-		if (this.#isCorked) return;
-		this.#isCorked = true;
-		this.#socket.cork();
-	}
-
-	#uncork(): void {
-		if (!this.#isCorked) return;
-		this.#isCorked = false;
-		this.#socket.uncork();
-	}
-
-	#sendGathered(): void {
-		if (this.#length === 0) return;
-		const waiting = this.#waiting!.subarray(0, this.#length);
-		this.#waiting = undefined;
-		this.#length = 0;
-		this.#send(waiting);
+		if (this.#writes <= this.#writesOfTurn) this.#send();
 	}
 
 	/** The body is complete. @param trailers of a chunked one. */
 	finish(trailers?: Trailers): void {
-		if (this.#chunked) this.#cork();
-		this.#sendGathered();
-		if (this.#chunked) this.#socket.write(lastChunk(trailers), 'latin1');
-		this.#uncork();
-	}
-
-	#send(bytes: Buffer): void {
+		if (!this.#chunked) return this.#send();
 		const socket = this.#socket;
-		this.#writes++;
-		this.#writesOfTurn++;
-		if (!this.#chunked) return void socket.write(bytes, this.#onWritten);
 		socket.cork();
-		socket.write(`${bytes.length.toString(16)}\r\n`, 'latin1');
-		socket.write(bytes);
-		socket.write('\r\n', 'latin1', this.#onWritten);
+		this.#send();
+		socket.write(lastChunk(trailers), 'latin1');
 		socket.uncork();
 	}
 
-	readonly #onWritten = guarded(this, (): void => {
+	#send(): void {
+		const slab = this.#slab;
+		// An empty chunk would be the last one.
+		if (slab === undefined) return;
+		const length = this.#length;
+		this.#slab = undefined;
+		this.#length = 0;
+		const socket = this.#socket;
+		if (socket.destroyed) return SLABS.release(slab);
+		this.#writes++;
+		this.#writesOfTurn++;
+		const bytes = this.#chunked ? chunkIn(slab, length) : slab.subarray(OPENING, OPENING + length);
+		socket.write(
+			bytes,
+			guarded(this, (error?: Error | null) => this.#onWritten(slab, error)),
+		);
+	}
+
+	#onWritten(slab: Buffer, error?: Error | null): void {
+		// A socket that has failed may still read it.
+		if (!error) SLABS.release(slab);
 		this.#writes--;
-		if (this.#writes === 0 && !this.#socket.destroyed) this.#sendGathered();
-	});
+		if (this.#writes === 0) this.#send();
+	}
 
 	/** The connection sees this as an error of its socket. */
 	onFault(error: unknown): void {
@@ -129,8 +109,23 @@ export class Upload implements Flushed {
 	}
 }
 
-/** Pieces from this size on are worth a write of their own, bytes. */
-const SMALL = 4096;
-const GATHERED = 16_384;
+/** Puts the line with the size before the bytes, and the end of the chunk after them. @returns all of it. */
+function chunkIn(slab: Buffer, length: number): Buffer {
+	const line = `${length.toString(16)}\r\n`;
+	const from = OPENING - line.length;
+	const to = OPENING + length;
+	slab.write(line, from, 'latin1');
+	slab[to] = CR;
+	slab[to + 1] = LF;
+	return slab.subarray(from, to + CLOSING);
+}
+
+/** Longest line with the size of a chunk, and the end of a chunk, bytes. */
+const OPENING = 6;
+const CLOSING = 2;
+/** Bytes of the body in a slab. */
+const ROOM = SLAB_BYTES - OPENING - CLOSING;
 /** From this size on, bytes do not wait for the turn's end: more would look like an upstream that does not read. */
-const CORKED = 32_768;
+const ENOUGH = 32_768;
+const CR = 0x0d;
+const LF = 0x0a;

@@ -1,6 +1,7 @@
 import type { Socket } from 'node:net';
 import { connectionCause } from '@mtls-edge-proxy/gate/words/causes.ts';
 import { refusesOurCertificate } from '@mtls-edge-proxy/gate/words/tls-causes.ts';
+import { READ_BUFFER, reader } from '#read-buffer';
 import { type ClientEvents, ClientProtocol } from '../../../http2/client/client-protocol.ts';
 import { ConnectionError } from '../../../http2/errors.ts';
 import { CODE } from '../../../http2/frame-format.ts';
@@ -13,7 +14,6 @@ import type { Flushed } from '../../loop/turn-end.ts';
 import { STALE, UNCONNECTED, type UpstreamFailure } from '../contract.ts';
 import type { Dial } from '../dial.ts';
 import type { Endpoint } from '../endpoint.ts';
-import { READ_BUFFER } from '../read-buffer.ts';
 import type { Transport } from '../transport.ts';
 import { Liveness } from './liveness.ts';
 import { Http2UpstreamRequest } from './request.ts';
@@ -86,7 +86,7 @@ export class Http2UpstreamConnection extends Timed implements ClientEvents, Flus
 		this.scheme = schemeField(transport.context !== undefined);
 		this.protocol = new ClientProtocol(this, { ...LIMITS, untoldStreams });
 		this.#liveness = new Liveness(this, owner);
-		const socket = dial.handOver({ buffer: () => READ_BUFFER, callback: (length: number) => this.#onRead(length) });
+		const socket = dial.handOver({ buffer: () => READ_BUFFER, callback: reader((length) => this.#onRead(length)) });
 		this.#socket = socket;
 		const onEof = guarded(this, () => this.#end(CODE.NO_ERROR, (request) => this.#closedFailure(request)));
 		socket.on(

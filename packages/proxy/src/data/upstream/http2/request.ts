@@ -87,7 +87,7 @@ export class Http2UpstreamRequest extends ClientStream implements UpstreamReques
 	write(bytes: Buffer): boolean {
 		if (this.isClosed) return true;
 		this.turns++;
-		return this.sendData(bytes, false);
+		return this.sendData(bytes, false, true);
 	}
 
 	finish(trailers?: Trailers): void {
@@ -160,8 +160,7 @@ export class Http2UpstreamRequest extends ClientStream implements UpstreamReques
 	override onBody(bytes: Buffer): void {
 		if (this.#isPaused || (this.#kept !== undefined && this.#kept.length > 0)) {
 			this.#kept ??= new KeptPieces();
-			// The view is valid only during the call.
-			this.#kept.add(Buffer.from(bytes));
+			this.#kept.add(bytes);
 			return this.#tellHeld(this.#kept);
 		}
 		this.#take(bytes);

@@ -1,0 +1,14 @@
+/**
+ * One read buffer for all sockets of the thread, of clients and of upstreams. Node fills it, over TLS with a decrypted record, and calls
+ * back before it reads again. So its bytes are valid only during the callback, and whoever keeps some of them copies them. A KiB less
+ * than a slab, so that a read and its framing fit into one slab.
+ */
+export const READ_BUFFER: Buffer = Buffer.allocUnsafeSlow(64_512);
+
+/** Takes a read: so many bytes of `READ_BUFFER`. @returns whether to read on. */
+export type ReadCallback = (length: number) => boolean;
+
+/** Prepares the callback of a socket. The tests' variant overwrites the bytes after each read (`poisoned-read-buffer.ts`). */
+export function reader(callback: ReadCallback): ReadCallback {
+	return callback;
+}
