@@ -9,13 +9,16 @@ const ZERO_AT_REST = [
 	'proxy_tunnels_open',
 	'proxy_upstream_connections',
 	'proxy_upstream_streams',
-	'proxy_upstream_queue_length',
 	'proxy_body_memory_bytes',
 ];
 
+/** Only where an upstream has limits. */
+const QUEUE_LENGTH = 'proxy_upstream_queue_length';
+
 /** @returns gauges that are not zero, in words. */
 export function notAtRest(scrape: Scrape): string[] {
-	return ZERO_AT_REST.flatMap((name) => {
+	const names = scrape.has(QUEUE_LENGTH) ? [...ZERO_AT_REST, QUEUE_LENGTH] : ZERO_AT_REST;
+	return names.flatMap((name) => {
 		const value = sampleSum(scrape, name);
 		return value === 0 ? [] : [`${name} is ${value}`];
 	});

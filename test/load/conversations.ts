@@ -79,7 +79,7 @@ export class Conversations {
 			while (!isOver()) await this.#converse();
 		};
 		await Promise.all(Array.from({ length: this.talkers }, talk));
-		(await this.#session)?.destroy();
+		(await this.#session?.catch(() => undefined))?.destroy();
 	}
 
 	async #converse(): Promise<void> {
@@ -108,7 +108,6 @@ export class Conversations {
 			const isLate = error instanceof NotOpened && error.status === 504;
 			if (kind !== 'gRPC stream' && !(error instanceof NotOpened)) this.unanswered++;
 			if (!this.#options.threadsDie && !isLate) this.#ledger.violate(`${name}: ${(error as Error).message}`);
-			this.#session = undefined;
 			await sleep(100);
 		}
 	}
@@ -168,10 +167,12 @@ export class Conversations {
 
 	/** All clients over HTTP/2 share one connection. */
 	async #sharedSession(): Promise<ClientHttp2Session> {
-		const known = await this.#session?.catch(() => undefined);
+		const before = this.#session;
+		const known = await before?.catch(() => undefined);
 		if (known !== undefined && !known.destroyed && !known.closed) return known;
-		this.#session = connectHttp2(this.#target);
-		return await this.#session;
+		// Another client may have been faster.
+		if (this.#session === before) this.#session = connectHttp2(this.#target);
+		return await this.#session!;
 	}
 }
 
