@@ -17,6 +17,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/base64"
+	"encoding/binary"
 	"encoding/json"
 	"encoding/pem"
 	"flag"
@@ -26,11 +27,14 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
+	"unsafe"
 )
 
 var (
@@ -136,6 +140,32 @@ func ask(c *http.Client, req *http.Request) bool {
 	return err == nil && resp.StatusCode == 200
 }
 
+// pace starts a timer of the kernel and gives one turn for each period, 50 µs late at most. A timer of Go is up to 1.1 ms late when nothing
+// else wakes the process. Then eight requests leave at once, and how often that happens depends on how a proxy bundles its responses.
+func pace(period time.Duration, turns chan<- struct{}) {
+	fd, _, errno := syscall.Syscall(syscall.SYS_TIMERFD_CREATE, clockMonotonic, syscall.O_NONBLOCK|syscall.O_CLOEXEC, 0)
+	if errno != 0 {
+		must(0, errno)
+	}
+	each := syscall.NsecToTimespec(period.Nanoseconds())
+	spec := [2]syscall.Timespec{each, each}
+	if _, _, errno := syscall.Syscall6(syscall.SYS_TIMERFD_SETTIME, fd, 0, uintptr(unsafe.Pointer(&spec)), 0, 0, 0); errno != 0 {
+		must(0, errno)
+	}
+	timer := os.NewFile(fd, "timer")
+	go func() {
+		var passed [8]byte
+		for {
+			must(timer.Read(passed[:]))
+			for range binary.NativeEndian.Uint64(passed[:]) {
+				turns <- struct{}{}
+			}
+		}
+	}()
+}
+
+const clockMonotonic = 1
+
 func main() {
 	flag.Parse()
 	tokens := readTokens()
@@ -150,6 +180,13 @@ func main() {
 	var lock sync.Mutex
 	var latencies []time.Duration
 	var running sync.WaitGroup
+	turns := make(chan struct{}, 1<<20)
+	if *rate > 0 {
+		// A collection delays a dozen requests by 2 ms, and there would be fifteen a second.
+		debug.SetGCPercent(-1)
+		debug.SetMemoryLimit(1 << 30)
+		pace(time.Duration(1e9 / *rate), turns)
+	}
 	start := time.Now()
 	work := func(c *http.Client) {
 		defer running.Done()
@@ -162,8 +199,8 @@ func main() {
 			sent := time.Now()
 			if *rate > 0 {
 				// Measured from when it was due, so that a request that waits for a slow one before it counts as slow, too.
-				sent = start.Add(time.Duration(float64(i) / *rate * 1e9))
-				time.Sleep(time.Until(sent))
+				<-turns
+				sent = start.Add(time.Duration(float64(i+1) / *rate * 1e9))
 			}
 			if !ask(c, request(i, tokens)) {
 				bad.Add(1)
