@@ -1,6 +1,6 @@
 /** Where log records come from, for `RUST_LOG`, and what they say; a test compares the list with the source. */
 export const LOG_TARGET_MEANINGS: Readonly<Record<string, string>> = {
-	proxy: 'start, readiness, drain, warnings about configuration and machine',
+	proxy: 'start, readiness, drain, warnings about the configuration and the machine',
 	'proxy::access': 'the access log, below',
 	'proxy::auth':
 		'requests without a valid token, with the failed check; requests that may not use their route, with the reason',

@@ -21,9 +21,9 @@ export const HANDSHAKE_REFUSAL_MEANINGS = {
 	timeout: 'not complete within `tls_handshake_timeout_secs`',
 	'no PROXY header':
 		'a peer in `proxy_protocol_from` did not begin with a PROXY header; it must send one on each connection',
-	'bad PROXY header': 'a PROXY header that is malformed, too long, or whose checksum (CRC32c) is wrong',
+	'bad PROXY header': 'a PROXY header that is malformed or too long, or that has a wrong checksum (CRC32c)',
 	'PROXY header timeout': 'the header was not complete within `proxy_protocol_timeout_secs`',
-	'nothing sent': 'closed or reset without a byte, as load balancers do to check a port',
+	'nothing sent': 'closed or reset before any byte was sent, as load balancers do to check a port',
 	aborted: 'closed or reset during the handshake',
 	other: "the line's `error` field has the details",
 } as const satisfies Readonly<Record<string, string>>;

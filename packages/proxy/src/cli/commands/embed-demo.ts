@@ -5,7 +5,7 @@ export const embedDemo = defineCommand({
 	group: 'Try it',
 	about: 'run the example of the embedded gate',
 	details: [
-		'Runs the service of docs/reference/embed.md, a Node server with the gate inside. Its settings are the EMBED_* variables.',
+		'Runs the service described in docs/reference/embed.md, a Node server with the gate inside. Its settings are the EMBED_* variables.',
 	],
 	example: 'proxy embed-demo',
 	exitCodes: { 0: 'drained after a signal', 1: 'could not start, or got a second signal during the drain' },

@@ -9,7 +9,7 @@ export const token = defineCommand({
 	group: 'Set up',
 	about: 'sign a token with the key of proxy init, for development',
 	details: [
-		'Prints only the token on standard output. Issuer and audience come from the configuration. --claim replaces a claim that is made by default, so you can also make a token that is refused: --claim exp=0.',
+		'Prints only the token on standard output. Issuer and audience come from the configuration. --claim overrides a default claim, so you can also make a token that is refused: --claim exp=0.',
 	],
 	example: 'proxy token --sub acme --claim scope=billing:read --ttl 8h',
 	options: {

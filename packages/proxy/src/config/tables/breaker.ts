@@ -29,7 +29,7 @@ function grpcStatuses() {
 export const routeBreakerKeys = {
 	failures: optional(
 		wholeNumber(1, MAX_FAILURES, 'that of [breaker]', 'of failures in a row'),
-		'failures in a row, by this route, that open the breaker',
+		'failures in a row on this route that open the breaker',
 		'that of `[breaker]`',
 	),
 	tenants: wholeNumber(1, MAX_TENANTS, 'that of [breaker]', 'of tenants').optional(),

@@ -41,7 +41,7 @@ export const issuer = table('[[issuers]]', {
 		.array(algorithm(), { error: expected('a list of algorithms', 'leave it out for ["RS256"]') })
 		.min(1, { error: () => 'must name an algorithm; leave it out for ["RS256"]' })
 		.default(['RS256'])
-		.describe('algorithms of its signatures; EdDSA is Ed25519'),
+		.describe('signature algorithms that its tokens may use; EdDSA is Ed25519'),
 	leeway_secs: fromZeroTo(MAX_LEEWAY_SECONDS, 60, 'seconds').describe('tolerance for `exp` and `nbf`'),
 	public_key_path: optional(
 		file('the public key that tokens are verified with, PEM'),
@@ -82,7 +82,7 @@ export const issuer = table('[[issuers]]', {
 	),
 	refresh_secs: optional(
 		secondsOr('300'),
-		"time between two fetches. The response's `max-age` replaces it, from 10 s to an hour; half of `max_stale_secs` is the maximum",
+		'time between two fetches. A `max-age` in the response overrides it, within the range of 10 s to an hour, and never above half of `max_stale_secs`',
 		'`300`',
 	),
 	max_stale_secs: optional(

@@ -39,7 +39,7 @@ export const limiter = table('[limiter]', {
 	),
 	sentinel_name: optional(
 		name('the name under which the Sentinels watch the primary'),
-		'name of the primary at the Sentinels, whose addresses are in `store`',
+		'name under which the Sentinels know the primary; `store` has the addresses of the Sentinels',
 		'none',
 	),
 	cluster: flagOr(false).describe('`store` has the addresses of nodes of a Redis Cluster'),
@@ -57,7 +57,7 @@ export const limiter = table('[limiter]', {
 	),
 	sentinel_username: optional(
 		name('the name of an ACL user'),
-		'ACL user at the Sentinels; needs `sentinel_password_path`',
+		'ACL user for the Sentinels; needs `sentinel_password_path`',
 		'the default user',
 	),
 	sentinel_password_path: optional(
@@ -89,7 +89,7 @@ export const limiter = table('[limiter]', {
 	prefix: text('1 to 64 letters, digits, "_", ".", ":" or "-"', 'leave it out for "proxy"', /^[A-Za-z0-9_.:-]{1,64}$/)
 		.default('proxy')
 		.describe(
-			'prefix of the keys in the store. Replicas with one prefix share their limits, and must have the same rates',
+			'prefix of the keys in the store. Replicas with the same prefix share their limits, and must have the same rates',
 		),
 	timeout_secs: secondsOr('0.5', MAX_TIMEOUT_SECS)
 		.default(0.5)

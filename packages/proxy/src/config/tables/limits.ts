@@ -19,7 +19,7 @@ export const limits = table('[limits]', {
 	),
 	request_body_timeout_secs: seconds(30).describe('time for the client to send its body (collected mode)'),
 	upstream_timeout_secs: seconds(30).describe(
-		"time for the round trip; also the client's time for each 64 KiB of a long response",
+		'time for the round trip; also the time a client has to read each 64 KiB of a long response',
 	),
 	tls_handshake_timeout_secs: seconds(10).describe(
 		'time for the TLS handshake, from accept, or from the end of a PROXY header',
@@ -58,7 +58,7 @@ export const limits = table('[limits]', {
 	rate_limit_headers: flagOr(false).describe(
 		'add `RateLimit-Policy` and `RateLimit` to all responses, not only to 429',
 	),
-}).meta(explained('bounds of time and memory', { read: 'at startup' }));
+}).meta(explained('bounds on time and memory', { read: 'at startup' }));
 
 /** Overrides of `[limits]` for the requests of one route. */
 export const routeLimitKeys = {
@@ -74,7 +74,7 @@ export const routeLimitKeys = {
 	),
 	upstream_timeout_secs: optional(
 		secondsOrZero('limits.upstream_timeout_secs'),
-		"time for the round trip on this route; 0: no limit. Collected mode: for the whole response. Streaming mode: for its head, then for each silence from the upstream, or with `idle_timeout_secs` for the whole response. `[limits]` has the client's time",
+		'time for the round trip on this route; 0: no limit. Collected mode: for the whole response. Streaming mode: for its head, then for each silence from the upstream, or with `idle_timeout_secs` for the whole response. `[limits]` sets how long the client may take to read',
 		'`limits.upstream_timeout_secs`',
 	),
 	idle_timeout_secs: optional(

@@ -15,7 +15,7 @@ export const listener = table('[listener]', {
 			'load balancers that begin each connection with a PROXY header (version 1 or 2): IP addresses and ranges (`10.0.0.0/8`). They must send the header, and the proxy accepts it from no one else; see docs/how-to/tcp-balancer.md',
 		),
 	proxy_protocol_timeout_secs: seconds(5).describe(
-		'time for the PROXY header, from accept; `tls_handshake_timeout_secs` begins at its end. A value of 3 or more leaves time for a retransmission',
+		'time for the PROXY header, counted from accept; `tls_handshake_timeout_secs` starts when the header is complete. A value of 3 or more leaves time for a retransmission',
 	),
 }).meta(explained('the TLS listener behind load balancers', { read: 'at startup' }));
 

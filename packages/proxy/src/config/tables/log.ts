@@ -8,4 +8,4 @@ export const log = table('[log]', {
 	request_id: flagOr(false).describe(
 		"add `traceparent` and `x-request-id` to every request and to the access log: the client's own if they are well-formed, otherwise new ones",
 	),
-}).meta(explained('records about requests, in addition to those of `RUST_LOG`', { read: 'at startup' }));
+}).meta(explained('logging of requests, in addition to the lines that `RUST_LOG` selects', { read: 'at startup' }));

@@ -17,7 +17,7 @@ export const routeCallerKeys = {
 	),
 	deny: optional(
 		someOf(namePattern(), 'names of client certificates', 'none'),
-		'names that may not use the route, even if `allow` has them',
+		'names that may not use the route, even if `allow` lists them',
 		'none',
 	),
 	/** A number is the breaker's setting, as before lists existed. */
@@ -28,7 +28,7 @@ export const routeCallerKeys = {
 	),
 	scopes: optional(
 		someOf(scope(), 'scopes', 'tokens of any scope'),
-		'scopes that a token needs in `scope` or `scp`, all of them',
+		'scopes that the token must have, all of them, in `scope` or `scp`',
 		'none',
 	),
 	client_cert: oneOfOr(['none', 'leaf', 'chain'], 'none').describe(
@@ -38,7 +38,7 @@ export const routeCallerKeys = {
 		z.array(oneOf(XFCC_MEMBERS, 'only By and Hash'), {
 			error: expected(`a list of ${alternatives(XFCC_MEMBERS)}`, 'leave it out for no x-forwarded-client-cert'),
 		}),
-		'`x-forwarded-client-cert` as Envoy writes it: By and Hash always, and the listed members',
+		'`x-forwarded-client-cert` as Envoy writes it: always with By and Hash, plus the members listed here',
 		'no such header',
 	),
 };

@@ -19,7 +19,7 @@ const burst = optional(
 export const routeRateKeys = {
 	rps: optional(
 		wholeNumber(0, MAX_RPS, 'no limit', 'of requests per second'),
-		'requests per second of each tenant on this route, in addition to the limit of the tenant; 0: no limit',
+		'requests per second for each tenant on this route, in addition to the limit of the tenant; 0: no limit',
 		'no limit',
 	),
 	burst,

@@ -118,7 +118,9 @@ export const upstream = table('[[upstreams]]', {
 		'DNS name and port (`host:port`), instead of `addresses`. The upstream uses all IPv4 and IPv6 addresses of that name',
 		'none',
 	),
-	dns_refresh_secs: seconds(30).describe('time between two lookups of `dns`. A shorter TTL replaces it, from 1 s'),
+	dns_refresh_secs: seconds(30).describe(
+		'time between two lookups of `dns`. A shorter TTL overrides it, but never below 1 s',
+	),
 	dns_server: optional(
 		text('address:port', 'set it to the DNS server to ask, for example "127.0.0.1:8600"').refine(
 			(written) =>
@@ -139,7 +141,7 @@ export const upstream = table('[[upstreams]]', {
 	slow_start_secs: secondsOrNone().describe('how long a new or recovered address gets less than its weight; 0: none'),
 	connect_timeout_secs: seconds(5).describe('time to connect to an address'),
 	retries: wholeNumberOr(DEFAULT_BALANCING.retries, 0, MAX_RETRIES, 'of retries').describe(
-		'retries at other addresses: of undelivered requests, and of `GET`, `HEAD` or `OPTIONS` whose connection ended before the response. At most a fifth of all requests',
+		'retries to other addresses, for undelivered requests, and for `GET`, `HEAD` or `OPTIONS` requests whose connection ended before the response. At most a fifth of all requests',
 	),
 	max_requests: optional(
 		wholeNumber(1, MAX_COUNT, 'no limit', 'of requests in flight'),

@@ -161,13 +161,13 @@ export const FAMILIES = {
 		'When the certificates in force expire (notAfter) and the next CRLs are due (nextUpdate), in seconds since the epoch.',
 		{
 			kind: EXPIRING_KINDS,
-			subject: 'distinguished name; of a CRL that of its CA',
+			subject: 'distinguished name; for a CRL, that of its CA',
 			serial: 'hexadecimal; absent for a CRL',
 		},
 	),
 	crlNextUpdate: gauge(
 		'proxy_crl_next_update_seconds',
-		'Seconds until the next CRL of a CA is due; negative: it is late. Of CAs with the same name, the earliest.',
+		'Seconds until the next CRL of a CA is due; negative: it is late. Among CAs of one name, the earliest counts.',
 		{ issuer: 'distinguished name of the CA' },
 	),
 	circuitTransitions: counter(

@@ -61,11 +61,11 @@ export const ACCESS_MEMBERS: Readonly<Record<string, string>> = {
 	path: 'as sent, without query and fragment; empty if it could not be read',
 	status:
 		'of the response; absent if the client left before the response, or if the proxy reset its HTTP/2 stream instead',
-	grpc_status: "of a gRPC call: the upstream's `grpc-status`, or that of the refusal; absent without either",
+	grpc_status: "for a gRPC call: the upstream's `grpc-status`, or that of the refusal; absent if there is neither",
 	ending:
 		'only if the client did not get a whole response: `client gone`, or `broken off` by the proxy (`reason` says why)',
 	tunnel_end:
-		'of a WebSocket: the cause of its end ([protocols](protocols.md#what-ends-a-websocket)); its line is written when it ends',
+		'for a WebSocket: why it ended ([protocols](protocols.md#what-ends-a-websocket)); the line is written when the WebSocket ends',
 	reason:
 		"only if the proxy itself responded or broke off the response: the check that refused the request (below), or the upstream's failure",
 	tenant: 'the tenant, if the token is valid',
@@ -79,11 +79,11 @@ export const ACCESS_MEMBERS: Readonly<Record<string, string>> = {
 	bytes_in: 'bytes of the body without framing, as read from the client',
 	bytes_out: 'bytes of the body without framing, as written to its connection',
 	duration_ms: 'the whole request',
-	body_ms: "from asking for the request's body to its last byte; absent without a body",
+	body_ms: "from the start of reading the request's body to its last byte; absent without a body",
 	queue_ms: 'time in the queue of an upstream with limits; absent if it did not wait',
 	upstream_ms: "from sending the first attempt to the end of the upstream's response; absent if none was sent",
 	attempt:
-		'how often it was sent to an upstream: 1, or more after retries (docs/reference/upstreams.md); absent if it was not sent',
+		'how many times it was sent to an upstream: 1, or more after retries (docs/reference/upstreams.md); absent if it was not sent',
 	trace_id:
 		'with `request_id = true` or `[trace]`: from the `traceparent` that the upstream gets. Absent if the proxy refused the whole head (`400 bad request`, `431`, `501 method not implemented`)',
 	request_id: 'with `request_id = true`: the `x-request-id` that the upstream gets',
