@@ -11,20 +11,20 @@ export function configureHeaps(bodyMode: string): void {
 }
 
 export function heapFlags(bodyMode: string): readonly string[] {
-	// Streamed bodies are Node's buffers. With a small young generation they survive early collections, and uploads cost a tenth more.
+	// With a small young generation, uploads of this mode cost a tenth more. That was measured while each read made a buffer of its own.
 	const both = [BUFFERS_APART, ROOM_FOR_BUFFERS];
 	return bodyMode === 'streaming' ? both : [...both, SMALL_YOUNG_GENERATION];
 }
 
 /**
  * The memory of new buffers counts against a limit of its own, which grows with the memory in use. Otherwise it counts as growth
- * of the old generation, and every 25 MiB of uploads, in new buffers of Node's, cause a full collection.
+ * of the old generation, and every 25 MiB of new buffers cause a full collection.
  */
 const BUFFERS_APART = '--external-memory-accounted-in-global-limit';
 /**
  * MiB to which a heap and its buffers may grow before V8 collects garbage in all of it. About 14 MiB are in use, and V8's own limit is a
- * few MiB above that. Buffers of reads die with the next collection of the young generation, but before it they reach that limit, under
- * a flood several times a second. Each full collection then stops a worker for 5 to 15 ms, and frees nothing.
+ * few MiB above that. Short-lived buffers and remembered fields reach that limit, under a flood several times a second. Each full
+ * collection then stops a worker for 5 to 15 ms, and frees nothing.
  */
 const ROOM_FOR_BUFFERS = '--initial-old-space-size=64';
 /**
