@@ -15,7 +15,8 @@ export const LOG_TARGET_MEANINGS: Readonly<Record<string, string>> = {
 	'proxy::http2': 'HTTP/2 connections and streams that ended because of a client error, with the reason',
 	'proxy::jwks':
 		"fetches of issuers' keys: changed keys at `info`, unchanged keys at `debug`, failures at `warn`, keys dropped for their age at `error`",
-	'proxy::limiter': 'shared limits: the store is unavailable or back; revocations in the store, and unreadable entries',
+	'proxy::limiter':
+		'shared limits: outages of the store and its recovery; revocations in the store, and unreadable entries',
 	'proxy::listener': 'refused connections',
 	'proxy::log': 'missing lines: the reader fell behind, or a write failed',
 	'proxy::metrics': 'errors of the metrics listener',
@@ -23,7 +24,7 @@ export const LOG_TARGET_MEANINGS: Readonly<Record<string, string>> = {
 	'proxy::request':
 		'requests refused with 400, 404, 405, 408, 413, 429, 431 or 501, each with its reason; each response, at `debug`',
 	'proxy::tls':
-		"failed handshakes, with the client's address and certificate; connections that the proxy ends, at `info` and without a limit; stale CRLs",
+		"failed handshakes, with the client's address and certificate; connections that the proxy ends, at `info` and not rate-limited; stale CRLs",
 	'proxy::trace': 'a collector that accepts no spans, at most once a minute, and its recovery',
 	'proxy::worker': 'threads that died and were replaced',
 };

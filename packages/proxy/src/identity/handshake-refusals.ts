@@ -16,7 +16,7 @@ export const HANDSHAKE_REFUSAL_MEANINGS = {
 	'not TLS': 'other bytes that are not a TLS record',
 	'protocol version': 'TLS below `min_version`',
 	'no shared cipher': 'no cipher suite, group or signature algorithm in common',
-	'no shared protocol': 'ALPN without `h2` and `http/1.1` (RFC 7301 section 3.2)',
+	'no shared protocol': 'ALPN with neither `h2` nor `http/1.1` (RFC 7301 section 3.2)',
 	'refused by client': "the client sent a fatal alert, usually because it does not trust the server's certificate",
 	timeout: 'not complete within `tls_handshake_timeout_secs`',
 	'no PROXY header':

@@ -31,7 +31,7 @@ export const limits = table('[limits]', {
 	h2_max_concurrent_streams: wholeNumberOr(64, 1, 2 ** 30).describe('concurrent HTTP/2 streams on one connection'),
 	shutdown_drain_secs: seconds(25).describe('time for requests in flight at SIGTERM'),
 	shutdown_delay_secs: secondsOrNone().describe(
-		'time between SIGTERM and the drain. `/readyz` says 503, and the proxy serves as before',
+		'time between SIGTERM and the drain. During this time `/readyz` says 503, and the proxy serves as before',
 	),
 	max_header_bytes: wholeNumberOr(16_384, 256, 1024 * 1024, 'of bytes').describe('largest request head'),
 	max_buffered_bytes: wholeNumberOr(1024 ** 3, 1, MAX_BYTES, 'of bytes').describe(
@@ -48,7 +48,7 @@ export const limits = table('[limits]', {
 		'4096 collected, 0 streaming',
 	),
 	max_connection_age_secs: secondsOrNone().describe(
-		'age (±10 %) at which the proxy ends a client connection, after its requests in flight; 0: never',
+		'age (±10 %) at which the proxy ends a client connection, once its requests in flight are complete; 0: never',
 	),
 	max_connections: optional(
 		wholeNumber(1, 2 ** 30, 'what the open-file limit allows'),
@@ -74,7 +74,7 @@ export const routeLimitKeys = {
 	),
 	upstream_timeout_secs: optional(
 		secondsOrZero('limits.upstream_timeout_secs'),
-		'time for the round trip on this route; 0: no limit. Collected mode: for the whole response. Streaming mode: for its head, then for each silence from the upstream, or with `idle_timeout_secs` for the whole response. `[limits]` sets how long the client may take to read',
+		'time for the round trip on this route; 0: no limit. Collected mode: for the whole response. Streaming mode: for its head, then for each pause of the upstream, or with `idle_timeout_secs` for the whole response. `[limits]` sets how long the client may take to read',
 		'`limits.upstream_timeout_secs`',
 	),
 	idle_timeout_secs: optional(

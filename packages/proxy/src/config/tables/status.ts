@@ -14,13 +14,13 @@ export const status = table('[status]', {
 		.max(MAX_HOSTS, { error: () => `has more than ${MAX_HOSTS} names; name those that people and scrapers use` })
 		.default([])
 		.describe(
-			'host names that `/metrics`, `/process` and the page accept, in addition to addresses and private names. This check stops DNS rebinding: a malicious page that resolves its own host name to this address',
+			'host names that `/metrics`, `/process` and the page accept, in addition to addresses and private names. This check stops DNS rebinding: a malicious page that resolves its own host name to the address of this listener',
 		),
 	problem_401_share: fromZeroTo(1, 0.2).describe(
-		'share of 401 among all responses of the last minute at which the page reports a problem; 0: never',
+		'share of 401 responses, out of all responses in the last minute, at which the page reports a problem; 0: never',
 	),
 	problem_429_share: fromZeroTo(1, 0.2).describe(
-		'share of 429 among all responses of the last minute at which the page reports a problem; 0: never',
+		'share of 429 responses, out of all responses in the last minute, at which the page reports a problem; 0: never',
 	),
 	problem_5xx_share: fromZeroTo(1, 0.05).describe(
 		'share of responses of 500 and above, from the proxy or from upstreams, at which the page reports a problem; 0: never',
@@ -32,7 +32,7 @@ export const status = table('[status]', {
 		'share of failed TLS handshakes at which the page reports a problem; 0: never',
 	),
 	problem_least: wholeNumberOr(20, 1, 1_000_000, 'of responses').describe(
-		'with fewer responses, calls or handshakes in the last minute, no share is a problem',
+		'with fewer responses, calls or handshakes than this in the last minute, the page reports no share as a problem',
 	),
 }).meta(explained('the status page of the metrics listener', { read: 'at startup' }));
 

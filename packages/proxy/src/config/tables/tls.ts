@@ -28,7 +28,7 @@ export const tls = table('[tls]', {
 	),
 	end_at_expiry: flagOr(true).describe('end a connection when its client certificate expires'),
 	end_at_ca_removal: flagOr(false).describe(
-		"end the connections of a CA's clients at the reload that removes it from `client_ca_path`",
+		"when a reload removes a CA from `client_ca_path`, end the connections of that CA's clients",
 	),
 }).describe("the proxy's own certificate, and the rules for clients' certificates");
 

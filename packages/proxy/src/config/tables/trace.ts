@@ -29,7 +29,7 @@ export const trace = table('[trace]', {
 	})
 		.transform(({ href }) => href)
 		.describe(
-			'address of the collector, for OTLP over HTTP in protobuf, with its path, usually `/v1/traces`. `http://` is usual for a collector on the same machine',
+			'URL of the collector (OTLP over HTTP, in protobuf), including the path, usually `/v1/traces`. `http://` is usual for a collector on the same machine',
 		),
 	ratio: fromZeroTo(1, 0.01).describe(
 		'share of requests that are sampled, chosen by the identifier of the trace. If the client sends a `traceparent`, its `sampled` flag decides instead',
@@ -41,7 +41,7 @@ export const trace = table('[trace]', {
 	),
 	headers_path: optional(
 		file('the header fields that the collector requires, one "name: value" per line'),
-		'file of header fields for the collector, such as a token: one `name: value` per line. With `http://` only for a loopback address',
+		'file of header fields for the collector, such as a token: one `name: value` per line. With `http://`, it is allowed only if the endpoint is a loopback address',
 		'none',
 	),
 	service_name: nonEmpty(...NAME)

@@ -138,7 +138,9 @@ export const upstream = table('[[upstreams]]', {
 	balance: oneOfOr(BALANCES, DEFAULT_BALANCING.balance).describe(
 		'how the proxy chooses an address: the less busy of two, each in turn, or by tenant, so that a tenant stays with its address; see docs/reference/upstreams.md',
 	),
-	slow_start_secs: secondsOrNone().describe('how long a new or recovered address gets less than its weight; 0: none'),
+	slow_start_secs: secondsOrNone().describe(
+		'how long a new or recovered address gets less traffic than its weight calls for; 0: no slow start',
+	),
 	connect_timeout_secs: seconds(5).describe('time to connect to an address'),
 	retries: wholeNumberOr(DEFAULT_BALANCING.retries, 0, MAX_RETRIES, 'of retries').describe(
 		'retries to other addresses, for undelivered requests, and for `GET`, `HEAD` or `OPTIONS` requests whose connection ended before the response. At most a fifth of all requests',
@@ -159,11 +161,11 @@ export const upstream = table('[[upstreams]]', {
 	queue_timeout_secs: seconds(5).describe('maximum time in the queue. After that the request gets 503 `overloaded`'),
 	...groupUpstreamKeys,
 	protocol: oneOfOr(UPSTREAM_PROTOCOLS, 'http/1.1').describe(
-		'protocol to its addresses. `h2` is HTTP/2: in the clear by prior knowledge, over TLS by ALPN. With `auto`, over TLS only, each connection chooses by ALPN',
+		'protocol for connections to its addresses. `h2` is HTTP/2: in the clear by prior knowledge, over TLS by ALPN. With `auto` (TLS only), each connection negotiates the protocol by ALPN',
 	),
 	tls: optional(
 		upstreamTls,
-		'TLS to the upstream: a table `[upstreams.tls]` below it, which may be empty',
+		'enable TLS to the upstream with an `[upstreams.tls]` table below its `[[upstreams]]` entry. The table may be empty',
 		'plain HTTP',
 	),
 }).describe('a group of addresses with the same service, one table for each group');

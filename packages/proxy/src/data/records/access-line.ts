@@ -77,7 +77,7 @@ export const ACCESS_MEMBERS: Readonly<Record<string, string>> = {
 	client_subject: 'the subject of its certificate',
 	client_sha256: "SHA-256 of the certificate's DER, in hexadecimal",
 	bytes_in: 'bytes of the body without framing, as read from the client',
-	bytes_out: 'bytes of the body without framing, as written to its connection',
+	bytes_out: "bytes of the body without framing, as written to the client's connection",
 	duration_ms: 'the whole request',
 	body_ms: "from the start of reading the request's body to its last byte; absent without a body",
 	queue_ms: 'time in the queue of an upstream with limits; absent if it did not wait',
