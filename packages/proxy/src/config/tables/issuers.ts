@@ -99,9 +99,12 @@ export const issuer = table('[[issuers]]', {
 	)
 		.default(['sub'])
 		.meta(
-			explained('claim that contains the tenant: its name, or the path of names to it, such as `["org", "id"]`', {
-				unset: '`"sub"`',
-			}),
+			explained(
+				'claim that contains the tenant: its name, or the path to a nested claim as a list of names, such as `["org", "id"]`',
+				{
+					unset: '`"sub"`',
+				},
+			),
 		),
 	required_claims: requiredClaims().meta(
 		explained(

@@ -10,7 +10,7 @@ export const jwt = table('[jwt]', {
 	)
 		.optional()
 		.describe(
-			'one RSA public key, PEM (SPKI or PKCS#1), or a JWK Set. Keys need 2048 bits and an exponent of at least 65537',
+			'one RSA public key, PEM (SPKI or PKCS#1), or a JWK Set. Keys need at least 2048 bits and an exponent of at least 65537',
 		),
 	issuer: optional(claim('iss'), 'required `iss`; set it', 'any `iss`'),
 	audience: optional(claim('aud'), 'required `aud`; set it', 'tokens with any `aud` are refused'),

@@ -44,7 +44,7 @@ export const limiter = table('[limiter]', {
 	),
 	cluster: flagOr(false).describe('`store` has the addresses of nodes of a Redis Cluster'),
 	on_store_failure: oneOfOr(['share', 'local', 'refuse'], 'share').describe(
-		'rule while the store is unavailable. `"share"`: each replica allows its share of each limit, based on the last known number of replicas. `"local"`: each allows the whole limit. `"refuse"`: each refuses requests with a limit (429)',
+		'behaviour while the store is unavailable. `"share"`: each replica allows its share of each limit, based on the last known number of replicas. `"local"`: each allows the whole limit. `"refuse"`: each refuses requests with a limit (429)',
 	),
 	replicas: wholeNumberOr(1, 1, MAX_REPLICAS, 'of replicas').describe(
 		'number of replicas, for a replica that starts while the store is unavailable',
@@ -83,7 +83,7 @@ export const limiter = table('[limiter]', {
 	),
 	secret_path: optional(
 		file('a secret shared by all replicas, at least 32 bytes'),
-		'file with a secret, the same for all replicas. The proxy uses the secret to derive the keys in the store from tenant names (HMAC). Use it if strangers can choose tenant names',
+		'file with a secret, the same for all replicas. The proxy uses the secret to derive the keys in the store from tenant names (HMAC). Use it if untrusted parties can choose tenant names',
 		'only `prefix` makes the keys',
 	),
 	prefix: text('1 to 64 letters, digits, "_", ".", ":" or "-"', 'leave it out for "proxy"', /^[A-Za-z0-9_.:-]{1,64}$/)

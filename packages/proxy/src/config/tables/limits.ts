@@ -29,22 +29,22 @@ export const limits = table('[limits]', {
 	),
 	// RFC 9113 section 5.1.1: the maximum is the number of identifiers that a client can use on one connection.
 	h2_max_concurrent_streams: wholeNumberOr(64, 1, 2 ** 30).describe('concurrent HTTP/2 streams on one connection'),
-	shutdown_drain_secs: seconds(25).describe('time for requests in flight at SIGTERM'),
+	shutdown_drain_secs: seconds(25).describe('time for requests in flight to finish during shutdown'),
 	shutdown_delay_secs: secondsOrNone().describe(
-		'time between SIGTERM and the drain. During this time `/readyz` says 503, and the proxy serves as before',
+		'time between SIGTERM and the drain. During this time `/readyz` returns 503, and the proxy keeps serving requests',
 	),
 	max_header_bytes: wholeNumberOr(16_384, 256, 1024 * 1024, 'of bytes').describe('largest request head'),
 	max_buffered_bytes: wholeNumberOr(1024 ** 3, 1, MAX_BYTES, 'of bytes').describe(
-		'memory for all bodies at once. Beyond it requests get 503. In streaming mode it bounds HTTP/2 uploads and responses that wait',
+		'memory for all bodies at once. Beyond it requests get 503. In streaming mode it bounds HTTP/2 uploads and responses that are waiting to be sent',
 	),
 	max_buffered_bytes_per_tenant: optional(
 		wholeNumber(1, MAX_BYTES, 'half of max_buffered_bytes', 'of bytes'),
-		'memory for the request and response bodies of one tenant, across all threads; beyond it that tenant gets 503. A growing body may count up to three times',
+		'memory for the request and response bodies of one tenant, across all threads; beyond it that tenant gets 503. While a body grows, it may count as up to three times its size',
 		'half of `max_buffered_bytes`, at least three times `max_request_body_bytes`',
 	),
 	min_answer_bytes_per_sec: optional(
 		wholeNumber(0, MAX_BYTES, 'the default of the body mode', 'of bytes'),
-		'minimum rate at which a client must read a long response, averaged over `upstream_timeout_secs` of this table. The proxy breaks off responses to slower clients. It applies to each HTTP/2 stream; 0: no limit',
+		'minimum rate at which a client must read a long response, averaged over `upstream_timeout_secs` of this table. The proxy breaks off responses to slower clients. The minimum applies to each HTTP/2 stream; 0: no limit',
 		'4096 collected, 0 streaming',
 	),
 	max_connection_age_secs: secondsOrNone().describe(
@@ -52,7 +52,7 @@ export const limits = table('[limits]', {
 	),
 	max_connections: optional(
 		wholeNumber(1, 2 ** 30, 'what the open-file limit allows'),
-		'client connections at once. The proxy closes further ones',
+		'maximum number of concurrent client connections. The proxy closes further ones',
 		'from the open-file limit',
 	),
 	rate_limit_headers: flagOr(false).describe(
@@ -74,7 +74,7 @@ export const routeLimitKeys = {
 	),
 	upstream_timeout_secs: optional(
 		secondsOrZero('limits.upstream_timeout_secs'),
-		'time for the round trip on this route; 0: no limit. Collected mode: for the whole response. Streaming mode: for its head, then for each pause of the upstream, or with `idle_timeout_secs` for the whole response. `[limits]` sets how long the client may take to read',
+		'time for the round trip on this route; 0: no limit. Collected mode: for the whole response. Streaming mode: for the response head, then for each pause of the upstream; if `idle_timeout_secs` is set, for the whole response. `[limits]` sets how long the client may take to read',
 		'`limits.upstream_timeout_secs`',
 	),
 	idle_timeout_secs: optional(

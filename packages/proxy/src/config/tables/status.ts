@@ -32,7 +32,7 @@ export const status = table('[status]', {
 		'share of failed TLS handshakes at which the page reports a problem; 0: never',
 	),
 	problem_least: wholeNumberOr(20, 1, 1_000_000, 'of responses').describe(
-		'with fewer responses, calls or handshakes than this in the last minute, the page reports no share as a problem',
+		'with fewer responses, calls or handshakes than this in the last minute, the page does not report the share as a problem',
 	),
 }).meta(explained('the status page of the metrics listener', { read: 'at startup' }));
 

@@ -11,7 +11,7 @@ export const TENANT = /^[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?$/;
 
 const burst = optional(
 	wholeNumber(1, MAX_BURST, 'that of rps', 'of requests at once'),
-	'requests at once after a pause; needs `rps`',
+	'number of requests allowed at once after a pause; needs `rps`',
 	'as many as `rps`',
 );
 

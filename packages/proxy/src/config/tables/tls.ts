@@ -19,12 +19,12 @@ export const tls = table('[tls]', {
 		.default([])
 		.meta(
 			explained(
-				'one file of certificate revocation lists, or a list of files; PEM (several lists in a file) or DER. Each list needs the signature of a CA in `client_ca_path`, or of a CA whose certificate is in the same file',
+				'one file of certificate revocation lists, or a list of files; PEM (several lists in a file) or DER. Each list must be signed by a CA in `client_ca_path`, or by a CA whose certificate is in the same file',
 				{ unset: 'none' },
 			),
 		),
 	crl_required: flagOr(false).describe(
-		'refuse clients without a fresh CRL of their issuer. With `false` the proxy only warns',
+		'refuse clients whose issuer has no fresh CRL. With `false` the proxy only warns',
 	),
 	end_at_expiry: flagOr(true).describe('end a connection when its client certificate expires'),
 	end_at_ca_removal: flagOr(false).describe(

@@ -32,7 +32,7 @@ export const trace = table('[trace]', {
 			'URL of the collector (OTLP over HTTP, in protobuf), including the path, usually `/v1/traces`. `http://` is usual for a collector on the same machine',
 		),
 	ratio: fromZeroTo(1, 0.01).describe(
-		'share of requests that are sampled, chosen by the identifier of the trace. If the client sends a `traceparent`, its `sampled` flag decides instead',
+		'share of requests that are sampled, chosen by trace ID. If the client sends a `traceparent`, its `sampled` flag decides instead',
 	),
 	ca_path: optional(
 		file('the CAs that the certificate of the collector must chain to, PEM'),
@@ -50,7 +50,7 @@ export const trace = table('[trace]', {
 		.describe('`service.name` of the spans'),
 	tenants: flagOr(false).describe('add the tenant to spans (`proxy.tenant`)'),
 	max_queue_spans: wholeNumberOr(4096, 64, MAX_SPANS, 'of spans').describe(
-		'spans of all workers that may wait for export. Further spans are dropped and counted',
+		'maximum number of spans waiting for export, across all workers. Further spans are dropped and counted',
 	),
 }).meta(explained('requests as OpenTelemetry spans; see docs/reference/tracing.md', { read: 'at startup' }));
 

@@ -161,7 +161,7 @@ export const upstream = table('[[upstreams]]', {
 	queue_timeout_secs: seconds(5).describe('maximum time in the queue. After that the request gets 503 `overloaded`'),
 	...groupUpstreamKeys,
 	protocol: oneOfOr(UPSTREAM_PROTOCOLS, 'http/1.1').describe(
-		'protocol for connections to its addresses. `h2` is HTTP/2: in the clear by prior knowledge, over TLS by ALPN. With `auto` (TLS only), each connection negotiates the protocol by ALPN',
+		'protocol for connections to its addresses. `h2` is HTTP/2: in the clear with prior knowledge, over TLS with ALPN. With `auto` (TLS only), each connection negotiates the protocol by ALPN',
 	),
 	tls: optional(
 		upstreamTls,

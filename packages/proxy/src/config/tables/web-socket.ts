@@ -6,7 +6,7 @@ const MAX_MESSAGES = 1_000_000;
 /** Keys of a route: whether it accepts WebSockets, and their limits. */
 export const routeWebSocketKeys = {
 	websocket: flagOr(false).describe(
-		'accept WebSockets: `Upgrade: websocket` (RFC 6455), or over HTTP/2 the extended CONNECT (RFC 8441). The client and the upstream may use different protocols. Without the key a handshake gets 501',
+		'accept WebSockets: `Upgrade: websocket` (RFC 6455), or over HTTP/2 the extended CONNECT (RFC 8441). The client and the upstream may use different protocols. Unless `websocket` is `true`, a handshake gets 501',
 	),
 	websocket_end_at_expiry: flagOr(true).describe(
 		'end a WebSocket when its token expires, leeway included. `false`: it may outlive its token',
