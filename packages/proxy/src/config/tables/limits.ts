@@ -74,7 +74,7 @@ export const routeLimitKeys = {
 	),
 	upstream_timeout_secs: optional(
 		secondsOrZero('limits.upstream_timeout_secs'),
-		'time for the round trip on this route; 0: no limit. Collected mode: for the whole response. Streaming mode: for the response head, then for each pause of the upstream; if `idle_timeout_secs` is set, for the whole response. `[limits]` sets how long the client may take to read',
+		'time for the round trip on this route; 0: no limit. Collected mode: for the whole response. Streaming mode: for the response head, then for each pause in the response; if `idle_timeout_secs` is set, for the whole response. `[limits]` sets how long the client may take to read',
 		'`limits.upstream_timeout_secs`',
 	),
 	idle_timeout_secs: optional(

@@ -42,7 +42,7 @@ function healthGrpc(where: string) {
 	});
 	return optional(
 		choice.optional(),
-		`probe by \`grpc.health.v1.Health/Check\` over HTTP/2, instead of \`health_path\`: \`true\` asks about the whole server, a name about that service${where}`,
+		`probe with \`grpc.health.v1.Health/Check\` over HTTP/2, instead of \`health_path\`: \`true\` asks about the whole server, and a service name about that service${where}`,
 		'probes by `GET`',
 	);
 }
