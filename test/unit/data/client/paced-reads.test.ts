@@ -41,7 +41,9 @@ function pace(
 	sink: Partial<ReadSink> & Pick<ReadSink, 'onData'>,
 	share = new ConnectionShare(new CertificateShare()),
 ) {
-	return new PacedReads(socket, share, plane.reads, { onDelayed() {}, onFault: assert.ifError, ...sink });
+	const reads = new PacedReads(socket, share, plane.reads, { onDelayed() {}, onFault: assert.ifError, ...sink });
+	reads.begin();
+	return reads;
 }
 
 /** What is handed on, and how often as an event. */
@@ -212,7 +214,7 @@ describe('connections that get tokens at the same moment', () => {
 				taken.push(i);
 				return 1;
 			};
-			new PacedReads(served, share, queue, { onData, onDelayed() {}, onFault: assert.ifError });
+			new PacedReads(served, share, queue, { onData, onDelayed() {}, onFault: assert.ifError }).begin();
 			client.write('ab');
 		}
 		for (let turns = 0; taken.length < 9 || turns < 5; turns++) await turn();

@@ -476,6 +476,55 @@ describe('the client’s half of HTTP/2: a hostile server', () => {
 		});
 	}
 
+	/** A head of many fields that no table has. */
+	function thrash(id: number, status: string, round: number): Buffer {
+		const fields = Array.from({ length: 1_000 }, (_, i) =>
+			Buffer.from(`\x40\x08${`${round}x${i}`.padEnd(8, '-')}\x011`),
+		);
+		return frame(FRAME.HEADERS, FLAG.END_HEADERS, id, Buffer.concat([Buffer.from(`\x08\x03${status}`), ...fields]));
+	}
+
+	for (const status of ['103', '200']) {
+		it(`new fields without end cost as much as they take to decode: HEADERS with ${status}`, () => {
+			const peer = new ClientPeer();
+			const [flooded, other] = [peer.request(), peer.request()];
+			if (status === '200') peer.protocol.cancel(flooded);
+			let heads = 0;
+			for (; heads < 100 && peer.error === undefined; heads++) peer.send(thrash(1, status, heads));
+			assert.equal(reasonOf(peer), 'control-flood');
+			assert.ok(heads < 40, `${heads} heads`);
+			assert.ok(other.end !== undefined);
+		});
+	}
+
+	it('frames of one read that exceed the share wait for later turns, and lose nothing', () => {
+		const peer = new ClientPeer();
+		const requests = Array.from({ length: 8 }, () => peer.request());
+		const text = 'x'.repeat(2_000);
+		peer.send(
+			...requests.map(({ id }) => head(id)),
+			...requests.flatMap(({ id }) => [...text].map((byte) => dataFrame(id, byte))),
+			...requests.map(({ id }, i) => (i % 2 === 0 ? dataFrame(id, '', true) : headersFrame(id, [['x-last', `${i}`]]))),
+		);
+		assert.equal(peer.error, undefined);
+		assert.ok(peer.waits > 10, `${peer.waits} waits`);
+		for (const [i, request] of requests.entries()) {
+			assert.ok(request.isWhole && request.body === text);
+			assert.deepEqual(request.trailers, i % 2 === 0 ? undefined : ['x-last', `${i}`]);
+		}
+	});
+
+	it('thirty thousand responses in a second need no tokens but those of their turns', () => {
+		const peer = new ClientPeer();
+		for (let i = 0; i < 30_000; i++) {
+			const { id } = peer.request();
+			peer.send(headersFrame(id, [...OK, ['x-request-id', `${i}`]], { endStream: false }), dataFrame(id, 'tiny', true));
+			if (i % 30 === 29) peer.endTurn();
+		}
+		assert.equal(peer.error, undefined);
+		assert.equal(peer.waits, 0);
+	});
+
 	it('a server that sends single bytes of a body, or measures with pings, is not a flood', () => {
 		const peer = new ClientPeer();
 		const request = peer.request();

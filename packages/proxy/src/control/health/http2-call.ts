@@ -4,6 +4,7 @@ import type { UpstreamAddress } from '../../config/config.ts';
 import { type ClientEvents, ClientProtocol } from '../../http2/client/client-protocol.ts';
 import { ClientStream, type StreamEnd } from '../../http2/client/client-stream.ts';
 import type { ResponseFacts } from '../../http2/client/response-fields.ts';
+import { UNSHARED } from '../../http2/client/server-budget.ts';
 import { ConnectionError } from '../../http2/errors.ts';
 import { CODE } from '../../http2/frame-format.ts';
 import { codedFields } from '../../http2/hpack-encoder.ts';
@@ -100,7 +101,7 @@ export const CLOSED = 'connection closed without a response';
 /** The connection and its one stream. */
 class Call implements ClientEvents {
 	readonly #socket: Socket;
-	readonly #protocol = new ClientProtocol(this, LIMITS);
+	readonly #protocol = new ClientProtocol(this, LIMITS, UNSHARED);
 	readonly #end: (response: Http2Response | NoResponse) => void;
 	readonly #stream: ResponseStream;
 
@@ -146,6 +147,7 @@ class Call implements ClientEvents {
 	onStreamEnd(): void {}
 	onGoaway(): void {}
 	onPong(): void {}
+	onLent(): void {}
 }
 
 class ResponseStream extends ClientStream {

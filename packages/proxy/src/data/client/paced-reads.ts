@@ -2,7 +2,7 @@ import { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import type { Clock } from '@mtls-edge-proxy/gate/shared/clock.ts';
 import { readInto, readOn } from '@mtls-edge-proxy/gate/tls/node-internals.ts';
-import { READ_BUFFER, reader } from '#read-buffer';
+import { READ_BUFFER, type ReadCallback, reader } from '#read-buffer';
 import { endOwner, type FaultOwner } from '../loop/faults.ts';
 import { STEP, type TurnEnd } from '../loop/turn-end.ts';
 import type { ConnectionShare } from './read-share.ts';
@@ -50,21 +50,28 @@ export class PacedReads {
 		this.#share = share;
 		this.#queue = queue;
 		this.#sink = sink;
-		socket.on('data', (bytes: Buffer) => void this.#onRead(bytes));
-		// Any other stream waits for a read request.
-		if (socket instanceof Socket) this.#takeFrom(socket);
+		if (socket instanceof Socket) this.#holdEnd(socket);
 	}
 
-	#takeFrom(socket: Socket): void {
-		const onRead = reader((length) => this.#onRead(READ_BUFFER.subarray(0, length)));
-		readInto(socket, READ_BUFFER, onRead);
+	/** Reads the socket. One that was made with a reader of its own (`onread`) calls `onRead` instead. */
+	begin(): void {
+		this.#socket.on('data', (bytes: Buffer) => void this.onRead(bytes));
+		// Any other stream waits for a read request.
+		if (this.#socket instanceof Socket) readInto(this.#socket, READ_BUFFER, this.callback);
+	}
+
+	/** Takes a read of `READ_BUFFER`. */
+	readonly callback: ReadCallback = reader((length) => this.onRead(READ_BUFFER.subarray(0, length)));
+
+	/** The socket's end comes after the held bytes. */
+	#holdEnd(socket: Socket): void {
 		const push = socket.push;
 		socket.push = (bytes: Buffer | null, encoding?: BufferEncoding): boolean =>
 			bytes === null ? this.#end(() => push.call(socket, null)) : push.call(socket, bytes, encoding);
 	}
 
 	/** Receives the socket's bytes. @returns whether it may read on. */
-	#onRead(bytes: Buffer): boolean {
+	onRead(bytes: Buffer): boolean {
 		try {
 			return this.#take(bytes);
 		} catch (error) {

@@ -57,6 +57,7 @@ export class Http1Connection extends Timed implements LiveConnection, ReadSink {
 		plane.deadlines.firstRequest.add(this);
 		this.#share = share;
 		this.#reads = new PacedReads(socket, share, plane.reads, this);
+		this.#reads.begin();
 		socket.on(
 			'drain',
 			guarded(this, () => this.#current?.onDrain()),

@@ -74,6 +74,7 @@ export class Http2Connection extends Timed implements LiveConnection, ProtocolEv
 		this.#protocol = new Protocol(this, { maxConcurrentStreams, maxHeaderBytes, identifiers, extendsConnect }, share);
 		owner.plane.deadlines.firstRequest.add(this);
 		this.#reads = new PacedReads(socket, share, owner.plane.reads, this);
+		this.#reads.begin();
 		socket.on(
 			'drain',
 			guarded(this, () => this.#onDrain()),

@@ -1,5 +1,6 @@
 import { ConnectionError } from '../../http2/errors.ts';
 import { CODE } from '../../http2/frame-format.ts';
+import { vainPriceOf } from '../../http2/head-price.ts';
 import { TokenBucket } from '../../http2/token-bucket.ts';
 import type { ConnectionShare } from '../client/read-share.ts';
 
@@ -32,18 +33,6 @@ export const ControlCosts = {
 	// Each is acknowledged, and may change every stream's window.
 	settings: 10,
 } as const;
-/** Tokens for a head and its request. The block is always decoded, to keep the tables in step (RFC 7541 section 2.2). */
-const HEAD = 12;
-/** Tokens for a head that is decoded only for the tables. */
-const VAIN_HEAD = 1;
-/**
- * Tokens for each field of a block, and for one that is new. A field of the tables is decoded in 6 to 10 ns, a new one in up to
- * 330 ns; processing for the gates and the upstream costs twice as much.
- */
-const FIELD = 1 / 8;
-const MADE = 1;
-/** Bytes of a block per token, for Huffman coding and comparison. */
-const BLOCK_BYTES = 256;
 /**
  * Useless bytes per token, such as the payload of an unknown frame. Decrypting is the least of it: each record is a
  * new buffer, and V8 looks through its heap after some 25 MiB of them.
@@ -62,11 +51,6 @@ const SMALL_DATA_BUDGET = 1 / 4;
 const BYTES_PER_TOKEN = 2048;
 /** Tokens for a response that was taken. */
 const ANSWERED = 4;
-
-/** @returns tokens for a header block. @param made number of new fields. */
-export function priceOfHead(bytes: number, fields: number, made: number): number {
-	return HEAD + fields * FIELD + made * MADE + bytes / BLOCK_BYTES;
-}
 
 export class FrameBudget {
 	readonly #share: ConnectionShare;
@@ -95,8 +79,9 @@ export class FrameBudget {
 
 	/** The head is useless: its stream has ended, it follows our GOAWAY, or it is malformed. @throws ConnectionError ENHANCE_YOUR_CALM. */
 	vainHead(price: number, now: number): void {
-		this.#share.release(HEAD - VAIN_HEAD);
-		this.#takeFrames(price - HEAD + VAIN_HEAD, now, 'too many heads that are not requests');
+		const vain = vainPriceOf(price);
+		this.#share.release(price - vain);
+		this.#takeFrames(vain, now, 'too many heads that are not requests');
 	}
 
 	/** A frame of an unknown type, or DATA for a stream that has ended long ago. @throws ConnectionError ENHANCE_YOUR_CALM. */

@@ -15,12 +15,13 @@ import {
 	windowUpdateFrame,
 } from '../../http2/frame-format.ts';
 import { FrameReader, type FrameSink, uint31At, uint32At } from '../../http2/frame-reader.ts';
+import { priceOfHead } from '../../http2/head-price.ts';
 import { HeaderBlockReader } from '../../http2/header-block-reader.ts';
 import type { HeaderBlock, HpackDecoder } from '../../http2/hpack-decoder.ts';
 import { Output } from '../../http2/output.ts';
 import { PeerSettings } from '../../http2/peer-settings.ts';
 import type { ConnectionShare } from '../client/read-share.ts';
-import { ControlCosts, FrameBudget, priceOfHead } from './frame-budget.ts';
+import { ControlCosts, FrameBudget } from './frame-budget.ts';
 import {
 	areTrailers,
 	maxFieldsOf,

@@ -8,6 +8,8 @@ import { UpstreamStats } from '../../memory/upstream-stats.ts';
 import { watchCircuit } from '../../shared/circuit-watch.ts';
 import type { EndpointSeed } from '../../shared/messages.ts';
 import { versionAndHost } from '../client/outgoing-head.ts';
+import type { ReadQueue } from '../client/paced-reads.ts';
+import { CertificateShare } from '../client/read-share.ts';
 import { ResponseHeads } from '../memo/response-heads.ts';
 import type { DataPlane } from '../plane/plane.ts';
 import { AutoPool } from './auto-pool.ts';
@@ -35,8 +37,12 @@ export class Endpoint {
 	readonly heads = new ResponseHeads();
 	/** Longest trailers of a response, bytes. */
 	readonly maxTrailers: number;
+	/** What its connections may use of this worker, and those that are read later. */
+	readonly share = new CertificateShare();
+	readonly reads: ReadQueue;
 	readonly clock: Clock;
 	readonly log: Logger;
+	readonly #lines: RateLimitedLog;
 	#transport: Transport;
 	/** Rest of the request line, and the `Host` line: the same for every request to this endpoint. */
 	readonly versionAndHost: string;
@@ -45,9 +51,9 @@ export class Endpoint {
 		seed: EndpointSeed,
 		worker: number,
 		transport: Transport,
-		plane: Pick<DataPlane, 'deadlines' | 'turnEnd' | 'log' | 'clock' | 'histograms' | 'limits'>,
+		plane: Pick<DataPlane, 'deadlines' | 'turnEnd' | 'reads' | 'log' | 'clock' | 'histograms' | 'limits'>,
 	) {
-		const { log, clock, histograms, limits } = plane;
+		const { log, clock, histograms, limits, reads } = plane;
 		this.authority = seed.authority;
 		this.group = seed.group;
 		this.host = seed.host;
@@ -55,6 +61,8 @@ export class Endpoint {
 		this.clock = clock;
 		this.maxTrailers = limits.maxHeaderBytes;
 		this.log = log;
+		this.reads = reads;
+		this.#lines = new RateLimitedLog(log, clock);
 		this.stats = new UpstreamStats(seed.stats);
 		this.durations = histograms.durationsOf(seed);
 		this.load = new UpstreamLoad(seed.place.loads, worker, seed.place.at);
@@ -63,13 +71,18 @@ export class Endpoint {
 			{ upstream: seed.authority, group: seed.group },
 			this.stats.transitions,
 			this.load,
-			new RateLimitedLog(log, clock),
+			this.#lines,
 			clock,
 		);
 		this.breaker = new BreakerCell(seed.breaker, observe, seed.place);
 		this.pool = poolOf(this, seed, plane);
 		this.versionAndHost = versionAndHost(seed.hostField ?? seed.authority);
 		this.#transport = transport;
+	}
+
+	/** Logs that a connection has used up the address's share of the worker. */
+	reportDelay(): void {
+		this.#lines.write('warn', 'proxy::upstream', DELAYED, 'share', () => ({ upstream: this.authority }));
 	}
 
 	/** Makes its connections. */
@@ -84,6 +97,8 @@ export class Endpoint {
 		this.pool.closeIdle();
 	}
 }
+
+const DELAYED = 'reading from the upstream is delayed: it sends more than its responses need';
 
 function poolOf(
 	endpoint: Endpoint,

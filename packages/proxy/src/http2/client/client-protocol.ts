@@ -18,6 +18,7 @@ import {
 	windowUpdateFrame,
 } from '../frame-format.ts';
 import { FrameReader, type FrameSink, uint31At, uint32At } from '../frame-reader.ts';
+import { priceOfHead } from '../head-price.ts';
 import { HeaderBlockReader } from '../header-block-reader.ts';
 import type { HeaderBlock, HpackDecoder } from '../hpack-decoder.ts';
 import { NO_DYNAMIC_TABLE } from '../hpack-encoder.ts';
@@ -26,7 +27,7 @@ import { PeerSettings } from '../peer-settings.ts';
 import { StreamTable } from '../stream-table.ts';
 import type { ClientStream, StreamEnd } from './client-stream.ts';
 import { type ReceivedField, readResponse, readTrailers, responseDecoder } from './response-fields.ts';
-import { COSTS, ServerBudget } from './server-budget.ts';
+import { COSTS, ServerBudget, type ThreadShare } from './server-budget.ts';
 
 /** Events that the protocol reports to the owner of the socket. */
 export interface ClientEvents {
@@ -40,6 +41,8 @@ export interface ClientEvents {
 	onGoaway(): void;
 	/** The server has acknowledged a PING. */
 	onPong(): void;
+	/** The share has lent tokens for the first time in this turn of the event loop. */
+	onLent(): void;
 }
 
 export interface ClientLimits {
@@ -67,8 +70,6 @@ export class ClientProtocol implements FrameSink {
 	isGoingAway = false;
 	/** The connection has ended or is about to end. */
 	isOver = false;
-	/** Frames of a server never wait. */
-	readonly isOverdrawn = false;
 	/** Streams that this side has reset: servers tolerate a limited number (CVE-2023-44487). */
 	resets = 0;
 	/** Bytes of acknowledgements written for the server. The owner of the socket resets it when the socket's buffer is empty. */
@@ -78,7 +79,8 @@ export class ClientProtocol implements FrameSink {
 	readonly #reader = new FrameReader();
 	readonly #decoder: HpackDecoder<ReceivedField>;
 	readonly #blocks: HeaderBlockReader;
-	readonly #budget = new ServerBudget();
+	readonly #share: ThreadShare;
+	readonly #budget: ServerBudget;
 	readonly #streams = new StreamTable<ClientStream>();
 	readonly #closed = new ClosedStreams(REMEMBERED_RESETS);
 	#nextId = 1;
@@ -97,8 +99,10 @@ export class ClientProtocol implements FrameSink {
 	/** Time of the current read, monotonic milliseconds. */
 	#now = 0;
 
-	constructor(events: ClientEvents, limits: ClientLimits) {
+	constructor(events: ClientEvents, limits: ClientLimits, share: ThreadShare) {
 		this.#events = events;
+		this.#share = share;
+		this.#budget = new ServerBudget(share);
 		this.#limits = limits;
 		this.output = new Output(
 			() => events.onOutput(),
@@ -124,6 +128,11 @@ export class ClientProtocol implements FrameSink {
 				]) +
 				windowUpdateFrame(0, this.#fullWindow - INITIAL_WINDOW),
 		);
+	}
+
+	/** For the frame reader: the next frames must wait. */
+	get isOverdrawn(): boolean {
+		return this.#share.isOverdrawn;
 	}
 
 	/** Open streams. */
@@ -165,11 +174,15 @@ export class ClientProtocol implements FrameSink {
 		this.output.write(pingFrame(opaque, false));
 	}
 
-	/** @param now monotonic milliseconds. @throws ConnectionError; then call `end`. */
-	receive(bytes: Buffer, now: number): void {
-		if (this.isOver) return;
+	/**
+	 * @param now monotonic milliseconds.
+	 * @returns how many bytes were taken; the others must be passed again once the share has tokens.
+	 * @throws ConnectionError; then call `end`.
+	 */
+	receive(bytes: Buffer, now: number): number {
+		if (this.isOver) return bytes.length;
 		this.#now = now;
-		this.#reader.push(bytes, this);
+		return this.#reader.push(bytes, this);
 	}
 
 	// --- DATA (RFC 9113 section 6.1). ---
@@ -215,7 +228,7 @@ export class ClientProtocol implements FrameSink {
 		const stream = this.#dataStream;
 		this.#dataStream = undefined;
 		// Data of open responses pays for the control frames that it causes.
-		if (this.#dataBytes > 0 && stream !== undefined) this.#budget.earn(COSTS.earnedByData);
+		if (this.#dataBytes > 0 && stream !== undefined) this.#budget.data(this.#dataBytes);
 		else if (this.#dataBytes === 0 && !endStream) this.#budget.take(COSTS.emptyData, this.#now);
 		if (stream === undefined || stream.isClosed) return;
 		// Padding uses up the window as well, and no reader consumes it.
@@ -231,7 +244,7 @@ export class ClientProtocol implements FrameSink {
 			return this.#fail(stream, CODE.PROTOCOL_ERROR, OTHER_LENGTH);
 		}
 		stream.isRemoteOpen = false;
-		this.#budget.earn(COSTS.earnedByResponse);
+		this.#budget.response();
 		// Section 5.1, half-closed: the client's side may go on.
 		if (stream.isTunnel && stream.isLocalOpen) return stream.onResponseEnd(undefined);
 		// The server answered before the end of the request, and does not need the rest.
@@ -297,26 +310,29 @@ export class ClientProtocol implements FrameSink {
 	/** Decodes the block even if it is then ignored: both sides' tables must agree (RFC 7541 section 2.2). */
 	#onBlock(id: number): void {
 		const { bytes, from, to, endStream } = this.#blocks;
+		const { made } = this.#decoder;
 		const block = this.#decoder.decode(bytes, from, to, endStream);
 		this.#blocks.forget();
+		const price = priceOfHead(to - from, block.count, this.#decoder.made - made);
 		const stream = this.#receiving(id, 'HEADERS');
-		if (stream === undefined) return this.#budget.take(COSTS.lateHead + (to - from) / COSTS.vainBytes, this.#now);
+		if (stream === undefined) return this.#budget.lateHead(price, this.#now);
+		if (!stream.hasHead) return this.#onHead(stream, block, endStream, price);
+		this.#lend(price);
 		// RFC 9113 section 8.5.
 		if (stream.isTunnel) this.#fail(stream, CODE.PROTOCOL_ERROR, 'HEADERS in a tunnel');
-		else if (stream.hasHead) this.#onTrailers(stream, block, endStream);
-		else this.#onHead(stream, block, endStream);
+		else this.#onTrailers(stream, block, endStream);
 	}
 
-	#onHead(stream: ClientStream, block: HeaderBlock<ReceivedField>, endStream: boolean): void {
+	#lend(tokens: number): void {
+		if (this.#budget.lend(tokens)) this.#events.onLent();
+	}
+
+	#onHead(stream: ClientStream, block: HeaderBlock<ReceivedField>, endStream: boolean, price: number): void {
 		const facts = readResponse(block);
+		if (typeof facts !== 'string' && facts.status < 200) return this.#onInterim(stream, endStream, price);
+		this.#lend(price);
 		if (typeof facts === 'string') return this.#fail(stream, CODE.PROTOCOL_ERROR, facts);
 		const { status, length } = facts;
-		if (status < 200) {
-			if (endStream) return this.#fail(stream, CODE.PROTOCOL_ERROR, 'interim response that ends the stream');
-			this.#budget.take(COSTS.interim, this.#now);
-			if (++stream.interim > MAX_INTERIM) this.#fail(stream, CODE.ENHANCE_YOUR_CALM, 'too many interim responses');
-			return;
-		}
 		stream.hasHead = true;
 		// RFC 9110 section 9.3.6: `content-length` has no meaning here.
 		stream.isTunnel = stream.method === 'CONNECT' && status < 300;
@@ -327,6 +343,12 @@ export class ClientProtocol implements FrameSink {
 		if (endStream && stream.declaredLength > 0) return this.#fail(stream, CODE.PROTOCOL_ERROR, OTHER_LENGTH);
 		stream.onResponse(facts, endStream);
 		if (endStream && !stream.isClosed) this.#endResponse(stream, undefined);
+	}
+
+	#onInterim(stream: ClientStream, endStream: boolean, price: number): void {
+		this.#budget.interim(price, this.#now);
+		if (endStream) return this.#fail(stream, CODE.PROTOCOL_ERROR, 'interim response that ends the stream');
+		if (++stream.interim > MAX_INTERIM) this.#fail(stream, CODE.ENHANCE_YOUR_CALM, 'too many interim responses');
 	}
 
 	#onTrailers(stream: ClientStream, block: HeaderBlock<ReceivedField>, endStream: boolean): void {

@@ -1,5 +1,6 @@
 import { ConnectionError } from '../errors.ts';
 import { CODE } from '../frame-format.ts';
+import { vainPriceOf } from '../head-price.ts';
 import { TokenBucket } from '../token-bucket.ts';
 
 /**
@@ -15,7 +16,8 @@ export const COSTS = {
 	ping: 1,
 	goaway: 1,
 	windowUpdate: 1,
-	interim: 1,
+	/** Part of the price of an interim response: some servers send one with each response. */
+	interimBudget: 1 / 4,
 	/** Each is acknowledged, and may change the windows of all streams. */
 	settings: 10,
 	/** An empty DATA frame that does not end its stream has no purpose. */
@@ -25,7 +27,6 @@ export const COSTS = {
 	vainBytes: 256,
 	/** Frames for ended streams: some were already on their way. */
 	lateReset: 1,
-	lateHead: 2,
 	lateData: 1 / 4,
 	lateDataBytes: 16_384,
 	/** Bytes of requests' bodies that earn a token: some servers open both windows every 4 KiB. */
@@ -37,16 +38,73 @@ export const COSTS = {
 	earnedByUpload: 3,
 	/** Tokens for each DATA frame of a response: servers that measure the path send a ping with each piece of a body (gRPC). */
 	earnedByData: 2,
+	/** DATA frames with less data than this cost the share a part of a token: a whole one at a byte. */
+	smallData: 256,
 	earnedByResponse: 8,
 } as const;
 
+/** The connection's part of its thread. */
+export interface ThreadShare {
+	/** It is used up: the connection must be read later. */
+	readonly isOverdrawn: boolean;
+	spend(tokens: number): void;
+	release(tokens: number): void;
+	/** Spends for this turn of the event loop only. @returns whether this is the first time in the turn. */
+	lend(tokens: number): boolean;
+}
+
+/** For connections that carry a single response within a time limit. */
+export const UNSHARED: ThreadShare = { isOverdrawn: false, spend() {}, release() {}, lend: () => false };
+
+/**
+ * Each frame is charged to the connection's share of its thread; once that is used up, the connection is read later. A frame that no
+ * response needs is also charged to this budget; once that is used up, the connection ends.
+ */
 export class ServerBudget {
+	readonly #share: ThreadShare;
 	readonly #tokens = new TokenBucket(SERVER_BURST, SERVER_TOKENS_PER_SECOND);
+
+	constructor(share: ThreadShare) {
+		this.#share = share;
+	}
 
 	/** @param now monotonic milliseconds. @throws ConnectionError ENHANCE_YOUR_CALM. */
 	take(tokens: number, now: number): void {
+		this.#share.spend(tokens);
+		this.#take(tokens, now);
+	}
+
+	#take(tokens: number, now: number): void {
 		if (this.#tokens.take(tokens, now)) return;
 		throw new ConnectionError(CODE.ENHANCE_YOUR_CALM, 'control-flood', 'too many frames that belong to no response');
+	}
+
+	/** For work that a request has asked for: the head and the trailers of its response. @returns as `ThreadShare.lend`. */
+	lend(tokens: number): boolean {
+		return this.#share.lend(tokens);
+	}
+
+	/** A head for a stream that has ended. @throws ConnectionError ENHANCE_YOUR_CALM. */
+	lateHead(price: number, now: number): void {
+		this.take(vainPriceOf(price), now);
+	}
+
+	/** An interim response. Its new fields are most of its cost. @throws ConnectionError ENHANCE_YOUR_CALM. */
+	interim(price: number, now: number): void {
+		this.#share.spend(price);
+		this.#take(vainPriceOf(price) * COSTS.interimBudget, now);
+	}
+
+	/** A complete DATA frame of an open response. @param length bytes of its data, at least one, without padding. */
+	data(length: number): void {
+		this.#tokens.release(COSTS.earnedByData);
+		if (length < COSTS.smallData) this.#share.spend(1 - length / COSTS.smallData);
+		else this.#share.release(COSTS.earnedByData);
+	}
+
+	response(): void {
+		this.earn(COSTS.earnedByResponse);
+		this.#share.release(COSTS.earnedByResponse);
 	}
 
 	earn(tokens: number): void {

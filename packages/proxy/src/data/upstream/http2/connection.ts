@@ -1,13 +1,15 @@
 import type { Socket } from 'node:net';
 import { connectionCause } from '@mtls-edge-proxy/gate/words/causes.ts';
 import { refusesOurCertificate } from '@mtls-edge-proxy/gate/words/tls-causes.ts';
-import { READ_BUFFER, reader } from '#read-buffer';
+import { READ_BUFFER } from '#read-buffer';
 import { type ClientEvents, ClientProtocol } from '../../../http2/client/client-protocol.ts';
 import { ConnectionError } from '../../../http2/errors.ts';
 import { CODE } from '../../../http2/frame-format.ts';
 import { listSizeOf } from '../../../http2/hpack-encoder.ts';
 import { SLABS } from '../../../shared/slabs.ts';
 import { schemeField } from '../../client/outgoing-block.ts';
+import { PacedReads, type ReadSink } from '../../client/paced-reads.ts';
+import { ConnectionShare } from '../../client/read-share.ts';
 import { TICK_MS, Timed } from '../../loop/deadlines.ts';
 import { guarded } from '../../loop/faults.ts';
 import type { Flushed } from '../../loop/turn-end.ts';
@@ -48,7 +50,7 @@ export interface ConnectionOwner {
  * One HTTP/2 connection to an upstream: the socket below its `ClientProtocol`. Requests of all tenants share it. All output of a turn
  * of the loop goes out in one write at its end.
  */
-export class Http2UpstreamConnection extends Timed implements ClientEvents, Flushed {
+export class Http2UpstreamConnection extends Timed implements ClientEvents, Flushed, ReadSink {
 	/** Requests sent so far. */
 	requests = 0;
 	/** Reads so far. */
@@ -63,6 +65,8 @@ export class Http2UpstreamConnection extends Timed implements ClientEvents, Flus
 	readonly scheme: string;
 	readonly #owner: ConnectionOwner;
 	readonly #socket: Socket;
+	readonly #share: ConnectionShare;
+	readonly #reads: PacedReads;
 	readonly #liveness: Liveness;
 	#isGone = false;
 	#isIdle = false;
@@ -84,10 +88,12 @@ export class Http2UpstreamConnection extends Timed implements ClientEvents, Flus
 		this.transport = transport;
 		this.#connectMs = connectMs;
 		this.scheme = schemeField(transport.context !== undefined);
-		this.protocol = new ClientProtocol(this, { ...LIMITS, untoldStreams });
+		this.#share = new ConnectionShare(endpoint.share);
+		this.protocol = new ClientProtocol(this, { ...LIMITS, untoldStreams }, this.#share);
 		this.#liveness = new Liveness(this, owner);
-		const socket = dial.handOver({ buffer: () => READ_BUFFER, callback: reader((length) => this.#onRead(length)) });
+		const socket = dial.handOver({ buffer: () => READ_BUFFER, callback: (length) => this.#reads.callback(length) });
 		this.#socket = socket;
+		this.#reads = new PacedReads(socket, this.#share, endpoint.reads, this);
 		const onEof = guarded(this, () => this.#end(CODE.NO_ERROR, (request) => this.#closedFailure(request)));
 		socket.on(
 			'drain',
@@ -230,6 +236,10 @@ export class Http2UpstreamConnection extends Timed implements ClientEvents, Flus
 		this.#liveness.onPong();
 	}
 
+	onLent(): void {
+		this.endpoint.reads.lends(this.#share);
+	}
+
 	onStreamEnd(): void {
 		this.#countsNoMore();
 		const { isGoingAway, resets } = this.protocol;
@@ -273,27 +283,29 @@ export class Http2UpstreamConnection extends Timed implements ClientEvents, Flus
 
 	// --- Reading and writing. ---
 
-	#onRead(length: number): boolean {
-		if (this.#isGone) return false;
+	/** For `PacedReads`. */
+	onData(bytes: Buffer): number {
+		if (this.#isGone) return bytes.length;
 		this.reads++;
 		this.heardAt = this.#owner.ticks;
 		this.#isDoubted = false;
 		try {
-			this.protocol.receive(
-				length === READ_BUFFER.length ? READ_BUFFER : READ_BUFFER.subarray(0, length),
-				this.#owner.now,
-			);
+			return this.protocol.receive(bytes, this.#owner.now);
 		} catch (error) {
-			if (error instanceof ConnectionError) this.#onProtocolError(error, length);
+			if (error instanceof ConnectionError) this.#onProtocolError(error, bytes);
 			else this.onFault(error);
-			return false;
+			return bytes.length;
 		}
-		return true;
+	}
+
+	/** For `PacedReads`. */
+	onDelayed(): void {
+		this.endpoint.reportDelay();
 	}
 
 	/** The upstream has broken the protocol, which ends the connection. */
-	#onProtocolError({ code, message }: ConnectionError, length: number): void {
-		const isHttp1 = !this.protocol.isGreeted && READ_BUFFER.toString('latin1', 0, Math.min(length, 7)) === 'HTTP/1.';
+	#onProtocolError({ code, message }: ConnectionError, bytes: Buffer): void {
+		const isHttp1 = !this.protocol.isGreeted && bytes.toString('latin1', 0, 7) === 'HTTP/1.';
 		const cause = isHttp1 ? SPEAKS_HTTP1 : `HTTP/2: ${message}`;
 		this.#end(code, () => ({ kind: 'malformed', cause }));
 	}
@@ -381,6 +393,7 @@ export class Http2UpstreamConnection extends Timed implements ClientEvents, Flus
 		this.cancelDeadline();
 		this.#liveness.cancelDeadline();
 		this.protocol.output.clear();
+		this.#reads.pause();
 		this.#owner.forget(this);
 		this.transport.close(this.#socket);
 		return open;
