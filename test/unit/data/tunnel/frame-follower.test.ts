@@ -147,6 +147,25 @@ describe('FrameFollower', () => {
 		);
 	});
 
+	it('reads the same from whole heads as from single bytes, whatever they say', () => {
+		// Small frames and few opcodes, so that some heads are valid.
+		const byte = fc.oneof(
+			fc.constantFrom(0x80, 0x81, 0x82, 0x83, 0x00, 0x89, 0x02, 0x88),
+			fc.integer({ min: 0, max: 255 }),
+		);
+		fc.assert(
+			fc.property(fc.array(byte, { maxLength: 60 }), fc.boolean(), (values, masked) => {
+				const bytes = Buffer.from(values);
+				const [whole, single] = [new FrameFollower(masked, false), new FrameFollower(masked, false)];
+				whole.follow(bytes);
+				for (const value of values) single.follow(Buffer.of(value));
+				const seen = [whole, single].map((it) => [it.frames, it.messages, it.isLost, it.hasClosed, it.isBetweenFrames]);
+				assert.deepEqual(seen[0], seen[1]);
+			}),
+			{ numRuns: 2_000 },
+		);
+	});
+
 	it('knows the boundaries of what ws sends, wherever reads are cut, and takes a Close of ours there', () => {
 		const messages = fc.array(
 			fc.record({

@@ -10,6 +10,7 @@ import { jsonString } from '../records/json-string.ts';
 import type { Tunnel, TunnelClose } from '../tunnel/tunnel.ts';
 import { OutgoingBlock } from './outgoing-block.ts';
 import { OutgoingHead } from './outgoing-head.ts';
+import type { ConnectionShare } from './read-share.ts';
 import { forwardedLines } from './responses.ts';
 
 /** Data shared by all requests of one connection. Created after the handshake. */
@@ -21,6 +22,7 @@ export class ClientConnection implements Arrival {
 	readonly outgoing: OutgoingHead;
 	readonly #socket: TlsFacts;
 	readonly protocol: ClientProtocol;
+	readonly #share: Pick<ConnectionShare, 'spend'> | undefined;
 	#outgoingBlock: OutgoingBlock | undefined;
 	#rewritten: RewrittenHead | undefined;
 	#logMembers: string | undefined;
@@ -32,12 +34,19 @@ export class ClientConnection implements Arrival {
 	#certificate: PeerCertificate | undefined;
 	#caller: Caller | undefined;
 
-	constructor(socket: TlsFacts, ip: string, protocol: ClientProtocol) {
+	/** @param share what the connection may use of the worker; `undefined`: it is not read. */
+	constructor(socket: TlsFacts, ip: string, protocol: ClientProtocol, share?: Pick<ConnectionShare, 'spend'>) {
 		this.ip = ip;
 		this.forwardedLines = forwardedLines(ip);
 		this.outgoing = new OutgoingHead(this.forwardedLines);
 		this.#socket = socket;
 		this.protocol = protocol;
+		this.#share = share;
+	}
+
+	/** Charges the connection's share of the worker. */
+	spend(tokens: number): void {
+		this.#share?.spend(tokens);
 	}
 
 	/** @returns why the tunnel must end at once; `undefined`: it may stay. */

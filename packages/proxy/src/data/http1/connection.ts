@@ -51,7 +51,7 @@ export class Http1Connection extends Timed implements LiveConnection, ReadSink {
 		super();
 		this.socket = socket;
 		this.plane = plane;
-		this.client = new ClientConnection(socket, peer, 'http/1.1');
+		this.client = new ClientConnection(socket, peer, 'http/1.1', share);
 		this.answer = new Http1Response(socket, flushes, guarded(this, this.#onOut));
 		this.#reader = new RequestHeadReader(plane.limits.maxHeaderBytes, plane.identifiers);
 		plane.deadlines.firstRequest.add(this);

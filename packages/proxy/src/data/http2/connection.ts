@@ -67,7 +67,7 @@ export class Http2Connection extends Timed implements LiveConnection, ProtocolEv
 		this.plane = owner.plane;
 		this.socket = socket;
 		this.#peer = peer;
-		this.client = new ClientConnection(socket, peer, 'h2');
+		this.client = new ClientConnection(socket, peer, 'h2', share);
 		this.#share = share;
 		const { limits, identifiers, takesWebSockets: extendsConnect } = owner.plane;
 		const { h2MaxConcurrentStreams: maxConcurrentStreams, maxHeaderBytes } = limits;

@@ -8,7 +8,9 @@
 export class FrameFollower {
 	/** A Close, or its head, has passed: no frame may follow it (section 5.5.1). */
 	hasClosed = false;
-	/** Frames that have begun, without continuations of a message. */
+	/** Frames that have begun. */
+	frames = 0;
+	/** The same without continuations of a message. */
 	messages = 0;
 	#isLost = false;
 	/** Bytes that may still come of the last message counted since then. */
@@ -64,7 +66,7 @@ export class FrameFollower {
 				at += passed;
 			} else {
 				if (this.messages >= last && this.#headBytes === 0 && isMessage(bytes[at]!)) return at;
-				this.#head(bytes[at++]!);
+				at = this.#isShortHead(bytes, at) ? this.#shortHead(bytes, at) : this.#head(bytes, at);
 			}
 			if (toBoundary && this.#isAtHead) return at;
 		}
@@ -80,8 +82,22 @@ export class FrameFollower {
 		return passed;
 	}
 
-	/** The next byte of a head. */
-	#head(byte: number): void {
+	/** Whether a whole head of the shortest form begins here, as most do. */
+	#isShortHead(bytes: Buffer, at: number): boolean {
+		return this.#headBytes === 0 && at + 2 + MASK_BYTES <= bytes.length && (bytes[at + 1]! & LENGTH) < 126;
+	}
+
+	/** @returns the offset after it. */
+	#shortHead(bytes: Buffer, at: number): number {
+		this.#begin(bytes[at]!);
+		if (this.#isLost) return at + 1;
+		this.#length(bytes[at + 1]!);
+		return this.#isLost ? at + 2 : at + this.#headLength;
+	}
+
+	/** The next byte of a head. @returns the offset after it. */
+	#head(bytes: Buffer, at: number): number {
+		const byte = bytes[at]!;
 		const place = this.#headBytes++;
 		if (place === 0) this.#begin(byte);
 		else if (place === 1) this.#length(byte);
@@ -92,9 +108,11 @@ export class FrameFollower {
 		}
 		// The payload follows the masking key.
 		if (this.#headBytes === this.#headLength) this.#headBytes = 0;
+		return at + 1;
 	}
 
 	#begin(byte: number): void {
+		this.frames++;
 		const opcode = byte & OPCODE;
 		const isFinal = (byte & FIN) !== 0;
 		this.#headLength = 2;

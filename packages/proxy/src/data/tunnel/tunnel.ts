@@ -65,6 +65,13 @@ export class Tunnel implements Carrier, MessageSink {
 	onRequestBody(chunk: Buffer): void {
 		countReceived(this.request.context, chunk.length);
 		this.#moves();
+		const { follower } = this.#toUpstream;
+		const { frames } = follower;
+		this.#passToUpstream(chunk);
+		this.request.context.client.connection.spend((follower.frames - frames) / FRAMES_PER_TOKEN);
+	}
+
+	#passToUpstream(chunk: Buffer): void {
 		if (this.#paced === undefined || this.#state !== 'open') return this.#afterClient(this.#toUpstream.pass(chunk));
 		this.#paced.pass(chunk);
 		if (this.#paced.isHolding) this.request.context.client.pauseBody();
@@ -237,6 +244,8 @@ export class Tunnel implements Carrier, MessageSink {
 	}
 }
 
+/** Frames of a client that cost a token of its connection's share: a microsecond of the worker, about. */
+const FRAMES_PER_TOKEN = 32;
 /** Status codes (RFC 6455 section 7.4.1 and its registry). */
 const CODE = { goingAway: 1001, policy: 1008, internalError: 1011, tryAgainLater: 1013 } as const;
 
