@@ -8,12 +8,18 @@ import { frame } from './fixtures/frames.ts';
 it('each frame of a client costs its connection a part of a token, however many come in one read', () => {
 	let spent = 0;
 	let passed = 0;
-	const client = { connection: { spend: (tokens: number) => (spent += tokens) }, hasEnded: false, pauseBody() {} };
+	const spend = (tokens: number) => {
+		spent += tokens;
+	};
+	const write = (bytes: Buffer) => {
+		passed += bytes.length;
+		return true;
+	};
+	const client = { connection: { spend }, hasEnded: false, pauseBody() {} };
 	const context = { client, plane: {}, identity: { leewaySeconds: 0, claims: { exp: 0 } } };
-	const connection = { write: (bytes: Buffer) => (passed += bytes.length) > 0 };
 	const idle = { add() {} };
 	const tunnel = new Tunnel(
-		{ context, attempt: { connection } } as unknown as TunnelRequest,
+		{ context, attempt: { connection: { write } } } as unknown as TunnelRequest,
 		{ idle } as unknown as WebSocketRoute,
 		false,
 	);
