@@ -443,11 +443,6 @@ describe('HPACK', () => {
 		assert.deepEqual(read(784_111_777.5), [['date', 'Sun, 06 Nov 1994 08:49:37 GMT']]);
 		assert.deepEqual(read(784_111_778), [['date', 'Sun, 06 Nov 1994 08:49:38 GMT']]);
 	});
-
-	it('marks cookies as never indexed (RFC 7541 section 7.1.3)', () => {
-		assert.equal(codedField('set-cookie', 'a').charCodeAt(0) & 0xf0, 0x10);
-		assert.equal(codedField('content-type', 'a').charCodeAt(0) & 0xf0, 0x00);
-	});
 });
 
 describe('HPACK and node:http2', () => {

@@ -2,6 +2,7 @@ import { ConnectionError } from './errors.ts';
 import { CODE } from './frame-format.ts';
 import { DynamicTable, INITIAL_TABLE_SIZE, STATIC_TABLE, type TableEntry } from './hpack-table.ts';
 import { decodedRoom, decodeHuffman } from './huffman.ts';
+import { markSensitive } from './sensitive-names.ts';
 
 /** Remembered fields with long values, by their encoded bytes. */
 export interface KnownLiterals<Field> {
@@ -133,7 +134,9 @@ export class HpackDecoder<Field extends TableEntry> {
 			return field;
 		}
 		if ((first & 0x20) !== 0) throw malformed('a table size update after a field');
-		return this.#literal(this.#integer(0x0f));
+		const field = this.#literal(this.#integer(0x0f));
+		if ((first & 0x10) !== 0) markSensitive(field.name);
+		return field;
 	}
 
 	#entry(index: number): Field {

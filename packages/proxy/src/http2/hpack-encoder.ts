@@ -1,4 +1,5 @@
 import { ENTRY_OVERHEAD, STATIC_TABLE } from './hpack-table.ts';
+import { isSensitive, whenSensitivityChanges } from './sensitive-names.ts';
 
 /**
  * Encodes header blocks (RFC 7541) as latin1 text, from the static table and literals. Without a dynamic table the code of a field
@@ -49,8 +50,6 @@ function remembered(name: string, value: string): string {
 	return code;
 }
 
-/** Never indexed (section 7.1.3): intermediaries must not index them either. */
-const SECRETS = new Set(['set-cookie', 'cookie', 'authorization']);
 const NEVER_INDEXED = 0x10;
 const WITHOUT_INDEXING = 0x00;
 
@@ -63,11 +62,12 @@ export class CodedName {
 
 	/** @param name in lower case. */
 	constructor(name: string) {
-		const pattern = SECRETS.has(name) ? NEVER_INDEXED : WITHOUT_INDEXING;
+		const secret = isSensitive(name);
+		const pattern = secret ? NEVER_INDEXED : WITHOUT_INDEXING;
 		const index = STATIC_NAMES.indexOf(name) + 1;
 		this.#opening = index === 0 ? String.fromCharCode(pattern) + codedString(name) : codedInteger(index, 0x0f, pattern);
 		const whole = STATIC_TABLE.flatMap(([known, value], at): [string, string][] =>
-			known === name && value !== '' ? [[value, codedInteger(at + 1, 0x7f, 0x80)]] : [],
+			known === name && value !== '' && !secret ? [[value, codedInteger(at + 1, 0x7f, 0x80)]] : [],
 		);
 		this.#whole = whole.length === 0 ? undefined : new Map(whole);
 	}
@@ -76,6 +76,13 @@ export class CodedName {
 		return this.#whole?.get(value) ?? this.#opening + codedString(value);
 	}
 }
+
+whenSensitivityChanges(() => {
+	STATUSES.length = 0;
+	codes = new Map();
+	codeCount = 0;
+	names = new Map();
+});
 
 const STATIC_NAMES = STATIC_TABLE.map(([name]) => name);
 

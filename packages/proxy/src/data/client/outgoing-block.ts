@@ -1,4 +1,5 @@
 import { CodedName, codedField, codedInteger } from '../../http2/hpack-encoder.ts';
+import { sensitivityVersion, whenSensitivityChanges } from '../../http2/sensitive-names.ts';
 import type { HeadWriter } from './outgoing-head.ts';
 import { TextMemo } from './text-memo.ts';
 
@@ -17,6 +18,7 @@ export class OutgoingBlock implements HeadWriter {
 	#framing = '';
 	#block = '';
 	#isFlat = false;
+	#sensitivity = 0;
 
 	/** @param forwarded lines of the connection. */
 	constructor(forwarded: string) {
@@ -38,8 +40,10 @@ export class OutgoingBlock implements HeadWriter {
 			tenant === this.#tenant &&
 			certificate === this.#certificate &&
 			framing === this.#framing &&
-			lines === this.#lines;
+			lines === this.#lines &&
+			sensitivityVersion() === this.#sensitivity;
 		if (!isLast) {
+			this.#sensitivity = sensitivityVersion();
 			this.#tenant = tenant;
 			this.#certificate = certificate;
 			this.#lines = lines;
@@ -70,8 +74,8 @@ export const WEBSOCKET_FIELD = codedField(':protocol', 'websocket');
 
 /** RFC 9110 section 10.1.4: the proxy accepts trailers, whatever its client does. gRPC servers require it. */
 const TAKES_TRAILERS = codedField('te', 'trailers');
-/** Literal without indexing, name of the static table (RFC 7541 section 6.2.2). */
-const PATH = '\x04';
+/** Literal never indexed, name of the static table (RFC 7541 section 6.2.3): paths hold identifiers. */
+const PATH = '\x14';
 /** Fields that apply only to an HTTP/1.1 connection (RFC 9113 section 8.2.2). */
 const DROPPED = new Set(['transfer-encoding', 'connection', 'keep-alive', 'proxy-connection', 'upgrade', 'host']);
 
@@ -129,3 +133,9 @@ const OPENINGS = new TextMemo((versionAndHost) => {
 	const [, host = '', ...lines] = versionAndHost.split('\r\n');
 	return codedField(':authority', host.slice('host: '.length)) + codedLines(lines.join('\r\n'));
 }, 262_144);
+
+whenSensitivityChanges(() => {
+	names = new Map();
+	METHODS.clear();
+	OPENINGS.clear();
+});

@@ -24,14 +24,16 @@ export class TextMemo {
 		if (known !== undefined) return known;
 		const result = this.#workOut(text);
 		const characters = text.length + result.length;
-		if (this.#characters + characters > this.#maxCharacters) {
-			this.#known = new Map();
-			this.#characters = 0;
-		}
+		if (this.#characters + characters > this.#maxCharacters) this.clear();
 		if (characters <= this.#maxCharacters) {
 			this.#known.set(text, result);
 			this.#characters += characters;
 		}
 		return result;
+	}
+
+	clear(): void {
+		this.#known = new Map();
+		this.#characters = 0;
 	}
 }
