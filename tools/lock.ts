@@ -50,7 +50,7 @@ function platformOf(name: string, version: string): LockedPackage {
 	return { cpu: [cpu], ...(os && { os: [os] }), ...(libc && { libc: [libc === '-musl' ? 'musl' : 'glibc'] }) };
 }
 
-export function readLock(path: string): Lock {
+function readLock(path: string): Lock {
 	return JSON.parse(readFileSync(path, 'utf8'));
 }
 

@@ -2,7 +2,7 @@
 import { constants, createHmac, createPublicKey, generateKeyPairSync, type KeyObject, sign } from 'node:crypto';
 import { mintToken, signToken, type TokenClaims, type TokenKey } from '../../packages/proxy/src/cli/demo/tokens.ts';
 
-export interface HostileToken {
+interface HostileToken {
 	/** Completes the sentence "refuses ...". */
 	readonly what: string;
 	readonly token: string;

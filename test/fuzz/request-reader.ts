@@ -45,7 +45,7 @@ export class RequestReaderTarget implements Target {
 }
 
 /** @returns how the readings agree. @throws Finding */
-export async function checkRequests(input: RequestsCase, random?: Random): Promise<string[]> {
+async function checkRequests(input: RequestsCase, random?: Random): Promise<string[]> {
 	const text = fillIn(input.text, TOKENS);
 	const ours = readPieces([text]);
 	const found = (what: string) => new Finding('http1', `${what}\n  ours: ${JSON.stringify(ours)}`, input);

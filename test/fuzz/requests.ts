@@ -27,7 +27,7 @@ export const REQUEST_KINDS = {
 	garbage: 1,
 } as const;
 
-export type RequestKind = keyof typeof REQUEST_KINDS;
+type RequestKind = keyof typeof REQUEST_KINDS;
 
 /** Of the proxy that is fuzzed: `max_request_body_bytes`, and its `max_header_bytes`. */
 export const MAX_BODY = 20_000;
@@ -143,7 +143,7 @@ export function requestId(random: Random): string {
 const AUTHORIZATION = ['authorization: Bearer {A}', 'Authorization: bearer {B}', 'authorization: Bearer {A}'];
 
 /** A request that is served: head, and its body in one of the ways. */
-export function validRequest(random: Random): string {
+function validRequest(random: Random): string {
 	const method = random.pick(['GET', 'GET', 'POST', 'PUT', 'DELETE', 'HEAD', 'OPTIONS', 'PATCH', 'PROPFIND']);
 	const fields = [
 		'Host: edge.test',

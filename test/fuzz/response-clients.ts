@@ -21,7 +21,7 @@ export interface ClientReading {
 	readonly reason: string;
 }
 
-export type ReadingClient = (method: string, pieces: readonly string[], closes: boolean) => Promise<ClientReading>;
+type ReadingClient = (method: string, pieces: readonly string[], closes: boolean) => Promise<ClientReading>;
 
 export const CLIENTS = {
 	/** node:http on the llhttp that is compiled into Node. */

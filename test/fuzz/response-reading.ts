@@ -114,7 +114,7 @@ function readContent({
 	return closes ? { body: text.slice(at), length: text.length, trailers, keepAlive: false } : undefined;
 }
 
-export interface ReadChunks {
+interface ReadChunks {
 	/** As far as it has come. */
 	readonly body: string;
 	readonly isComplete: boolean;

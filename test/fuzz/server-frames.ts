@@ -54,7 +54,7 @@ export const SERVER_KINDS = {
 	'cut short': 1,
 } as const;
 
-export type ServerKind = keyof typeof SERVER_KINDS;
+type ServerKind = keyof typeof SERVER_KINDS;
 
 /** @param corpus earlier cases to build on. */
 export function oddServer(random: Random, kind: ServerKind, corpus: readonly ServerCase[]): ServerCase {

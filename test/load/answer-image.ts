@@ -7,7 +7,7 @@ export type Framing = 'length' | 'chunked' | 'close';
 
 export const FRAMINGS: readonly Framing[] = ['length', 'chunked', 'close'];
 
-export interface AnswerParts {
+interface AnswerParts {
 	readonly status: number;
 	readonly headers: HeaderList;
 	/** `undefined`: there is none by rule (HEAD, 204, 304). */

@@ -19,9 +19,8 @@ export interface BodyOwner {
 const POOL = randomBytes(1 << 20);
 /** A first line with its ids, length and checksum is shorter. */
 export const SHORTEST_BODY = 160;
-export const LONGEST_BODY = SHORTEST_BODY + POOL.length / 2;
 
-/** @param length bytes, from `SHORTEST_BODY` to `LONGEST_BODY`. */
+/** @param length bytes, from `SHORTEST_BODY` to `SHORTEST_BODY + POOL.length / 2`. */
 export function checkedBody(direction: Direction, owner: BodyOwner, length: number): Buffer {
 	// The line's own length decides how much is left for the rest, which its checksum covers.
 	const lineLength = firstLine(direction, owner, length, NO_SUM).length;

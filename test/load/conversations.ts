@@ -36,7 +36,7 @@ interface Conversation {
 	readonly takesTurns: boolean;
 }
 
-export interface TalkOptions {
+interface TalkOptions {
 	readonly seed: number;
 	readonly mode: 'collected' | 'streaming';
 	readonly threadsDie?: boolean;

@@ -14,7 +14,7 @@ import { type Entry, Ledger, type Outcome, type Rules } from './ledger.ts';
 import { type Plan, type Protocol, planRequest } from './plan.ts';
 import { TalkUpstreams } from './talk-upstreams.ts';
 
-export interface FaultRunOptions {
+interface FaultRunOptions {
 	readonly seed: number;
 	readonly mode: Rules['mode'];
 	readonly kinds?: readonly FaultKind[];

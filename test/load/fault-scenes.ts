@@ -19,7 +19,7 @@ import { HALF_OPEN, type HalfOpen, startHalfOpen } from './half-open-tls.ts';
 import { complaints } from './leftovers.ts';
 import { Random } from './random.ts';
 
-export interface SceneOptions {
+interface SceneOptions {
 	readonly mode: BodyMode;
 	/** Calls that are cancelled. */
 	readonly cancelled: number;

@@ -58,7 +58,7 @@ export interface Counts {
 	lost: number;
 }
 
-export interface TenantFigures extends Counts {
+interface TenantFigures extends Counts {
 	readonly plan: TenantPlan;
 	/** The most in any 10 s of the whole run, and what the promise allows. */
 	readonly worst: number;
@@ -70,7 +70,7 @@ export interface TenantFigures extends Counts {
 }
 
 /** Requests with an answer belong to the phase in which they were sent, those without one to that in which they were lost. */
-export interface PhaseFigures extends Phase {
+interface PhaseFigures extends Phase {
 	/** Requests of tenants that ask for their rate at most. */
 	readonly modest: Counts;
 	/** Requests of all tenants. */

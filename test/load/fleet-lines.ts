@@ -5,7 +5,7 @@ import type { Protocol } from '../fixtures/clients.ts';
 import type { TestPki } from '../fixtures/pki.ts';
 
 /** Where a tenant's connections lead to, and where they come from. */
-export interface LineOptions {
+interface LineOptions {
 	readonly port: number;
 	/** A loopback address of the tenant's own, by which it is known behind the balancer. */
 	readonly localAddress: string;

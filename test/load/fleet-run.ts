@@ -32,7 +32,7 @@ export interface FleetPlan {
 	readonly say: (line: string) => void;
 }
 
-export interface FleetOutcome extends FleetFigures {
+interface FleetOutcome extends FleetFigures {
 	/** Whether the store was never away while nothing happened to it: otherwise the machine was too slow to say anything of what tenants got. */
 	readonly wasCalm: boolean;
 	/** What was asked for beyond the limit, by protocol. */

@@ -12,7 +12,7 @@ const BACK = 'limiter store is back';
 /** A failover takes its time. */
 const BACK_MS = 40_000;
 
-export interface Disturbance {
+interface Disturbance {
 	readonly begin: () => Promise<void>;
 	readonly end: () => Promise<void>;
 }

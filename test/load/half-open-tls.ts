@@ -4,7 +4,7 @@ import { createSecureContext, TLSSocket } from 'node:tls';
 import { FRAME, frame, settingsFrame } from '../fixtures/h2-frames.ts';
 import { testPki } from '../fixtures/pki.ts';
 
-export interface HalfOpenKind {
+interface HalfOpenKind {
 	readonly name: string;
 	/** Before TLS: whether the connection goes on. */
 	onAccept?(socket: Socket): boolean;

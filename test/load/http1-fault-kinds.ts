@@ -300,7 +300,7 @@ const BAD: readonly Http1Kind[] = [
 export const HTTP1_KINDS: readonly Http1Kind[] = [...GOOD, ...BAD];
 
 /** A whole answer that nobody has asked for; who gets it can tell. */
-export const FORGED_ANSWER = Buffer.from(
+const FORGED_ANSWER = Buffer.from(
 	'HTTP/1.1 200 Forged\r\nX-Answer-To: forged\r\nContent-Length: 6\r\n\r\nforged',
 	'latin1',
 );

@@ -15,7 +15,7 @@ export interface Talk {
 	cut(): void;
 }
 
-export type TalkEnd = 'in order' | 'cut' | 'upstream lost' | `with ${number}`;
+type TalkEnd = 'in order' | 'cut' | 'upstream lost' | `with ${number}`;
 
 /** Messages that have come, until somebody wants them. */
 class Inbox {

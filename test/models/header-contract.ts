@@ -39,7 +39,7 @@ export const HOP_BY_HOP = [
 ];
 
 /** What stays at the hop between proxy and upstream: no credentials for a proxy go this way. */
-export const RESPONSE_HOP_BY_HOP = HOP_BY_HOP.filter((name) => name !== 'proxy-authorization');
+const RESPONSE_HOP_BY_HOP = HOP_BY_HOP.filter((name) => name !== 'proxy-authorization');
 
 const FRAMING = ['transfer-encoding', 'content-length'];
 

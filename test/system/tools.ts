@@ -19,7 +19,7 @@ export interface Outcome {
 	readonly all: string;
 }
 
-export interface ToolOptions {
+interface ToolOptions {
 	/** Default: the repository's folder. */
 	readonly cwd?: string;
 	readonly input?: string;

@@ -7,7 +7,7 @@ import { bundledPackages, licenceText } from './licences.ts';
 import { type Artefact, commands, entryPoints, hasDeclarations, isExternal, readManifest } from './manifest.ts';
 import { threadEntries } from './threads.ts';
 
-export interface BuildOptions {
+interface BuildOptions {
 	/** The package's folder. */
 	readonly root: string;
 	/** Absolute; emptied first. */

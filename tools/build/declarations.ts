@@ -40,6 +40,6 @@ function reachable(files: readonly string[], found: Set<string> = new Set()): Se
 }
 
 /** tsc leaves `./x.ts` in declarations, a file that is not published; `./x.js` finds `./x.d.ts` in every TypeScript. */
-export function withJavaScriptSpecifiers(declarations: string): string {
+function withJavaScriptSpecifiers(declarations: string): string {
 	return declarations.replace(TYPESCRIPT_SPECIFIER, '$1.js$2');
 }

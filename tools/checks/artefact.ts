@@ -58,7 +58,7 @@ export function checkFirstStatements(name: string, code: string): string[] {
 		.map(({ specifier }) => `${name} imports ${specifier} before its first statement`);
 }
 
-export interface Pack {
+interface Pack {
 	/** In bytes, packed. */
 	readonly size: number;
 	readonly files: readonly { readonly path: string }[];

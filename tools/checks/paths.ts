@@ -29,7 +29,7 @@ const NAMED =
 	/`((?:[\w.-]+\/)*[\w-][\w.-]*\.(?:ts|mjs|py|md))`|(?<![\w./:@<-])((?:[\w.-]+\/)+[\w-][\w.-]*\.(?:ts|mjs|py|md))(?![\w/])|`((?:[\w-]+\/){2,})`/g;
 
 /** The paths that a text names, each with its line. */
-export function pathsIn(file: string, text: string): { readonly path: string; readonly line: number }[] {
+function pathsIn(file: string, text: string): { readonly path: string; readonly line: number }[] {
 	const prose = PROSE[extname(file)];
 	if (prose === undefined) return [];
 	return text.split('\n').flatMap((content, i) => {

@@ -24,7 +24,7 @@ import {
 	TICS,
 } from './prose/rules.ts';
 
-export interface Prose {
+interface Prose {
 	readonly kind: 'paragraph' | 'bullet' | 'cell' | 'heading';
 	/** Of the first word, from 1. */
 	readonly line: number;
@@ -32,7 +32,7 @@ export interface Prose {
 	readonly text: string;
 }
 
-export interface Judgement {
+interface Judgement {
 	readonly sentences: number;
 	readonly passive: number;
 	/** `line: what is wrong: the words`. */

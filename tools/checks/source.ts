@@ -15,7 +15,7 @@ export interface Name {
 	readonly line: number;
 }
 
-export interface SourceModule {
+interface SourceModule {
 	readonly imports: readonly Import[];
 	/** Identifiers, but for names of members: `x` and `y` of `x.z(y)`. Comments and strings are none. */
 	readonly names: readonly Name[];

@@ -107,7 +107,7 @@ export const CLIENTS: readonly Client[] = [
 ];
 
 /** What a gRPC client says of one call. */
-export interface CallReport {
+interface CallReport {
 	/** Method and path. */
 	readonly request: string;
 	/** The name of its gRPC status. */

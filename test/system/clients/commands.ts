@@ -101,7 +101,7 @@ function nghttpCommand(edge: Edge): string[] {
 	return ['nghttp', streams, '--cert', cert, '--key', key, '--header', `authorization: Bearer ${edge.pki.token()}`];
 }
 
-export interface H2loadResult {
+interface H2loadResult {
 	/** Requests with a status of the 200s. */
 	readonly answered: number;
 	/** All others. */

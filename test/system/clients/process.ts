@@ -51,7 +51,7 @@ export async function output(
 	}
 }
 
-export interface EdgeFiles {
+interface EdgeFiles {
 	readonly ca: string;
 	readonly cert: string;
 	readonly key: string;

@@ -44,7 +44,7 @@ const CONVERSATIONS = {
 /** Calls at once until as many connections of the proxy have come to an end as are enough to see. */
 const ENDS = { many_connections: { failed: [] } };
 
-export const SEEN = { ...UNARY, ...FINITE, ...CONVERSATIONS, ...ENDS };
+const SEEN = { ...UNARY, ...FINITE, ...CONVERSATIONS, ...ENDS };
 export type Case = keyof typeof SEEN;
 const names = (cases: object) => Object.keys(cases) as Case[];
 export const CASES = {

@@ -15,7 +15,7 @@ const NODE = realpathSync(join(ROOT, 'node_modules/.bin/node'));
 
 const CA_FILE = '/etc/ssl/certs/ca-certificates.crt';
 
-export interface StandIns {
+interface StandIns {
 	/** `FROM` of the stages that build. */
 	readonly node: string;
 	/** `FROM` of the last stage. */

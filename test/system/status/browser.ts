@@ -24,7 +24,7 @@ export const NARROW = { width: 390, height: 844 } as const;
 export const SCHEMES = ['light', 'dark'] as const;
 export type Scheme = (typeof SCHEMES)[number];
 
-export interface PageOptions {
+interface PageOptions {
 	readonly size?: { readonly width: number; readonly height: number };
 	readonly scheme?: Scheme;
 	readonly script?: boolean;

@@ -33,7 +33,7 @@ const PARTIES = 0;
 const ARRIVED = 1;
 const ROUND = 2;
 
-export function createBarrier(parties: number): SharedArrayBuffer {
+function createBarrier(parties: number): SharedArrayBuffer {
 	const memory = new SharedArrayBuffer(12);
 	new Int32Array(memory)[PARTIES] = parties;
 	return memory;

@@ -1,7 +1,7 @@
 import { type Rejection, TOKEN_INVALID } from './rejection.ts';
 
 /** Longest tenant in a token, in characters. */
-export const MAX_TENANT_LENGTH = 256;
+const MAX_TENANT_LENGTH = 256;
 
 const NO_SUB = TOKEN_INVALID.because('no sub');
 const BAD_SUB = TOKEN_INVALID.because('bad sub');

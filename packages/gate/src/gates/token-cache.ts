@@ -30,7 +30,7 @@ export interface Identity extends VerifiedToken {
 
 /** Maximum number of entries, and their lifetime in seconds. */
 export const CACHE_CAPACITY = 10_000;
-export const CACHE_SECONDS = 300;
+const CACHE_SECONDS = 300;
 
 /** When a verdict reached now expires: after five minutes, or when the token's own leeway ends before that. */
 export function usableUntil(

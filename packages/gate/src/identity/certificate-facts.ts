@@ -16,7 +16,7 @@ export interface CertificateFacts {
 }
 
 /** RFC 5280 section 4.2.1.9. */
-export interface BasicConstraints {
+interface BasicConstraints {
 	readonly isCa: boolean;
 	/** How many intermediates may follow in a chain; infinite if not limited. */
 	readonly pathLength: number;
@@ -130,7 +130,7 @@ function readConstraints(members: DerReader): BasicConstraints {
 	return { isCa, pathLength: length?.length === 1 ? length[0]! : Number.POSITIVE_INFINITY };
 }
 
-export interface DerExtension {
+interface DerExtension {
 	readonly id: string;
 	readonly critical: boolean;
 	readonly value: Buffer;

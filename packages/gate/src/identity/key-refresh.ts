@@ -3,7 +3,7 @@
  * of a monotonic clock; nothing is fetched here.
  */
 
-export interface RefreshRules {
+interface RefreshRules {
 	/** Time between two fetches, unless the response says otherwise; at most half of `maxStaleMs`. */
 	readonly refreshMs: number;
 	/** Maximum age of the last good set. */

@@ -19,7 +19,7 @@ export interface KeySetSeed {
 	readonly keys: readonly KeySeed[];
 }
 
-export interface KeySeed {
+interface KeySeed {
 	readonly kid: string | undefined;
 	/** SPKI. */
 	readonly pem: string;

@@ -93,7 +93,7 @@ export class Quotas {
 }
 
 /** `[[tenants]]`, the token's `rate_claim`, or `tenant_rps`. */
-export type RateSource = 'tenants' | 'claim' | 'default';
+type RateSource = 'tenants' | 'claim' | 'default';
 
 interface TenantQuota {
 	/** `undefined`: `[[tenants]]` sets no rate. */

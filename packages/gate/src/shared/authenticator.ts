@@ -108,11 +108,11 @@ export class Authenticator {
 }
 
 /** Keys of tenants in memory that threads share (`tenantKey`). */
-export interface TenantKeys {
+interface TenantKeys {
 	keyOf(tenant: string): bigint;
 }
 
 /** A token that fails verification is a miss as well. */
-export interface CacheLookups {
+interface CacheLookups {
 	count(name: 'tokenCache', result: 'hit' | 'miss'): void;
 }

@@ -45,7 +45,7 @@ export function createLogger(filter: LogFilter, write: (record: LogRecord) => vo
 	};
 }
 
-export interface LogFilter {
+interface LogFilter {
 	/** Cheap enough to ask for every record: a few string comparisons, mostly none. */
 	enabled(level: Level, target: string): boolean;
 	/** Messages about unreadable directives and unknown targets; such directives have no effect. */

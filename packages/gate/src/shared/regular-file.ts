@@ -20,7 +20,7 @@ export class FileError extends Error {
 	override readonly name = 'FileError';
 }
 
-export interface ReadOptions {
+interface ReadOptions {
 	readonly maxBytes?: number;
 	/** For the whole read, in ms. */
 	readonly limitMs?: number;

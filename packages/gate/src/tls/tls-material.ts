@@ -10,20 +10,20 @@ import { secureContextOptions } from './tls-options.ts';
  */
 
 /** One of the three texts. */
-export type TlsText = 'cert' | 'key' | 'ca';
+type TlsText = 'cert' | 'key' | 'ca';
 
 /** The names of the texts in messages: a configuration key and the file, or a variable. */
 export type TlsNames = Readonly<Record<TlsText, string>>;
 
 /** A sentence about one of the texts, without its name. */
-export interface TlsFinding {
+interface TlsFinding {
 	readonly of: TlsText;
 	readonly message: string;
 	/** Set on a warning if peers refuse the certificate. */
 	readonly failsCheck?: true;
 }
 
-export interface TlsJudgement {
+interface TlsJudgement {
 	/**
 	 * Why the material cannot be used: unreadable or missing certificates, an unreadable or encrypted key, a key that
 	 * belongs to another certificate, a bundle without a CA, or what OpenSSL refuses.

@@ -58,7 +58,7 @@ export interface ListenerContexts {
 }
 
 /** The CAs of a listener, parsed on first use. */
-export class TrustedBundle implements ClientBundle {
+class TrustedBundle implements ClientBundle {
 	readonly #pem: string;
 	#authorities: readonly X509Certificate[] | undefined;
 

@@ -12,7 +12,7 @@ import {
 } from './command.ts';
 
 /** The parsed command line. */
-export type CommandLine =
+type CommandLine =
 	| { readonly kind: 'run'; readonly command: Command; readonly values: Readonly<Record<string, unknown>> }
 	/** `undefined`: help on all commands. Several: commands that share their first word. */
 	| { readonly kind: 'help'; readonly of: readonly Command[] | undefined }

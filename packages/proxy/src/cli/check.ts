@@ -15,7 +15,7 @@ import { assertFewWorkers } from './worker-limit.ts';
  * no thread.
  */
 
-export interface CheckOptions {
+interface CheckOptions {
 	/** Path of the configuration file. */
 	readonly config: string;
 	readonly workers: number;

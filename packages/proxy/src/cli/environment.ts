@@ -2,7 +2,7 @@ import { suggest } from '@mtls-edge-proxy/gate/words/suggest.ts';
 import type { Command, Environment } from './command.ts';
 
 /** A variable that seems meant for the proxy, and the remedy. */
-export interface UnknownVariable {
+interface UnknownVariable {
 	readonly name: string;
 	readonly message: string;
 }

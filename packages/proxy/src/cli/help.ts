@@ -41,7 +41,7 @@ export function helpText(commands: readonly Command[], of?: readonly Command[], 
 }
 
 /** The same text for a terminal: titles in bold. */
-export function withBoldTitles(text: string): string {
+function withBoldTitles(text: string): string {
 	return text.replaceAll(/^[A-Z][a-z ]+:$/gm, '\x1b[1m$&\x1b[22m');
 }
 

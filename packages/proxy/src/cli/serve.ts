@@ -14,7 +14,7 @@ import { claimPidFile } from './running/pid-file.ts';
 import { readBodyMode, readVersion } from './version.ts';
 import { assertFewWorkers } from './worker-limit.ts';
 
-export interface ServeOptions {
+interface ServeOptions {
 	/** Path of the configuration file, relative to the working directory. */
 	readonly config: string;
 	readonly bind: Address;

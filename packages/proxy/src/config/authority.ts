@@ -2,7 +2,7 @@ import { isIPv4, isIPv6 } from 'node:net';
 import { quote } from './wording.ts';
 
 /** `host[:port]`, taken apart. */
-export interface HostPort {
+interface HostPort {
 	/** Lower case; an IPv6 address without its brackets, with its zone (`fe80::1%eth0`) if it has one. */
 	readonly host: string;
 	/** 0 to 65535. */

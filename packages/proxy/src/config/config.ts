@@ -75,13 +75,13 @@ export interface IssuerConfig {
 
 export type KeySource = FileSource | NetworkSource;
 
-export interface FileSource {
+interface FileSource {
 	readonly type: 'file';
 	/** Full key of the file (`IssuerFile.key`). */
 	readonly key: string;
 }
 
-export interface NetworkSource {
+interface NetworkSource {
 	readonly type: 'network';
 	/** Full key that configures this source, for messages. */
 	readonly key: string;
@@ -153,8 +153,7 @@ export interface Config extends TakenOver {
 }
 
 /** `[jwt]`. */
-export interface JwtConfig
-	extends Pick<Named<ConfigFile['jwt']>, 'issuer' | 'audience' | 'certificateBound' | 'reload'> {
+interface JwtConfig extends Pick<Named<ConfigFile['jwt']>, 'issuer' | 'audience' | 'certificateBound' | 'reload'> {
 	readonly jwksPath: string;
 	/** The claim with the tenant's rate limit; `undefined`: none. */
 	readonly rateClaim: RateClaim | undefined;

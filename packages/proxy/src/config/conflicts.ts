@@ -24,7 +24,7 @@ export function conflictsInTables(document: TomlDocument): ConfigProblem[] {
 type Wrong = (key: string, message: string) => void;
 
 /** A table of the file, and its full key. */
-export interface PlacedTable {
+interface PlacedTable {
 	readonly table: TomlTable;
 	readonly key: string;
 }

@@ -6,7 +6,7 @@ import { unitOf } from './units.ts';
 import { quote } from './wording.ts';
 
 /** The keys of each table, by the table's name; `''` for the keys above the first table. */
-export type KnownKeys = ReadonlyMap<string, readonly string[]>;
+type KnownKeys = ReadonlyMap<string, readonly string[]>;
 
 /**
  * Turns the schema's issues into problems with their lines.

@@ -12,7 +12,7 @@ import { issuerFiles, toConfig, toUpstreamTls } from './translate.ts';
 import { readUnits } from './units.ts';
 
 /** The result of reading a configuration file. */
-export interface ConfigReading {
+interface ConfigReading {
 	/** `undefined` if there are problems. */
 	readonly config: Config | undefined;
 	readonly problems: readonly ConfigProblem[];

@@ -140,7 +140,7 @@ export function formatKey(path: TomlPath): string {
 }
 
 /** Replaces dates and times, which no key accepts: a `Date` would look like a table without keys. */
-export const DATE_OR_TIME = Symbol('a date or time');
+const DATE_OR_TIME = Symbol('a date or time');
 
 function emptyTable(): TomlTable {
 	return Object.create(null);

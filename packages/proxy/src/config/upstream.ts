@@ -19,7 +19,7 @@ export interface GroupAddress extends UpstreamAddress {
 }
 
 /** The parsed URL of a route. */
-export interface UpstreamUrl {
+interface UpstreamUrl {
 	readonly address: UpstreamAddress;
 	/** `https://`. */
 	readonly tls: boolean;

@@ -1,7 +1,7 @@
 import type { Logger } from '@mtls-edge-proxy/gate/shared/log.ts';
 import type { Timers } from './timers.ts';
 
-export interface DrainParts {
+interface DrainParts {
 	/** Drains the workers; resolves when the last one has finished its last request. */
 	readonly drainWorkers: () => Promise<void>;
 	/** `shutdown_delay_secs`, in ms; 0 for none. */

@@ -22,7 +22,7 @@ export function cleanTarget(target: string): CleanTarget | Rejection {
 }
 
 /** The refused part of a path, and its position. */
-export interface PathDoubt {
+interface PathDoubt {
 	readonly refusal: Rejection;
 	/** The part of the path that is to blame: a segment, an escape, a character. */
 	readonly part: string;

@@ -30,7 +30,7 @@ export class PrefixTable<Route> {
 	}
 }
 
-export interface PrefixEntry<Route> {
+interface PrefixEntry<Route> {
 	readonly prefix: string;
 	readonly route: Route;
 }
@@ -38,7 +38,7 @@ export interface PrefixEntry<Route> {
 const FEW = 8;
 
 /** The relation of a path to a route's prefix. */
-export type PrefixFit = 'matches' | 'no boundary' | 'differs';
+type PrefixFit = 'matches' | 'no boundary' | 'differs';
 
 /** For explanations of the choice of `PrefixTable.longest`. */
 export function fitOf(prefix: string, path: string): PrefixFit {

@@ -4,7 +4,7 @@ import { isPlain, readingsOf } from './path-readings.ts';
 import { PrefixTable } from './prefix-table.ts';
 
 /** The part of a route that its lookup needs. */
-export interface Routed {
+interface Routed {
 	readonly prefix: string;
 	/** Its upstream ignores the letter case of paths. */
 	readonly caseInsensitive?: boolean | undefined;
@@ -74,7 +74,7 @@ export class RouteTable<Route extends Routed> {
 }
 
 /** Two routes that some reader cannot distinguish: every path below them would be refused. */
-export interface PrefixConflict<Route> {
+interface PrefixConflict<Route> {
 	readonly route: Route;
 	readonly other: Route;
 	readonly reading: string;

@@ -6,7 +6,7 @@ import { endWithoutPadding, uint31At } from './frame-reader.ts';
  * How many CONTINUATION frames may follow one HEADERS frame (CVE-2024-27316): as many full frames as a head of `max_header_bytes`
  * needs, and seven more, so that a slightly larger head still gets its 431. By default that is 8, nghttp2's limit.
  */
-export function maxContinuations(maxHeaderBytes: number): number {
+function maxContinuations(maxHeaderBytes: number): number {
 	return 7 + Math.ceil(maxHeaderBytes / MAX_FRAME_SIZE);
 }
 

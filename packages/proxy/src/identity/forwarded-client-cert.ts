@@ -8,7 +8,7 @@ import type { CertificateNames } from './certificate-names.ts';
 export const XFCC_MEMBERS = ['cert', 'chain', 'subject', 'uri', 'dns'] as const;
 export type XfccMember = (typeof XFCC_MEMBERS)[number];
 
-export interface ForwardedClientCert {
+interface ForwardedClientCert {
 	readonly members: readonly XfccMember[];
 	readonly certificate: X509Certificate;
 	/** The certificates after the leaf. */

@@ -30,7 +30,7 @@ export function parseNamePattern(text: string): NamePattern | PatternProblem {
 }
 
 /** The pattern must be `wanted`; `remedy` says what to do. */
-export interface PatternProblem {
+interface PatternProblem {
 	readonly wanted: string;
 	readonly remedy: string;
 }

@@ -22,7 +22,7 @@ export interface RouteAccessSeed {
 }
 
 /** A connection with its client certificate. */
-export interface CallerSource {
+interface CallerSource {
 	/** `undefined` once the connection is gone. */
 	readonly caller: Caller | undefined;
 }

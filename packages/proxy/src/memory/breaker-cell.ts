@@ -46,7 +46,7 @@ export interface Failure {
 }
 
 /** The position of a breaker's state. States of endpoints that were added together are adjacent, for readers of many. */
-export interface CircuitPlace {
+interface CircuitPlace {
 	/** From `BreakerCell.allocateStates`; the same memory in every thread. */
 	readonly states: SharedArrayBuffer;
 	readonly at: number;

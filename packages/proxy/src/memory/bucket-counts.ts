@@ -14,7 +14,7 @@ export interface BucketLayout {
 	readonly exemplars: boolean;
 }
 
-export interface Exemplar {
+interface Exemplar {
 	/** 32 hexadecimal digits. */
 	readonly traceId: string;
 	readonly ms: number;

@@ -1,10 +1,10 @@
 /** Names of counters, each with its labels. */
-export type CounterLists = Readonly<Record<string, readonly string[]>>;
+type CounterLists = Readonly<Record<string, readonly string[]>>;
 
 export type Label<Lists extends CounterLists, Name extends keyof Lists> = Lists[Name][number];
 
 /** Values by name and label, zeros included: an alert on a new series would miss its first count. */
-export type CounterReading<Lists extends CounterLists> = {
+type CounterReading<Lists extends CounterLists> = {
 	readonly [Name in keyof Lists]: Map<Label<Lists, Name>, number>;
 };
 

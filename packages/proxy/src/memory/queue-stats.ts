@@ -11,7 +11,7 @@ export const QUEUE_RESULTS = [
 	/** The client left. */
 	'gone',
 ] as const;
-export type QueueResult = (typeof QUEUE_RESULTS)[number];
+type QueueResult = (typeof QUEUE_RESULTS)[number];
 
 /** Counts of one upstream. Each worker writes its own cells, and readers add them up. */
 export class QueueStats {

@@ -4,7 +4,7 @@ import { BlockList, isIP, SocketAddress } from 'node:net';
 export const MAX_RANGES = 256;
 
 /** An address, or all addresses that begin with the same bits (CIDR, RFC 4632 section 3.1, RFC 4291 section 2.3). */
-export interface AddressRange {
+interface AddressRange {
 	readonly family: 'ipv4' | 'ipv6';
 	/** The first address of the range. */
 	readonly address: string;

@@ -31,7 +31,7 @@ export interface TlsMaterial extends PemMaterial {
 }
 
 /** What invalidates clients' certificates and ends their connections. */
-export interface ClientRules {
+interface ClientRules {
 	/** With verified signatures. */
 	readonly crls: readonly CrlSeed[];
 	/** Clients whose issuer has no fresh CRL are refused. */
@@ -189,7 +189,7 @@ export interface RoutingSeed {
 }
 
 /** Settings of the access log and of identifiers, apart from `RUST_LOG`. */
-export interface LogSettings {
+interface LogSettings {
 	/** The access log: no requests, refused and failed ones, or all. */
 	readonly access: 'off' | 'errors' | 'all';
 	/** Requests without identifiers of trace and request get new ones. */
@@ -197,7 +197,7 @@ export interface LogSettings {
 }
 
 /** The part of `[trace]` that workers need. */
-export interface TraceSettings {
+interface TraceSettings {
 	/** The sampled fraction of the traces that begin here, 0 to 1. */
 	readonly ratio: number;
 	/** Whether spans name tenants. */
@@ -207,7 +207,7 @@ export interface TraceSettings {
 }
 
 /** Which peers begin their connections with a PROXY header, and how long it may take. */
-export interface ProxyProtocolSettings {
+interface ProxyProtocolSettings {
 	/** Addresses and ranges in CIDR notation (`AddressRanges`). */
 	readonly from: readonly string[];
 	readonly timeoutMs: number;

@@ -8,7 +8,7 @@ import {
 } from '../command.ts';
 
 /** Completion data, the same for all shells. */
-export interface CompletionModel {
+interface CompletionModel {
 	/** The candidates for the first word: commands of one word, and the first words of commands of two. */
 	readonly firstWords: readonly Word[];
 	/** By the first word of commands of two: what may follow it. */
@@ -29,7 +29,7 @@ export interface CommandModel {
 	readonly operands: readonly OperandModel[];
 }
 
-export interface FlagModel {
+interface FlagModel {
 	readonly flag: string;
 	readonly about: string;
 	readonly placeholder: string;
@@ -38,7 +38,7 @@ export interface FlagModel {
 	readonly values: ValueSource | undefined;
 }
 
-export interface OperandModel {
+interface OperandModel {
 	readonly placeholder: string;
 	readonly repeatable: boolean;
 	readonly values: ValueSource | undefined;

@@ -28,7 +28,7 @@ export interface Authority {
 	readonly privateKey: webcrypto.CryptoKey;
 }
 
-export interface AuthorityOptions extends Validity {
+interface AuthorityOptions extends Validity {
 	readonly commonName: string;
 	/** Makes this an intermediate below `issuer`; without it the authority is a self-signed root. */
 	readonly issuer?: Authority;
@@ -36,7 +36,7 @@ export interface AuthorityOptions extends Validity {
 	readonly exportable?: boolean;
 }
 
-export interface LeafOptions extends Validity {
+interface LeafOptions extends Validity {
 	readonly commonName: string;
 	/** DNS names, IP literals and URIs; a server is checked against only these, never its common name (RFC 9110 4.3.4). */
 	readonly sans?: readonly string[];

@@ -5,7 +5,7 @@ import { createInterface } from 'node:readline';
 import type { Readable } from 'node:stream';
 import type { LogRecord } from '@mtls-edge-proxy/gate/shared/log.ts';
 
-export interface ProxyChildOptions {
+interface ProxyChildOptions {
 	/** The module of the `proxy` command. */
 	readonly mainPath: string;
 	/** Options of the runtime, such as `-C boxed_body`. */

@@ -12,7 +12,7 @@ import { createScreen, type Output, type Screen } from './screen.ts';
 import { initialGroups, initialRoutes, playShow } from './show.ts';
 import { createWorkspace } from './workspace.ts';
 
-export interface DemoOptions {
+interface DemoOptions {
 	/** Exit after the show instead of staying up until SIGINT or SIGTERM. */
 	readonly once: boolean;
 	/** Where certificates, keys, tokens and the configuration go; made if needed. */

@@ -8,7 +8,7 @@ export interface TokenKey {
 }
 
 /** The part of a `TokenKey` that signs. */
-export type SigningKey = Pick<TokenKey, 'privateKey'>;
+type SigningKey = Pick<TokenKey, 'privateKey'>;
 
 /** The claims of a token. Times are seconds since the epoch. */
 export interface TokenClaims {

@@ -7,7 +7,7 @@ import { acceptOf } from '../../gates/web-socket.ts';
 import { connect, type Identity } from './client.ts';
 
 /** An open WebSocket. */
-export interface HeldWebSocket {
+interface HeldWebSocket {
 	/** @returns the upstream's reply to a text message. Rejects if the WebSocket ends first. */
 	ask(text: string): Promise<string>;
 	/** Resolves at its end, with the code of the Close; `undefined`: there was none. */

@@ -57,7 +57,7 @@ export interface Workspace {
 }
 
 /** The issuer's keys, by their names. */
-export type Kid = 'first' | 'second';
+type Kid = 'first' | 'second';
 
 /**
  * Fills `dir`, made if needed, for `now` in ms since the epoch. Throws file errors as they come.

@@ -7,7 +7,7 @@ import { CommandError } from '../command.ts';
  * tokens. In production, the server's private key is the only one near the proxy.
  */
 
-export interface DevelopmentFiles {
+interface DevelopmentFiles {
 	readonly ca: { readonly cert: string; readonly key: string };
 	readonly server: { readonly cert: string; readonly key: string };
 	readonly issuer: { readonly publicKey: string; readonly key: string };

@@ -32,7 +32,7 @@ const INTRO = [
 	'Commented keys show their defaults. `proxy check` reports errors.',
 ];
 /** The first client. */
-export const FIRST_CLIENT = 'alice';
+const FIRST_CLIENT = 'alice';
 
 /**
  * Makes a folder from which the proxy can be started: a commented `config.toml`, and in `dev/` a CA, the server's certificate, one

@@ -42,7 +42,7 @@ export async function runPkiClient(
 }
 
 /** The options of `proxy token`. */
-export interface TokenValues {
+interface TokenValues {
 	readonly sub: string;
 	readonly claims: readonly (readonly [name: string, value: unknown])[];
 	readonly ttl: number;

@@ -3,7 +3,7 @@ import { KEYS } from '../../config/schema.ts';
 import { quote } from '../../config/wording.ts';
 
 /** The keys that the sample sets, by table. */
-export type SampleValues = Readonly<Record<string, Readonly<Record<string, string | number>>>>;
+type SampleValues = Readonly<Record<string, Readonly<Record<string, string | number>>>>;
 
 /** Lines are as long as those of the code. */
 const COLUMNS = 100;

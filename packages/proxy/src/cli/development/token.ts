@@ -4,7 +4,7 @@ import { CommandError } from '../command.ts';
 import { mintToken, type TokenClaims } from '../demo/tokens.ts';
 
 /** The token that `proxy token` was asked for. */
-export interface TokenOrder {
+interface TokenOrder {
 	readonly sub: string;
 	/** Additional claims by name; they replace the default ones. */
 	readonly claims: Readonly<Record<string, unknown>>;
@@ -14,7 +14,7 @@ export interface TokenOrder {
 }
 
 /** Issuer and audience of the token. */
-export interface TokenParties {
+interface TokenParties {
 	readonly iss: string | undefined;
 	readonly aud: string | undefined;
 }

@@ -16,7 +16,7 @@ import { type Environment, EnvironmentError, readSettings, type Settings } from 
 import { createHandler } from './handler.ts';
 
 /** The parts of the process that the service needs. */
-export interface EmbedDemoIo {
+interface EmbedDemoIo {
 	readonly stdout: Output;
 	readonly stderr: Output;
 	/** Emits SIGTERM and SIGINT. */

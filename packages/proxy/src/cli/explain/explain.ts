@@ -37,7 +37,7 @@ import { notesOnHead, upstreamHead } from './upstream-head.ts';
  * refusal are asked too, if their input is known.
  */
 
-export interface ExplainSettings extends RunningProxy {
+interface ExplainSettings extends RunningProxy {
 	/** Leaf first. */
 	readonly clientChain: readonly X509Certificate[] | undefined;
 	/** For `x-forwarded-for`. */

@@ -10,7 +10,7 @@ import { loadKept } from '../../control/jwks/key-store.ts';
 import { inWords } from './places.ts';
 
 /** An identity with the keys of the one issuer that the token needs. */
-export interface FetchedIdentity {
+interface FetchedIdentity {
 	readonly identity: IdentitySeed;
 	/** Needed keys are missing, so the proxy's verdict is unknown. */
 	readonly isMissing: boolean;
@@ -18,7 +18,7 @@ export interface FetchedIdentity {
 	readonly note: string | undefined;
 }
 
-export interface KeySources {
+interface KeySources {
 	/** Issuers whose keys come over the network. */
 	readonly remotes: readonly RemoteIssuer[];
 	/** Whether fetching is disabled. */

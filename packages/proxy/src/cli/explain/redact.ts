@@ -1,6 +1,6 @@
 /** Removes tokens and credentials from texts that may be pasted into a ticket or a chat. */
 
-export const REDACTED = '[redacted]';
+const REDACTED = '[redacted]';
 
 /** Names of header fields and of query parameters whose values are credentials, or may be. */
 const SECRET_NAME =
@@ -9,7 +9,7 @@ const NOT_SECRET: ReadonlySet<string> = new Set(['authority', ':authority']);
 /** The beginning of a JSON object in base64url, and a second part: a JWT, whole or cut. */
 const JWT = /\beyJ[\w-]+\.[\w.-]*/g;
 
-export function isSecretName(name: string): boolean {
+function isSecretName(name: string): boolean {
 	return SECRET_NAME.test(name) && !NOT_SECRET.has(name.toLowerCase());
 }
 
@@ -49,7 +49,7 @@ export function redactHead(lines: readonly string[]): string[] {
 
 const PATH = ':path: ';
 
-export function redactLine(line: string): string {
+function redactLine(line: string): string {
 	const colon = line.indexOf(': ');
 	const name = line.slice(0, Math.max(colon, 0));
 	if (!isSecretName(name)) return line.replaceAll(JWT, REDACTED);

@@ -45,7 +45,7 @@ export interface ReadRequest {
 	readonly fields: readonly FieldReport[];
 }
 
-export interface FieldReport {
+interface FieldReport {
 	readonly name: string;
 	readonly fate: FieldFate;
 }

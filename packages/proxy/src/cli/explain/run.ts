@@ -40,7 +40,7 @@ export interface ExplainOptions {
 	readonly json: boolean;
 }
 
-export interface ExplainOutput {
+interface ExplainOutput {
 	readonly print: (text: string) => void;
 	/** Gets the reason why a request cannot be explained. */
 	readonly complain: (text: string) => void;

@@ -27,7 +27,7 @@ import { inWords, placeOf, timeOf } from './places.ts';
 import type { Check } from './report.ts';
 
 /** Everything that a token is judged with. */
-export interface TokenJudges {
+interface TokenJudges {
 	readonly trust: Trust;
 	readonly issuers: readonly IssuerSeed[];
 	readonly revoked: RevokedTokens;
@@ -36,7 +36,7 @@ export interface TokenJudges {
 	readonly nowSeconds: number;
 }
 
-export interface TokenReading {
+interface TokenReading {
 	/** In the order of the authenticator, which stops at the first refusal; this list does not. */
 	readonly checks: readonly Check[];
 	/** The identity of the token if it had no fault; `undefined` if unknown. */

@@ -2,7 +2,7 @@ import type { Context } from '../command.ts';
 import type { Address } from '../options.ts';
 import { askMetrics, formatHost } from './metrics-client.ts';
 
-export interface HealthcheckOptions {
+interface HealthcheckOptions {
 	readonly metrics: Address;
 	/** Checks whether the proxy answers at all, instead of whether it accepts connections. */
 	readonly live: boolean;

@@ -10,7 +10,7 @@ import { quote } from '../../config/wording.ts';
 import { StartError } from '../../control/start-error.ts';
 import { mayBeProxy, type ProcessEntry, readProcess } from './process-table.ts';
 
-export interface PidFile {
+interface PidFile {
 	/** Lets others find this process. The file is removed when the process exits, except by SIGKILL. */
 	publish(): void;
 }

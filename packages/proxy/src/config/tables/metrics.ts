@@ -10,7 +10,7 @@ export const DEFAULT_GATE_BUCKETS: readonly number[] = [
 	0.00001, 0.000025, 0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 1,
 ];
 /** Each bucket costs a series for each upstream, and some bytes for each upstream and worker. */
-export const MAX_BUCKETS = 40;
+const MAX_BUCKETS = 40;
 /** One hour: no realistic time limit of a request is longer. */
 const MAX_BUCKET_SECONDS = 3600;
 

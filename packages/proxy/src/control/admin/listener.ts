@@ -20,7 +20,7 @@ export interface AdminListener {
 /** What `/readyz` reads. */
 type ReadinessFacts = Pick<Readiness, 'phase' | 'obstacle'> & Partial<Pick<Readiness, 'remark'>>;
 
-export interface AdminParts {
+interface AdminParts {
 	readonly sources: MetricSources;
 	readonly readiness: ReadinessFacts;
 	readonly log: Logger;

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 
 /** The fields of `/proc/PID/stat` (proc_pid_stat(5)) that tell a process from a later one with the same number. */
-export interface ProcStat {
+interface ProcStat {
 	/** `Z` is a zombie: it has ended, and its parent has not waited for it. */
 	readonly state: string;
 	/** Clock ticks from the machine's boot to the start of the process. */

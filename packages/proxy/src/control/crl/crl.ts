@@ -24,7 +24,7 @@ export interface Crl {
 	readonly signature: Buffer;
 }
 
-export type CrlScope = 'all' | 'users' | 'authorities';
+type CrlScope = 'all' | 'users' | 'authorities';
 
 /** `null`: the key decides (EdDSA). */
 interface SignatureAlgorithm {

@@ -2,7 +2,7 @@ import type { Logger } from '@mtls-edge-proxy/gate/shared/log.ts';
 import type { CrlSeed } from '../../identity/client-chain.ts';
 import type { Timers } from '../timers.ts';
 
-export interface CrlWatchParts {
+interface CrlWatchParts {
 	readonly timers: Pick<Timers, 'every'>;
 	/** The current ones. */
 	readonly crls: () => readonly CrlSeed[];

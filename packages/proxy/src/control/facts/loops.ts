@@ -1,7 +1,7 @@
 import type { LoopReading } from '../../memory/worker-stats.ts';
 
 /** A worker's event loop, as operators see it. */
-export type LoopFact = Pick<LoopReading, 'utilization' | 'delayP50' | 'delayP99' | 'delayMax'>;
+type LoopFact = Pick<LoopReading, 'utilization' | 'delayP50' | 'delayP99' | 'delayMax'>;
 
 /**
  * What a worker's last sample means now. A stuck loop takes no samples, so an overdue sample shows that the loop is busy, and late by

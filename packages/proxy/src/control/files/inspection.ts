@@ -32,7 +32,7 @@ export interface StartFiles {
 	readonly watch?: FileWatch | undefined;
 }
 
-export interface Inspection {
+interface Inspection {
 	/** `undefined` if there are problems. */
 	readonly files: StartFiles | undefined;
 	readonly problems: readonly ConfigProblem[];

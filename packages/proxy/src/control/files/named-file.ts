@@ -9,7 +9,7 @@ export type Judged<Files> = Partial<Files> & {
 };
 
 /** A file that the configuration names. */
-export interface NamedFile {
+interface NamedFile {
 	/** `undefined` if the configuration names no file, or if it cannot be read. */
 	readonly text?: string;
 	readonly problem?: ConfigProblem;

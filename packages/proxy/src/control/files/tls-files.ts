@@ -10,7 +10,7 @@ import { judgeRevocationList } from './revocation-file.ts';
 /** Checks the files of `[tls]`, for the start, a reload and `proxy check` alike. */
 
 /** A usable TLS identity, with warnings for the operator. */
-export interface TlsFiles {
+interface TlsFiles {
 	readonly material: TlsMaterial;
 	readonly warnings: readonly ConfigProblem[];
 }

@@ -14,7 +14,7 @@ import { type Judged, readNamed } from './named-file.ts';
 /** For each upstream with TLS, by key (`upstreamKey`). */
 export type UpstreamTlsMaterial = ReadonlyMap<string, UpstreamTlsSeed>;
 
-export interface UpstreamTlsFiles {
+interface UpstreamTlsFiles {
 	readonly upstreamTls: UpstreamTlsMaterial;
 }
 

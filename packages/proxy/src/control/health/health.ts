@@ -29,7 +29,7 @@ export type Probe = (
 	protocol: UpstreamProtocol | undefined,
 ) => Promise<Verdict>;
 
-export interface ProberParts {
+interface ProberParts {
 	readonly intervalMs: number;
 	readonly probe: Probe;
 	readonly timers: Timers;

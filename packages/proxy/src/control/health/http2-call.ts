@@ -11,7 +11,7 @@ import { codedFields } from '../../http2/hpack-encoder.ts';
 import { isAlpnAlert, NO_HTTP2 } from '../../tls/upstream-tls.ts';
 
 /** The request of a call. */
-export interface Http2Question {
+interface Http2Question {
 	readonly method: string;
 	readonly path: string;
 	/** Alternating names in lower case and values. */
@@ -20,7 +20,7 @@ export interface Http2Question {
 	readonly body?: Buffer | undefined;
 }
 
-export interface Http2Response {
+interface Http2Response {
 	readonly status: number;
 	/** Alternating names and values. */
 	readonly fields: readonly string[];
@@ -31,10 +31,7 @@ export interface Http2Response {
 }
 
 /** A call without a response: the fault in words for operators, the connection's error, or a connection whose server chose HTTP/1.1. */
-export type NoResponse =
-	| { readonly cause: string }
-	| { readonly error: NodeJS.ErrnoException }
-	| { readonly http1: Socket };
+type NoResponse = { readonly cause: string } | { readonly error: NodeJS.ErrnoException } | { readonly http1: Socket };
 
 /**
  * One request over HTTP/2 on a new connection, for health probes: an existing one does not show whether new ones are possible. It

@@ -6,7 +6,7 @@ import type { Exposition } from './exposition.ts';
 import { FAMILIES } from './family-table.ts';
 
 /** Facts about the process that take time to read. */
-export interface ProcessReading {
+interface ProcessReading {
 	/** Seconds for one turn of the main thread's event loop. Workers have their own loops. */
 	readonly eventLoopLag: number;
 	/** `undefined` if the system has no `/proc`. */

@@ -15,7 +15,7 @@ import { FAMILIES } from './family-table.ts';
  * generators, which can be left at each `yield` and resumed later.
  */
 
-export interface UpstreamReading {
+interface UpstreamReading {
 	/** `upstream`: `host:port`, and `group`, if it has one. */
 	readonly labels: Labels;
 	readonly circuit: number;

@@ -10,7 +10,7 @@ export const LOOK_INTERVAL_MS = 1_000;
 /** A reload waits no longer than this for a file system that does not answer. */
 const STAMP_LIMIT_MS = 5_000;
 
-export interface WatchParts {
+interface WatchParts {
 	/** See `Stamps`. Must not reject. */
 	readonly stampOf: (path: string) => Promise<string>;
 	readonly timers: Timers;

@@ -3,10 +3,10 @@
 /** Parts that are reloaded independently of each other. */
 export const RELOADED_PARTS = ['tls', 'identity', 'routes'] as const;
 export type ReloadedPart = (typeof RELOADED_PARTS)[number];
-export type ReloadResult = 'success' | 'failure';
+type ReloadResult = 'success' | 'failure';
 
 /** One part of one reload. */
-export interface ReloadEntry {
+interface ReloadEntry {
 	readonly part: ReloadedPart;
 	/** After `failure` the old state stays. */
 	readonly result: ReloadResult;

@@ -12,7 +12,7 @@ export interface ReadSpec<Spec> {
 	readonly warnings: readonly ConfigProblem[];
 }
 
-export interface ReloadParts {
+interface ReloadParts {
 	/** The configuration of the start. */
 	readonly booted: Config;
 	/** Reads the file anew; rejects with the reason. */

@@ -27,7 +27,7 @@ import {
 	type Upstream,
 } from './table.ts';
 
-export type AddressesOf = (upstream: UpstreamConfig) => readonly UpstreamAddress[];
+type AddressesOf = (upstream: UpstreamConfig) => readonly UpstreamAddress[];
 
 /**
  * The endpoints of the routing table in force: their breakers and counters. A route reload plans the next table, probes

@@ -20,7 +20,7 @@ export interface InForce {
 	reloading: boolean;
 }
 
-export interface NeedsRestart {
+interface NeedsRestart {
 	/** At least one. */
 	readonly settings: readonly VainSetting[];
 	/** When a reload found the first of them, seconds since the epoch. */

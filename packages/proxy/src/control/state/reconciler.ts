@@ -1,7 +1,7 @@
 import type { Timers } from '../timers.ts';
 import { type Offer, Resource, type ResourceParts } from './resource.ts';
 
-export interface ReconcilerParts {
+interface ReconcilerParts {
 	/** One round with all workers. Rounds do not overlap. */
 	readonly offer: Offer;
 	readonly timers: Pick<Timers, 'after'>;

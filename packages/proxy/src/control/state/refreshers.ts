@@ -5,7 +5,7 @@ interface Refreshed extends SelfRefreshing<unknown> {
 	readonly firstAttempt: Promise<unknown>;
 }
 
-export interface RefresherKind<Source, Refresher> {
+interface RefresherKind<Source, Refresher> {
 	/** Sources with one key have one refresher. */
 	readonly keyOf: (source: Source) => string;
 	/** Name of the issuer or upstream, for counts. */

@@ -14,7 +14,7 @@ import type { Reconciler } from './reconciler.ts';
 import type { Desired } from './resource.ts';
 
 /** Routing, as read from files. */
-export interface RoutingSpec {
+interface RoutingSpec {
 	readonly routes: readonly RouteConfig[];
 	readonly tls: UpstreamTlsMaterial;
 }

@@ -33,7 +33,7 @@ export interface Sampled {
 	addRoundTrips(to: Summary, nowMs: number): boolean;
 }
 
-export interface HistorySource {
+interface HistorySource {
 	/** Those of the table in force. */
 	readonly upstreams: () => Iterable<Sampled>;
 	/** Counts without an upstream, so far. */

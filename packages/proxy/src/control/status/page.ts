@@ -60,7 +60,7 @@ export function* renderPage(
 	`}`;
 }
 
-export function titleOf({ problems, process }: Pick<StatusPage, 'problems' | 'process'>): string {
+function titleOf({ problems, process }: Pick<StatusPage, 'problems' | 'process'>): string {
 	return `${verdictOf(problems)} – ${process.host}`;
 }
 

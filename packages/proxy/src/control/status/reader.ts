@@ -36,7 +36,7 @@ import type { StatusSource } from './status-pages.ts';
 import { iso, isoOf, seconds, wholeSeconds } from './times.ts';
 
 /** The sources of the status page, in addition to those of metrics. */
-export interface StatusSources {
+interface StatusSources {
 	readonly metrics: MetricSources;
 	readonly host: string;
 	readonly routing: () => RoutingPlan;

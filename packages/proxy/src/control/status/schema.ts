@@ -276,7 +276,7 @@ export interface ReloadStatus {
 	readonly generation: number;
 }
 
-export interface TenantStatus {
+interface TenantStatus {
 	readonly tenant: string;
 	/** `null`: the limit for all tenants. */
 	readonly requests_per_second: number | 'unlimited' | null;
@@ -329,7 +329,7 @@ export interface Problem {
 	readonly panel: Panel;
 }
 
-export const PANELS = [
+const PANELS = [
 	'upstreams',
 	'dns',
 	'refusals',

@@ -7,7 +7,7 @@ import type { ShareStatus } from './schema.ts';
  * everyday life, so a share is a problem from a bound on, and only of enough requests.
  */
 
-export const SHARE_KINDS = ['401', '429', '5xx', 'grpc', 'handshakes'] as const;
+const SHARE_KINDS = ['401', '429', '5xx', 'grpc', 'handshakes'] as const;
 export type ShareKind = (typeof SHARE_KINDS)[number];
 
 /** What counts as a problem; `[status]`. */

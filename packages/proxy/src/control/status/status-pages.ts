@@ -23,7 +23,7 @@ export interface StatusSource {
 	sampled(): Iterable<Sampled>;
 }
 
-export interface StatusParts {
+interface StatusParts {
 	readonly source: StatusSource;
 	readonly timers: Timers;
 	/** Monotonic milliseconds. */

@@ -2,7 +2,7 @@ import type { Timers } from '../timers.ts';
 import type { OpenStore, StoreConnection, StoreScript } from './connection.ts';
 import { failureOf, StoreFailure, type StoreFailureReason } from './failure.ts';
 
-export interface StoreClientParts {
+interface StoreClientParts {
 	readonly open: OpenStore;
 	/** For one answer. */
 	readonly timeoutMs: number;
@@ -12,7 +12,7 @@ export interface StoreClientParts {
 }
 
 /** The state of the store, as of the last call or the last attempt to connect. */
-export type StoreState =
+type StoreState =
 	| { readonly type: 'starting' }
 	| { readonly type: 'up' }
 	| { readonly type: 'away'; readonly failure: StoreFailure };

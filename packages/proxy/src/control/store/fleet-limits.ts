@@ -19,7 +19,7 @@ export interface FleetSettings {
 	readonly secret: Uint8Array;
 }
 
-export interface FleetLimitsOptions
+interface FleetLimitsOptions
 	extends Omit<FleetSettings, 'secret'>,
 		Pick<SettlementOptions, 'limiter' | 'fleet' | 'concurrency'> {
 	readonly timers: Timers;

@@ -15,7 +15,7 @@ export const INTERVAL_MS = 200;
 /** Ticks between two signs of life. */
 const REGISTER_TICKS = 5;
 /** Keys of one script: it keeps the store busy for about a millisecond. */
-export const KEYS_A_CALL = 256;
+const KEYS_A_CALL = 256;
 /** Calls of one tick, across all shards: the rest waits for the next one. */
 const CALLS_A_TICK = 128;
 /** If the main thread was delayed this long, ms, its requests may be paid already: their buckets have refilled. */

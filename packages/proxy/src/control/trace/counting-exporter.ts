@@ -4,7 +4,7 @@ import { connectionCause } from '@mtls-edge-proxy/gate/words/causes.ts';
 import type { ReadableSpan, SpanExporter } from '@opentelemetry/sdk-trace';
 import type { Timers } from '../timers.ts';
 
-export interface CountingParts {
+interface CountingParts {
 	/** Sends batches, with retries. */
 	readonly exporter: Pick<SpanExporter, 'export' | 'shutdown'>;
 	/** Called when spans have been exported or given up. */

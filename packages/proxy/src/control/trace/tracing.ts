@@ -19,7 +19,7 @@ export interface Tracing {
 	flush(limitMs: number): Promise<void>;
 }
 
-export interface TracingParts {
+interface TracingParts {
 	readonly config: TraceConfig;
 	readonly files: TraceFiles;
 	readonly bind: ListenAddress;

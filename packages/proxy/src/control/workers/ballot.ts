@@ -1,7 +1,7 @@
 import type { Timers } from '../timers.ts';
 
 /** The answer of one worker. */
-export type Vote =
+type Vote =
 	| { readonly type: 'yes' }
 	| { readonly type: 'no'; readonly cause: string }
 	/** Its thread ended before it answered. */

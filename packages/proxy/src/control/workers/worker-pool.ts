@@ -16,7 +16,7 @@ export interface WorkerThread {
 	on(event: 'exit', listener: (code: number) => void): unknown;
 }
 
-export interface PoolParts {
+interface PoolParts {
 	/** Number of workers, at least 1. */
 	readonly size: number;
 	/** The port to listen on; 0 lets the first worker choose for all. */
@@ -43,7 +43,7 @@ export interface PoolParts {
 /** Limit from spawn to `listening`. */
 const START_LIMIT_MS = 30_000;
 /** Limit for an answer to `prepare-*` or `commit`. */
-export const ANSWER_LIMIT_MS = 10_000;
+const ANSWER_LIMIT_MS = 10_000;
 /** Limit for a worker to close its listener; a stuck one must not hold up the drain of the others. */
 const CLOSE_LIMIT_MS = 2_000;
 /** A worker that lives for less than this died at once, ms: the cause may kill its replacement as well. */

@@ -45,7 +45,7 @@ export interface ClientEvents {
 	onLent(): void;
 }
 
-export interface ClientLimits {
+interface ClientLimits {
 	/** Streams at once, even if the server allows more. */
 	readonly maxStreams: number;
 	/** Streams at once before the server's SETTINGS. */

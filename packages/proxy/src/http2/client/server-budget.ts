@@ -9,8 +9,8 @@ import { TokenBucket } from '../token-bucket.ts';
  */
 
 /** Tokens at the beginning of a connection, and tokens gained in a second. */
-export const SERVER_BURST = 10_000;
-export const SERVER_TOKENS_PER_SECOND = 2_000;
+const SERVER_BURST = 10_000;
+const SERVER_TOKENS_PER_SECOND = 2_000;
 
 export const COSTS = {
 	ping: 1,
