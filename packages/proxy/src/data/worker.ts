@@ -132,7 +132,9 @@ class Worker {
 	#onDrained(): void {
 		setImmediate(() => {
 			this.flush();
-			tell({ type: 'drained' });
+			this.#routing.end();
+			// Its connections say goodbye in the meantime.
+			setImmediate(() => tell({ type: 'drained' }));
 		});
 	}
 

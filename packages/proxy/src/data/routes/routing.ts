@@ -134,6 +134,11 @@ export class Routing {
 		};
 	}
 
+	/** Ends the connections to all upstreams: no requests follow. */
+	end(): void {
+		for (const { pool, group } of this.#endpoints.values()) pool.retire(this.#pending.get(group));
+	}
+
 	#webSocketRoute({ endsAtExpiry, messagesPerSec, idleMs }: WebSocketSeed): WebSocketRoute {
 		const { deadlines, limits } = this.#plane;
 		const { lasting } = deadlines;
