@@ -3,112 +3,32 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { TLSSocket } from 'node:tls';
 import { connectTls } from '../fixtures/clients.ts';
 import { FLAG, FRAME, type Frame, FrameReader } from '../fixtures/h2-frames.ts';
-import type { BodyMode } from '../fixtures/proxy.ts';
 import { Changes, within } from '../fixtures/wait.ts';
-import { readCorpus } from './corpus.ts';
 import { FRAME_KINDS, type FramesCase, oddFrames, serialize } from './frames.ts';
 import { HpackReader } from './hpack.ts';
-import { InboundStage, PATIENCE_MS, type Pair, wrongAnswer } from './inbound.ts';
-import { Random } from './random.ts';
+import { type InboundStage, PATIENCE_MS, wrongAnswer } from './inbound.ts';
+import type { Attempt, InboundProtocol } from './inbound-target.ts';
+import type { Random } from './random.ts';
 import { readStreams, type SentStreams } from './stream-reading.ts';
-import { Finding, type Tally, type Target } from './target.ts';
+import { Finding } from './target.ts';
 
-/** Inputs at the same time, each on a connection of its own. */
-const CONCURRENCY = 12;
-
-interface Attempt {
-	readonly input: FramesCase;
-	readonly pair: Pair;
-	readonly sent: SentStreams;
-}
-
-interface Candidate {
-	readonly kind: string;
-	readonly input: FramesCase;
-	readonly seed: number;
-}
-
-export class Http2Target implements Target {
-	readonly #tally: Tally;
-	readonly #mode: BodyMode;
-	readonly #corpus = readCorpus<FramesCase>('http2').map(({ input }) => input);
-	#stage: InboundStage | undefined;
-	/** Late arrivals at the upstream are still compared with what was sent. */
-	#before: Attempt[] = [];
-
-	constructor(tally: Tally, mode: BodyMode) {
-		this.#tally = tally;
-		this.#mode = mode;
-	}
-
-	async batch(random: Random): Promise<void> {
-		const inputs = random.list(CONCURRENCY, () => {
-			const kind = random.weighted(FRAME_KINDS);
-			return { kind, input: oddFrames(random, kind, this.#corpus), seed: random.word() };
-		});
-		try {
-			await this.#try(inputs);
-		} catch (error) {
-			if (error instanceof Finding) throw error;
-			throw await this.#suspect(inputs, error as Error);
-		}
-	}
-
-	async replay(input: unknown): Promise<void> {
-		// Cut at several places: what a read brings matters.
-		await this.#try([0, 1, 2, 3].map((seed) => ({ kind: 'corpus', input: input as FramesCase, seed })));
-	}
-
-	async close(): Promise<void> {
-		await this.#stage?.close();
-		this.#stage = undefined;
-		this.#before = [];
-	}
-
-	async #try(inputs: readonly Candidate[]): Promise<void> {
-		this.#stage ??= await InboundStage.start(this.#mode);
-		const stage = this.#stage;
-		const attempts = await Promise.all(
-			inputs.map(async ({ kind, input, seed }) => {
-				const pair = stage.pair();
-				const bytes = serialize(input, pair.tokens);
-				const attempt = { input, pair, sent: readStreams(bytes) };
-				this.#tally.add(`http2 ${this.#mode}, ${kind}`, await send(stage, attempt, bytes, new Random(seed)));
-				return attempt;
-			}),
-		);
-		await stage.check();
-		for (const { input, pair, sent } of [...this.#before, ...attempts]) {
-			const wrong = stage.wrongAtTheUpstream(pair, [...sent.requests.values()], false);
-			if (wrong !== undefined) throw new Finding('http2', wrong, input);
-		}
-		this.#before = attempts;
-	}
-
-	/** Something is wrong that belongs to no input: each is tried once more, alone, before a new proxy. */
-	async #suspect(inputs: readonly Candidate[], cause: Error): Promise<Finding> {
-		const what = `${cause.message}${this.#stage?.proxy.output()}`;
-		for (const suspect of inputs) {
-			await this.close();
-			try {
-				await this.#try([suspect]);
-			} catch (error) {
-				return error instanceof Finding ? error : new Finding('http2', (error as Error).message, suspect.input);
-			}
-		}
-		await this.close();
-		return new Finding(
-			'http2',
-			`${what}\n(none of these inputs does it alone)`,
-			inputs.map(({ input }) => input),
-		);
-	}
-}
+export const HTTP2: InboundProtocol<FramesCase, SentStreams> = {
+	name: 'http2',
+	odd(random, corpus) {
+		const kind = random.weighted(FRAME_KINDS);
+		return { kind, input: oddFrames(random, kind, corpus) };
+	},
+	bytes: serialize,
+	read: readStreams,
+	requests: ({ requests }) => [...requests.values()],
+	inOrder: false,
+	send,
+};
 
 /** Sends one input, reads all answers, and sees to it that the connection ends. @returns how each stream ended. */
 async function send(
 	stage: InboundStage,
-	{ input, sent, pair }: Attempt,
+	{ input, sent, pair }: Attempt<FramesCase, SentStreams>,
 	bytes: string,
 	random: Random,
 ): Promise<string[]> {

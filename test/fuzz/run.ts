@@ -14,19 +14,21 @@ import { basename, dirname } from 'node:path';
 import { parseArgs } from 'node:util';
 import { keep } from './corpus.ts';
 import { GatesTarget } from './gates.ts';
-import { Http1Target } from './http1.ts';
-import { Http2Target } from './http2.ts';
+import { HTTP1 } from './http1.ts';
+import { HTTP2 } from './http2.ts';
 import { Http2ClientTarget } from './http2-client.ts';
+import { InboundTarget } from './inbound-target.ts';
 import { ParserTarget } from './parser.ts';
 import { freshSeed, Random } from './random.ts';
 import { RequestReaderTarget } from './request-reader.ts';
 import { Finding, Tally, type Target } from './target.ts';
 
+const BODY_MODES = ['collected', 'streaming'] as const;
 const TARGETS: Readonly<Record<string, (tally: Tally) => Target[]>> = {
 	parser: (tally) => [new ParserTarget(tally)],
 	reader: (tally) => [new RequestReaderTarget(tally)],
-	http1: (tally) => [new Http1Target(tally, 'collected'), new Http1Target(tally, 'streaming')],
-	http2: (tally) => [new Http2Target(tally, 'collected'), new Http2Target(tally, 'streaming')],
+	http1: (tally) => BODY_MODES.map((mode) => new InboundTarget(HTTP1, tally, mode)),
+	http2: (tally) => BODY_MODES.map((mode) => new InboundTarget(HTTP2, tally, mode)),
 	'http2-client': (tally) => [new Http2ClientTarget(tally)],
 	gates: (tally) => [new GatesTarget(tally)],
 };

@@ -2,8 +2,9 @@
 import { after, describe, it } from 'node:test';
 import { BODY_MODE } from '../fixtures/proxy.ts';
 import { type CorpusName, readCorpus } from '../fuzz/corpus.ts';
-import { Http1Target } from '../fuzz/http1.ts';
-import { Http2Target } from '../fuzz/http2.ts';
+import { HTTP1 } from '../fuzz/http1.ts';
+import { HTTP2 } from '../fuzz/http2.ts';
+import { InboundTarget } from '../fuzz/inbound-target.ts';
 import { Random } from '../fuzz/random.ts';
 import { Tally, type Target } from '../fuzz/target.ts';
 
@@ -11,8 +12,8 @@ import { Tally, type Target } from '../fuzz/target.ts';
 const BATCHES = 15;
 
 const FRONTS: readonly { front: CorpusName; target: Target }[] = [
-	{ front: 'http1', target: new Http1Target(new Tally(), BODY_MODE) },
-	{ front: 'http2', target: new Http2Target(new Tally(), BODY_MODE) },
+	{ front: 'http1', target: new InboundTarget(HTTP1, new Tally(), BODY_MODE) },
+	{ front: 'http2', target: new InboundTarget(HTTP2, new Tally(), BODY_MODE) },
 ];
 
 for (const { front, target } of FRONTS) {
