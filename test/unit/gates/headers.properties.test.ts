@@ -41,12 +41,23 @@ const name = fc.oneof(
 		.map(([text, separator, upper]) =>
 			[...text.replaceAll('-', separator)].map((char) => (upper.next().value ? char.toUpperCase() : char)).join(''),
 		),
-	fc.constantFrom('authorization', 'x-a', 'X-B', 'accept', 'x-proxy-tenants', 'xx-proxy-tenant', '__proto__'),
+	fc.constantFrom(
+		'authorization',
+		'x-a',
+		'x_a',
+		'X-B',
+		'accept',
+		'constructor',
+		'x-proxy-tenants',
+		'xx-proxy-tenant',
+		'__proto__',
+	),
 	fc.stringMatching(/^[!#$%&'*+\-.^_`|~0-9A-Za-z]{1,20}$/),
 );
 /** What llhttp and our HTTP/2 let through. */
 const value = fc.oneof(
 	fc.constantFrom('', '1', 'close', 'x-proxy-tenant', 'host, x-proxy-tenant', 'chunked', 'victim', 'h2c', 'edge.test'),
+	fc.constantFrom('x-a', 'close, X-B', 'cookie, x_a', 'Authorization', 'keep-alive', 'te'),
 	fc.constantFrom('content-length, transfer-encoding', 'victim, mallory', 'x_proxy_tenant', '0', '5'),
 	fc.stringMatching(/^(?:[\x21-\x7e\x80-\xff](?:[\t\x20-\x7e\x80-\xff]{0,20}[\x21-\x7e\x80-\xff])?)?$/),
 );
