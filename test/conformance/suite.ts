@@ -124,7 +124,7 @@ function addWiringTests(run: Run, protocol: Protocol): void {
 
 	// HTTP/2 has no bytes to compare; the other tests look at every field of its answers.
 	if (protocol === 'h2') return;
-	test('answers byte for byte', async () => {
+	test('sends 401 and 429 responses with exactly these bytes', async () => {
 		await using gate = await run({ tenantRps: 1 });
 		const value = `Bearer ${gate.mint()}`;
 		assert.equal((await gate.ask(value)).status, 200);
@@ -240,7 +240,7 @@ function addKeyTests(subject: Subject): void {
 		await assert.rejects(startWith(pem(publicKey)), /1024 bits; at least 2048/);
 	});
 
-	test('an EC key', async () => {
+	test('an EC key instead of an RSA key', async () => {
 		const { publicKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' });
 		await assert.rejects(startWith(pem(publicKey)), /type ec; RS256 needs an RSA key/);
 	});

@@ -325,7 +325,7 @@ describe('the order of the gates', () => {
 		},
 	];
 
-	test('the breaker is open', async () => {
+	test('failures open the breaker of the lane', async () => {
 		open = await openLane();
 	});
 

@@ -269,7 +269,7 @@ describe('gRPC-Web', () => {
 	}
 });
 
-describe('a refused gRPC call has a status of gRPC and the words of the refusal:', () => {
+describe('a refused gRPC call has a gRPC status and the message of the refusal', () => {
 	test('UNAUTHENTICATED without a token', async () => {
 		using nobody = await GrpcClient.to(proxy, null);
 		const { code, details } = await nobody.unary('UnaryCall', Buffer.alloc(0)).outcome;

@@ -154,7 +154,7 @@ describe('the head of an HTTP/2 request', () => {
 		await refused([head({ ':method': 'HEAD', ':path': '/..' })], '400', { 400: 1 });
 	});
 
-	it('does not leave HTTP', async () => {
+	it('answers CONNECT and upgrades with 501', async () => {
 		const unsupported = '501 protocol upgrades are not supported';
 		await refused([head({ ':method': 'CONNECT', ':path': undefined, ':scheme': undefined })], unsupported, { 501: 1 });
 	});

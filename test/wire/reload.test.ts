@@ -360,13 +360,13 @@ describe('a reload that fails', () => {
 		});
 	}
 
-	test('says nothing of what is in the files', () => {
+	test('never logs the content of certificates or keys', () => {
 		const log = JSON.stringify(proxy.logs);
 		assert.doesNotMatch(log, /-----BEGIN/);
 		for (const line of pki.server.keyPem.split('\n').slice(1, 3)) assert.ok(!log.includes(line));
 	});
 
-	test('has dropped no connection', () => {
+	test('keeps every open connection over all reloads', () => {
 		for (const { socket } of live) assert.equal(socket.destroyed, false);
 		assert.equal(proxy.stderr, '');
 	});

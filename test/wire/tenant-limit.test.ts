@@ -133,7 +133,7 @@ for (const protocol of PROTOCOLS) {
 			await Promise.all(connections.map((connection) => connection.close()));
 		});
 
-		test('0 switches it off', async () => {
+		test('tenant_rps = 0 switches the limit off', async () => {
 			const [connection] = await connectAll(off, protocol, 1);
 			const token = pki.token(newTenant());
 			for (let i = 0; i < 20; i++) {

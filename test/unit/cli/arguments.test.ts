@@ -80,7 +80,7 @@ describe('running the proxy', () => {
 		forceWorkers: false,
 	};
 
-	it('needs no arguments', () => {
+	it('has its defaults without arguments', () => {
 		assert.deepEqual(parse([]), defaults);
 	});
 
@@ -144,7 +144,7 @@ describe('running the proxy', () => {
 		assert.deepEqual(parse([], empty), defaults);
 	});
 
-	it('may be said', () => {
+	it('accepts the command "run" by its name', () => {
 		assert.deepEqual(parse(['run', '--workers', '2']), { ...defaults, workers: 2 });
 	});
 
@@ -186,7 +186,7 @@ describe('the other commands', () => {
 		});
 	});
 
-	it('run the demo', () => {
+	it('parse "demo" with and without --once and --dir', () => {
 		assert.deepEqual(parse(['demo']), { command: 'demo', once: false, dir: '.demo' });
 		assert.deepEqual(parse(['demo', '--dir', 'd', '--once']), { command: 'demo', once: true, dir: 'd' });
 	});
@@ -197,7 +197,7 @@ describe('the other commands', () => {
 		}
 	});
 
-	it('show their own help', () => {
+	it('show the help of the command that is named', () => {
 		const cases: [argv: string[], of: string[]][] = [
 			[['demo', '-h'], ['demo']],
 			[['check', '--bnid', '-h'], ['check']],
@@ -209,7 +209,7 @@ describe('the other commands', () => {
 		assert.deepEqual(parse(['help', 'key', 'sign']), { command: 'help', words: ['key', 'sign'] });
 	});
 
-	it('take words, and values several times', () => {
+	it('take operands in any number, and a repeated option in its order', () => {
 		const nothing = { command: 'key sign', name: 'a', more: [], by: 'b', at: [], to: undefined, fast: false };
 		assert.deepEqual(parse(['key', 'sign', 'a', '--by=b']), nothing);
 		const [x, y] = [
@@ -222,7 +222,7 @@ describe('the other commands', () => {
 		);
 	});
 
-	it('show the version', () => {
+	it('show the version for --version and -V', () => {
 		for (const argv of [['--version'], ['-V'], ['demo', '-V']]) assert.deepEqual(parse(argv), { kind: 'version' });
 	});
 });

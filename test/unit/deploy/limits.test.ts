@@ -39,8 +39,8 @@ test('the proxy accepts every configuration in deploy/', () => {
 	for (const file of CONFIGS) assert.ok(config(file).routes.length > 0, file);
 });
 
-describe('a supervisor waits longer than the delay and drain of the proxy:', () => {
-	test('terminationGracePeriodSeconds', () => {
+describe('a supervisor waits longer than the delay and drain of the proxy', () => {
+	test('Kubernetes: terminationGracePeriodSeconds exceeds delay, drain and margin', () => {
 		const { terminationGracePeriodSeconds } = inBase('Deployment', 'edge').spec.template.spec;
 		for (const file of KUBERNETES) {
 			const ms = drainMs(config(file));
@@ -48,7 +48,7 @@ describe('a supervisor waits longer than the delay and drain of the proxy:', () 
 		}
 	});
 
-	test('stop_grace_period of compose.yaml', () => {
+	test('Compose: stop_grace_period exceeds delay, drain and margin', () => {
 		const [, seconds] = /^(\d+)s$/.exec(yaml('compose.yaml').services.edge.stop_grace_period) ?? [];
 		assert.ok(Number(seconds) * 1000 >= drainMs(config('deploy/compose/config.toml')) + MARGIN_MS);
 	});

@@ -56,7 +56,7 @@ describe('the gates of the pipeline, in its order, are in', () => {
 		});
 	}
 
-	it('the tables of docs/explanation/life-of-a-request.md', () => {
+	it('the tables of docs/explanation/life-of-a-request.md list every explained gate in order', () => {
 		const [tables] = life.split('`packages/proxy/src/data/request/admit.ts` is this table as code');
 		assert.deepEqual(found(tables!, /\*\*([a-z ]+)\*\*/g), gatesWhere('explained'));
 	});

@@ -70,7 +70,7 @@ describe('the rule about blocks of code', () => {
 		['not run:', 'sh', 'ls\n', /no test runs it/],
 	];
 
-	it('accepts and refuses', () => {
+	it('accepts a marked block, and refuses one without a test or a reason', () => {
 		for (const [mark, language, code, problem] of cases) {
 			const [block] = blocksIn('docs/x.md', `<!-- ${mark} -->\n\`\`\`${language}\n${code}\`\`\``);
 			assert.match(problemOf(block!) ?? '', problem ?? /^$/, `${mark} ${code}`);

@@ -89,7 +89,7 @@ describe('why a token is refused', () => {
 		});
 	}
 
-	it('no token', () => assertRefusal(bearerToken(undefined), TOKEN_MISSING, '', 'no token'));
+	it('refuses a request without a token', () => assertRefusal(bearerToken(undefined), TOKEN_MISSING, '', 'no token'));
 
 	it('never quotes the token', () => {
 		for (const [reason, token] of reasons) {

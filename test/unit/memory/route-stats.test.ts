@@ -8,7 +8,7 @@ describe("a route's traffic", () => {
 		return [RouteStats.view(memory, 0), RouteStats.view(memory, 1)] as const;
 	};
 
-	it('is nothing at first', () => {
+	it('is zero for each protocol at first', () => {
 		for (const protocol of CLIENT_PROTOCOLS) {
 			assert.deepEqual(readTraffic(workers(), protocol), { inFlight: 0, received: 0, gave: 0 });
 		}

@@ -215,7 +215,7 @@ describe('warnings about usable material', () => {
 			({ of, message }) => `${NAMES[of]}: ${message}`,
 		);
 
-	test('none without a fault', () => assert.deepEqual(warnings({}), []));
+	test('no warning for material without a fault', () => assert.deepEqual(warnings({}), []));
 
 	test('a leaf that has expired', async () => {
 		const { certPem } = await issue(root, { ...SERVER, notAfter: new Date('2030-02-01T00:00:00Z') });

@@ -15,7 +15,7 @@ const blocks = (language: string) =>
 const NOW = new Date('2026-11-22T10:00:00Z');
 const VALID = { notBefore: new Date('2026-01-01T00:00:00Z'), notAfter: new Date('2036-01-01T00:00:00Z') };
 
-test('the example of docs/how-to/explain.md', async () => {
+test('the example of docs/how-to/explain.md shows what the command prints', async () => {
 	process.chdir(temporaryFolder('explain-docs'));
 	const ca = await createAuthority({ commonName: 'Clients', ...VALID });
 	const server = await issue(ca, { commonName: 'edge', sans: ['localhost'], usages: 'server', ...VALID });

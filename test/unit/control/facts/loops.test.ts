@@ -4,8 +4,8 @@ import { loopFact } from '../../../../packages/proxy/src/control/facts/loops.ts'
 
 const READING = { sampledAt: 1000, utilization: 0.1, activeMs: 1, idleMs: 9, delayP50: 1, delayP99: 2, delayMax: 3 };
 
-describe("what is said of a worker's event loop", () => {
-	test('is its last sample', () => {
+describe("the facts of a worker's event loop", () => {
+	test('are those of its last sample', () => {
 		assert.deepEqual(loopFact(READING, 1250), { utilization: 0.1, delayP50: 1, delayP99: 2, delayMax: 3 });
 	});
 
