@@ -123,7 +123,7 @@ export async function readByNghttp2(
 	let silentFrom = Number.POSITIVE_INFINITY;
 	let why = '';
 	const broken = (what: string) => {
-		// What it does because the server has gone away is no verdict.
+		// Its reaction to a closed connection is no verdict.
 		if (brokenAt === Number.POSITIVE_INFINITY && silentFrom > at) [brokenAt, why] = [at, what];
 	};
 	session.on('error', (error) => broken(error.message));

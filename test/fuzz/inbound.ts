@@ -168,7 +168,7 @@ export class InboundStage {
 			['x-forwarded-for', '127.0.0.1'],
 			['x-forwarded-proto', 'https'],
 			['x-proxy-tenant', tenant],
-			// A cookie whose last crumb is empty ends on a blank, which is no part of the value.
+			// A cookie whose last crumb is empty ends with a space, which is not part of the value.
 			...forwardedByTheContract(sent.fields).map(
 				([name, value]): Field => [name, value.replace(/^[\t ]+|[\t ]+$/g, '')],
 			),
@@ -182,7 +182,7 @@ export class InboundStage {
 /** ms; only ever used up by a fault. */
 export const PATIENCE_MS = 30_000;
 
-/** What the proxy has answered to one input, as far as it can be wrong by itself. */
+/** Checks the responses to one input, without regard to other inputs. */
 export function wrongAnswer(
 	status: number,
 	body: string,

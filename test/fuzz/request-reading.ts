@@ -79,7 +79,7 @@ function readRequestHead([requestLine = '', ...fieldLines]: readonly string[]): 
 	const line = /^([!#$%&'*+\-.^_`|~0-9A-Za-z]+) ([\x21-\x7e]+) HTTP\/1\.([01])$/.exec(requestLine);
 	const fields = readFields(fieldLines);
 	if (line === null || fields === undefined) return undefined;
-	// Some readers do not take a tab for a blank here, and look for the message's end elsewhere.
+	// Some parsers do not treat a tab as white space here, and look for the message's end elsewhere.
 	if (fieldLines.some((text) => /^(?:content-length|transfer-encoding):(?: *\t|.*\t *$)/i.test(text))) return undefined;
 	// RFC 9112 section 3.2: a path, an absolute URI or `*`; the authority alone for CONNECT.
 	const isForm = /^(?:\/|\*$|[a-z]+:\/\/[\w.~!$&'()*+,;=%:@[\]-]+(?:[/?]|$))/i.test(line[2]!);

@@ -1,6 +1,6 @@
 /**
  * Other people's HTTP/1.1 clients, fed from memory: what they make of a response is what the parser is compared with.
- * The clients are whole, with all that they check by themselves; only the socket is replaced, so that it is known which
+ * The clients are whole, with all their own checks; only the socket is replaced, so that it is known which
  * bytes they have seen, in which pieces, and that nothing more comes.
  */
 import { request } from 'node:http';

@@ -176,7 +176,7 @@ export class H2FaultClient implements FaultClient {
 		clearTimeout(leaving);
 		clearTimeout(limit);
 		const { rstCode: resetCode } = stream;
-		// The proxy ends a call that it breaks off with a status. The upstreams end theirs with 0.
+		// The proxy sends a status for a call that it ends early. The upstreams end theirs with 0.
 		const isBrokenOff = (trailers['grpc-status'] ?? '0') !== '0';
 		const complete = ended && !isBrokenOff && resetCode === constants.NGHTTP2_NO_ERROR;
 		const trailer = (name: string) => trailers[name] as string | undefined;

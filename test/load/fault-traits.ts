@@ -9,11 +9,11 @@ export type Fate =
 	| 'whole'
 	/** The upstream has not looked at it, and says so: it is sent again, and its client gets the whole answer. */
 	| 'refused'
-	/** It gets a 502, or an answer that is broken off if its head had come through. */
+	/** It gets a 502, or a truncated response if its head had arrived. */
 	| 'cut'
 	/** The same at the limit of the round trip, with 504 for 502. */
 	| 'late'
-	/** There is more of it than the memory for bodies: 503, or broken off by the client itself. */
+	/** There is more of it than the memory for bodies: 503, or aborted by the client itself. */
 	| 'flooded'
 	/** The answer may be lost to a reset that overtakes it, but if it comes it is whole. */
 	| 'whole or cut'
@@ -40,7 +40,7 @@ export interface FaultTraits {
 	readonly longUpload: boolean;
 	/** It is played when the head has arrived, not only when the body has. */
 	readonly early: boolean;
-	/** The client ends the request by itself after about this long, ms. */
+	/** The client aborts the request after about this long, ms. */
 	readonly leavesAfter: number | undefined;
 	/** After it the connection must not carry another request. */
 	readonly spoils: boolean;

@@ -280,7 +280,7 @@ class LaneConnection {
 		};
 		const reset = () => {
 			this.#ended = true;
-			// Only once the bytes are out: a reset throws away what has not been sent. In the same moment, if possible:
+			// Only after the bytes are sent: a reset discards unsent data. In the same moment, if possible:
 			// then both arrive at once, and a reader may take the one for the other.
 			if (socket.writableLength === 0 && random.chance(0.5)) socket.resetAndDestroy();
 			else socket.write('', () => socket.resetAndDestroy());

@@ -38,7 +38,7 @@ export interface Reply {
 	readonly body: Buffer;
 	/** By the protocol's own framing. */
 	readonly complete: boolean;
-	/** The client has ended it by itself. */
+	/** The client has aborted it. */
 	readonly left: boolean;
 	/** From the first byte sent to the last one seen. */
 	readonly ms: number;

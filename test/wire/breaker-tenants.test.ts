@@ -1,4 +1,4 @@
-/** Issue 9: one tenant must not take an upstream away from everybody, and nothing that a breaker does goes unseen. */
+/** One tenant must not make an upstream unavailable to others, and every transition of a breaker is logged and counted. */
 import { deepEqual, equal, match, ok } from 'node:assert/strict';
 import { after, describe, test } from 'node:test';
 import { connect, PROTOCOLS, type Protocol, request } from '../fixtures/clients.ts';

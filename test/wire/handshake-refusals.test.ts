@@ -18,7 +18,7 @@ let pki: TestPki;
 let stage: Stage;
 before(async () => {
 	pki = await testPki();
-	// One worker: each of them limits its lines by itself.
+	// One worker: each worker has its own limit of lines.
 	stage = await startStage({
 		workers: 1,
 		limits: { max_connections: MAX_CONNECTIONS, tls_handshake_timeout_secs: 1 },

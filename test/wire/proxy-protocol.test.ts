@@ -68,7 +68,7 @@ describe('[listener] proxy_protocol_from', { skip: !HAS_PROC && BALANCER }, () =
 	before(async () => {
 		pki = await testPki();
 		stage = await startStage({
-			// One worker: each of them limits its lines by itself.
+			// One worker: each worker has its own limit of lines.
 			workers: 1,
 			listener: { proxy_protocol_from: ['127.0.0.2/31', 'fd00::/8'], proxy_protocol_timeout_secs: 2 },
 			limits: { max_connections: MAX_CONNECTIONS, tls_handshake_timeout_secs: 2 },

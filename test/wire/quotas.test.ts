@@ -192,7 +192,7 @@ for (const protocol of PROTOCOLS) {
 				await until(async () => (await client.request({ path: '/', token })).status === 200, `room after ${name}`);
 				for (const connection of held.connections) await connection.close().catch(() => {});
 			}
-			// What fails by itself gives back, too.
+			// A request that fails releases its share, too.
 			for (let i = 0; i < 4; i++) {
 				await until(
 					async () => (await client.request({ path: '/die', token })).status === 502,

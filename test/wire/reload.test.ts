@@ -260,7 +260,7 @@ describe('a breaker over a reload', () => {
 		assert.equal(after!.connection, before!.connection, 'a connection that was idle goes on being used');
 		const used = upstream.connections.find(({ number }) => number === after!.connection)!;
 		await reloaded(proxy, { routes: [] });
-		// Well before an idle connection goes by itself.
+		// Well before the idle timeout of a connection.
 		await until(() => used.socket.destroyed, 'the idle connection to be closed', 3_800);
 	});
 });

@@ -25,7 +25,7 @@ before(async () => {
 });
 after(() => upstream.close());
 
-/** Everything that a process which ends by itself has said. */
+/** The complete output of a process that exits without a signal. */
 async function outcome(options: ProxyOptions) {
 	await using proxy = new Ended(await spawnProxy({ workers: 1, ...options }));
 	const code = await within(proxy.process.exited, () => `it to end${proxy.process.output()}`);
@@ -33,7 +33,7 @@ async function outcome(options: ProxyOptions) {
 	return { code, logs, stdout: strayLines.map((line) => `${line}\n`).join(''), stderr };
 }
 
-/** A process that is meant to end by itself. */
+/** A process that exits without a signal. */
 class Ended {
 	readonly process: ProxyProcess;
 

@@ -1,4 +1,4 @@
-/** What becomes of spans while the collector is away, is slow or refuses them: requests never notice. */
+/** Spans while the collector is unreachable, slow or refuses them: requests are never affected. */
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -1,4 +1,4 @@
-/** Upstreams that break the protocol, break off or fall silent. */
+/** Upstreams that violate the protocol, close in the middle of a response, or stop sending. */
 import { deepEqual, equal, notEqual, ok } from 'node:assert/strict';
 import { after, describe, test } from 'node:test';
 import { heldBody } from '../fixtures/bodies.ts';

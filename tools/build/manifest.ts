@@ -14,7 +14,7 @@ export interface Manifest {
 	readonly optionalDependencies?: Readonly<Record<string, string>>;
 }
 
-/** The folders that are published, each an artefact by itself: the features that it is built with. */
+/** The folders that are published, each a separate artefact: the features that it is built with. */
 const ARTEFACTS = { dist: [], 'dist-streaming': ['boxed_body'] } as const;
 
 export type Artefact = keyof typeof ARTEFACTS;

@@ -5,7 +5,7 @@ export interface Report {
 	/** Method and path. */
 	readonly request: string;
 	readonly status?: number;
-	/** Absent where the client does not give the body away. */
+	/** Absent if the client does not expose the body. */
 	readonly digest?: string;
 	readonly error?: string;
 }

@@ -160,7 +160,7 @@ const count = fc.constantFrom<unknown>(0, 1, 2, 16, 17, 100, 1000, 1001, 1.5, -1
 const flag = fc.constantFrom<unknown>(true, true, false, 'yes');
 const path = fc.constantFrom<unknown>('a.pem', 'a.pem', 'dir/b.pem', '', 'https://a.test/x', 5);
 
-/** Each key in most of the cases with a value that is good by itself, so that whole files are accepted now and then. */
+/** Each key in most of the cases with a value that is valid for the key, so that whole files are accepted now and then. */
 function some(keys: Record<string, fc.Arbitrary<unknown>>, required: string[] = []): fc.Arbitrary<object> {
 	return fc.record(keys, { requiredKeys: required });
 }

@@ -56,7 +56,7 @@ function withUnknownKey(pem: string): string {
 	return new X509Certificate(changed).toString();
 }
 
-/** Signed by itself, with empty names: `openssl req -x509 -subj /`. */
+/** Self-signed, with empty names: `openssl req -x509 -subj /`. */
 const NAMELESS = `-----BEGIN CERTIFICATE-----
 MIIBUzCB+6ADAgECAhR8LATCwFolGfck1BpblEvy9ywgrDAKBggqhkjOPQQDAjAA
 MB4XDTI2MTEyMjA1NTgyM1oXDTI2MTIyMjA1NTgyM1owADBZMBMGByqGSM49AgEG
@@ -266,7 +266,7 @@ describe("a client's chain", () => {
 });
 
 describe('names and numbers of certificates', () => {
-	test('have one spelling', () => {
+	test('have one canonical spelling', () => {
 		assert.deepEqual(['00:0a:B1', 'ab1', '0', '00FF', '0ff', 'FF', '-1', '-00:ff'].map(canonicalSerial), [
 			'0AB1',
 			'0AB1',

@@ -87,7 +87,7 @@ describe('ranges of addresses', () => {
 });
 
 describe('addresses', () => {
-	it('have one spelling', () => {
+	it('have one canonical spelling', () => {
 		for (const [address, canonical] of [
 			['192.0.2.1', '192.0.2.1'],
 			['2001:DB8:0:0:0:0:0:1', '2001:db8::1'],

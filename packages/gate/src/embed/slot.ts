@@ -28,7 +28,7 @@ export function takenSlot(slots: RequestSlots): Slot {
 }
 
 /**
- * Releases the slot when the response is over: sent, broken off, or never begun because the client has left.
+ * Releases the slot when the response is over: sent, aborted, or never begun because the client has left.
  *
  * @internal
  */

@@ -83,7 +83,7 @@ export function grpcResponse(rejection: Rejection): OwnResponse {
 	return { status: 200, headers, contentType: GRPC, body: '' };
 }
 
-/** The trailers that end a response which the proxy breaks off: names and values in turn. */
+/** The trailers of a response that the proxy ends early: names and values in turn. */
 export function grpcTrailers(why: Pick<Rejection, 'status' | 'body'>): string[] {
 	return ['grpc-status', String(grpcStatusOf(why)), 'grpc-message', percentEncoded(why.body)];
 }

@@ -8,7 +8,7 @@ export interface OwnResponse {
 }
 
 /**
- * Refusals are data: this one table has every response that the proxy gives by itself. A gate returns one of these values, or the
+ * Refusals are data: this one table has every response of the proxy itself. A gate returns one of these values, or the
  * narrower type that it has established. Only the data plane turns them into bytes.
  */
 export class Rejection {

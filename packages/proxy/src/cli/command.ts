@@ -121,7 +121,7 @@ export interface Command {
 	/**
 	 * Imports its modules when called, so that other commands do not load them.
 	 *
-	 * @returns the exit code, or `undefined` if the process continues and ends by itself.
+	 * @returns the exit code, or `undefined` if the process continues, and sets its own exit code.
 	 */
 	readonly run: (values: never, context: Context) => Promise<number | undefined>;
 }

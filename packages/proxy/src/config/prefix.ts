@@ -37,7 +37,7 @@ export function prefixProblem(prefix: string): string | undefined {
 	return undefined;
 }
 
-/** Escapes of control characters, `#`, `%`, `?`, backslash and a trailing blank: allowed in requests, not in a route. */
+/** Escapes of control characters, `#`, `%`, `?`, backslash and a trailing space: allowed in requests, not in a route. */
 const UNSURE_ESCAPE = /%(?:[01][0-9a-f]|7f|2[35]|3f|5c|20(?=;|%3b|$))/i;
 
 function isUtf8(path: string): boolean {

@@ -94,7 +94,7 @@ const MISSING_BODY = BAD_REQUEST.because('content-length without a body');
 const WRONG_SCHEME = BAD_REQUEST.because('scheme other than https');
 const PADDED_FIELD = BAD_REQUEST.because('whitespace around a field value');
 
-/** RFC 9113 section 8.2.1: no blank at either end. An HTTP/1.1 reader would trim the value. */
+/** RFC 9113 section 8.2.1: no space or tab at either end. An HTTP/1.1 reader would trim the value. */
 export function isPadded(value: string): boolean {
 	const first = value.charCodeAt(0);
 	const last = value.charCodeAt(value.length - 1);

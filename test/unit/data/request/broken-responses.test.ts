@@ -1,4 +1,4 @@
-/** How a response ends that the proxy breaks off after it has begun: that of a gRPC call, and one of which only the end is missing. */
+/** How the proxy ends a response early: with trailers for a gRPC call, with a reset for any other. */
 import { deepEqual, equal } from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import * as collected from '../../../../packages/proxy/src/data/body/collected.ts';
@@ -104,7 +104,7 @@ async function begun(
 	return { edge, caller, socket };
 }
 
-/** What breaks the response off, and the status that the call ends with. */
+/** What ends the response early, and the trailers that the call ends with. */
 const CAUSES: readonly (readonly [string, (begun: Begun) => unknown, readonly string[]])[] = [
 	[
 		'a body beyond max_body_bytes',
@@ -145,7 +145,7 @@ describe('a call whose response has begun ends with its status in trailers after
 	});
 });
 
-describe('a response that breaks off is reset', () => {
+describe('a response that ends early is reset', () => {
 	const LENGTH = 'HTTP/1.1 200 OK\r\ncontent-type: application/grpc\r\ncontent-length: 100\r\n\r\n';
 	const OTHER = HEAD.replace('grpc+proto', 'json');
 	for (const [what, head, call] of [

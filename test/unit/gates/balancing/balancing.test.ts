@@ -1,4 +1,4 @@
-/** What all kinds of balancing promise, and what each of them promises by itself. */
+/** The guarantees of all kinds of balancing, and those of each kind. */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';

@@ -91,7 +91,7 @@ type Headers = Readonly<Record<string, string>>;
 
 function sendHttp1(socket: TLSSocket, path: string, headers: Headers): Promise<Sent> {
 	return new Promise((resolve, reject) => {
-		// No `agent: false`: that would make an agent, and an agent connects by itself.
+		// No `agent: false`: that would make an agent, and an agent opens its own connections.
 		const request = httpsRequest({ createConnection: () => socket, host: 'localhost', path, headers });
 		request.on('response', (response) => {
 			const done = (body: string) => resolve({ status: response.statusCode!, body });

@@ -90,7 +90,7 @@ async function setStage(
 	return { screen, workspace, proxy, upstreams, ended };
 }
 
-/** Waits until the user ends the demo, or the proxy ends by itself, which is a failure. */
+/** Waits until the user ends the demo, or the proxy exits, which is a failure. */
 async function stayUp({ screen, ended, ...stage }: Stage): Promise<string[]> {
 	screen.heading('It keeps running. From another shell, in this directory:');
 	screen.text(`\n${curlLines(stage)}\nCtrl-C drains the proxy and ends the demo.`);

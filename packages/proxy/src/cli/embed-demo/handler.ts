@@ -30,7 +30,7 @@ function route(path: string | undefined, req: IncomingMessage, res: ServerRespon
 
 /**
  * The whole body, or `undefined` if it is larger than `limit` bytes; the rest is then read and dropped, so that the
- * client sees the answer instead of a broken connection. Rejects when the client goes away.
+ * client sees the answer instead of a broken connection. Rejects when the client disconnects.
  */
 async function receiveBody(req: IncomingMessage, limit: number): Promise<Buffer | undefined> {
 	const chunks: Buffer[] = [];

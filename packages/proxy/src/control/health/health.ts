@@ -15,7 +15,7 @@ export type Verdict =
 	| { readonly healthy: 'unknown'; readonly cause: string };
 
 /**
- * Probes one upstream. Ends by itself, in bounded time, and does not reject.
+ * Probes one upstream. Resolves in bounded time, and never rejects.
  *
  * @param abandoned aborts the probe.
  * @param tls `undefined`: plain HTTP.

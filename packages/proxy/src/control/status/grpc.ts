@@ -29,7 +29,7 @@ export class GrpcHistory {
 		for (const [code, total] of totals.entries()) {
 			const before = this.#totals[code]!;
 			if (total === before) continue;
-			// The counters of an upstream that was away in the meantime restart at zero.
+			// The counters of an upstream that was removed and added again restart at zero.
 			const calls = total > before ? total - before : total;
 			this.#totals[code] = total;
 			this.#ring(code)[point % POINTS]! += calls;

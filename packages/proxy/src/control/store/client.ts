@@ -27,7 +27,7 @@ export const MAX_IN_FLIGHT = 256;
 
 /**
  * A client of the store that never blocks: a call succeeds within its time limit or fails, and without a connection it fails at
- * once. The client reconnects by itself, with growing pauses.
+ * once. The client reconnects with growing pauses.
  *
  * On a connection that lives on, a late answer could be taken for the answer to a later call. So a call without an answer in time
  * ends its connection, and with it all other calls on it. The effect of such a call at the store is unknown: callers must assume

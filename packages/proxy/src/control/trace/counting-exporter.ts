@@ -25,13 +25,13 @@ const TARGET = 'proxy::trace';
 const SUCCESS = 0;
 const FAILED = 1;
 
-/** Counts the results of another exporter, and logs when the collector goes away and comes back. */
+/** Counts the results of another exporter, and logs when the collector becomes unreachable and reachable again. */
 export class CountingExporter implements SpanExporter {
 	readonly counts: { exported: number; failed: number } = { exported: 0, failed: 0 };
 	readonly #parts: CountingParts;
 	/** Monotonic milliseconds of the last warning; `undefined` while the collector takes spans. */
 	#warnedAt: number | undefined;
-	/** Spans lost since the collector went away. */
+	/** Spans lost since the collector became unreachable. */
 	#lost = 0;
 
 	constructor(parts: CountingParts) {

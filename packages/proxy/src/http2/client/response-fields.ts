@@ -126,7 +126,7 @@ const CONTENT_LENGTH = 3;
 const CONNECTION_SPECIFIC = new Set(['connection', 'keep-alive', 'proxy-connection', 'transfer-encoding', 'upgrade']);
 /** RFC 9110 section 15: three digits, five classes. RFC 9113 section 8.6: no 101. */
 const VALID_STATUS = /^(?!101)[1-5][0-9]{2}$/;
-/** Section 8.2.1: no control character but the tab, and no blank at either end. */
+/** Section 8.2.1: no control character but the tab, and no space or tab at either end. */
 const NOT_IN_VALUE = /[\x00-\x08\x0a-\x1f\x7f]|^[ \t]|[ \t]$/;
 
 function kindOf(name: string, value: string): number {
