@@ -29,7 +29,7 @@ export function readWholeResponse({ method, closes, text }: ResponseCase): Compl
 		const [statusLine = '', ...fieldLines] = text.slice(at, end).split('\r\n');
 		const status = /^HTTP\/1\.([01]) ([1-5]\d\d)( [\t\x20-\x7e\x80-\xff]*)?$/.exec(statusLine);
 		const fields = readFields(fieldLines);
-		if (status === null || fields === undefined || status[2] === '101') return undefined;
+		if (status === null || fields === undefined || fieldLines.length > 2_048 || status[2] === '101') return undefined;
 		at = end + 4;
 		if (status[2]!.startsWith('1')) {
 			// What promises another response cannot end the connection.

@@ -21,6 +21,7 @@ export interface Served {
 	/** Over HTTP/1.1; takes WebSockets, too. */
 	readonly upstream: number;
 	readonly hostile: number;
+	readonly hostileHttp1: number;
 }
 
 /** Bytes of the answer to `/big`. */
@@ -44,8 +45,11 @@ process.on('message', (order: AttackOrder) => {
 			webSockets.handleUpgrade(request, socket, head, (ws) => ws.on('error', () => {}));
 		});
 		upstream.listen(0, '127.0.0.1', () => {
-			serveHostile((hostile) => {
-				process.send!({ upstream: (upstream.address() as AddressInfo).port, hostile } satisfies Served);
+			const { port } = upstream.address() as AddressInfo;
+			serveHostile('h2', (hostile) => {
+				serveHostile('h1', (hostileHttp1) => {
+					process.send!({ upstream: port, hostile, hostileHttp1 } satisfies Served);
+				});
 			});
 		});
 		return;

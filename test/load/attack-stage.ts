@@ -96,8 +96,14 @@ export class Stage {
 				{ prefix: '/victim', upstream: `http://127.0.0.1:${(upstream.address() as AddressInfo).port}` },
 				{ prefix: '/', upstream: `http://127.0.0.1:${served.upstream}` },
 				{ prefix: '/tunnel', upstream: `http://127.0.0.1:${served.upstream}`, websocket: true },
-				// Its breaker is no defence here.
+				// Their breakers are no defence here.
 				{ prefix: '/hostile', upstream: `h2c://127.0.0.1:${served.hostile}`, failures: 100, cooldown_secs: 1 },
+				{
+					prefix: '/hostile-http1',
+					upstream: `http://127.0.0.1:${served.hostileHttp1}`,
+					failures: 100,
+					cooldown_secs: 1,
+				},
 			],
 			config: { tenant_rps: 0, health_interval_secs: 1 },
 			limits: { max_buffered_bytes: BUDGET_BYTES },

@@ -1,5 +1,5 @@
 /**
- * An HTTP/2 upstream that floods the proxy. It says that it is well to health probes; to any other request it sends what the attack of the
+ * Upstreams that flood the proxy, over HTTP/2 and HTTP/1.1. Each says that it is well to health probes; to any other request it sends what the attack of the
  * moment says, as fast as it is read, until the proxy ends the connection. Clients of the attacker keep asking for it.
  */
 import { randomBytes } from 'node:crypto';
@@ -34,6 +34,12 @@ interface ServerFlood {
 	readonly chunk: (id: number) => Buffer;
 	/** Another one each time. */
 	readonly varies?: boolean;
+	/** Each request has a connection of its own. */
+	readonly spreads?: boolean;
+	/** Over HTTP/1.1, where `begin` comes first on each connection. */
+	readonly isHttp1?: boolean;
+	/** The chunk is a whole response, sent once to each request. */
+	readonly isWhole?: boolean;
 }
 
 const many = (bytes: Buffer) => Buffer.concat(new Array(Math.max(1, Math.floor(CHUNK / bytes.length))).fill(bytes));
@@ -61,6 +67,17 @@ function thrash(id: number, count: number): Buffer {
 	const status = Buffer.from([0x08, 3, 0x31, 0x30, 0x33]);
 	return frame(FRAME.HEADERS, FLAG.END_HEADERS, id, Buffer.concat([status, ...entries]));
 }
+
+/** A whole response, with `bytes` of fields in its head or behind its body. */
+function http1Response(bytes: number, areTrailers: boolean): Buffer {
+	const fields = Array.from({ length: bytes / 8 }, (_, i) => `x${String(i).padStart(4, '0')}:\r\n`).join('');
+	const ends = areTrailers ? ['', `0\r\n${fields}`] : [fields, '0\r\n'];
+	return Buffer.from(`${HTTP1_HEAD}${ends[0]}\r\n${ends[1]}\r\n`);
+}
+
+const HTTP1_HEAD = 'HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n';
+const DATA_OF_A_BYTE = { begin: head, chunk: (id: number) => many(dataFrame(id, 'x')) };
+const THRASHED = { chunk: (id: number) => thrash(id, 1_500), varies: true };
 
 const FLOODS: readonly ServerFlood[] = [
 	{ name: 'SETTINGS', chunk: () => many(settingsFrame()) },
@@ -93,7 +110,8 @@ const FLOODS: readonly ServerFlood[] = [
 		begin: (id) => headersFrame(id, [[':status', '200']], { endHeaders: false, endStream: false }),
 		chunk: (id) => many(frame(FRAME.CONTINUATION, 0, id)),
 	},
-	{ name: 'DATA of a byte', begin: head, chunk: (id) => many(dataFrame(id, 'x')) },
+	{ name: 'DATA of a byte', ...DATA_OF_A_BYTE },
+	{ name: 'DATA of a byte, on many connections', ...DATA_OF_A_BYTE, spreads: true },
 	{ name: 'empty DATA', begin: head, chunk: (id) => many(dataFrame(id)) },
 	{
 		name: 'DATA of nothing but padding',
@@ -102,12 +120,33 @@ const FLOODS: readonly ServerFlood[] = [
 	},
 	{ name: 'interim responses', chunk: (id) => many(headersFrame(id, [[':status', '103']], { endStream: false })) },
 	{ name: 'HPACK bombs', chunk: (id) => bomb(id, 12_000) },
-	{ name: 'HPACK tables thrashed', chunk: (id) => thrash(id, 1_500), varies: true },
+	{ name: 'HPACK tables thrashed', ...THRASHED },
+	{ name: 'HPACK tables thrashed, on many connections', ...THRASHED, spreads: true },
 	{ name: 'small unknown frames', chunk: () => many(frame(0x42, 0, 0)) },
 	{ name: 'large unknown frames', chunk: () => many(frame(0x42, 0, 0, Buffer.alloc(16_384))) },
 	{
 		name: 'answers, each with a reset and a ping',
 		chunk: (id) => many(Buffer.concat([rstStreamFrame(id), pingFrame()])),
+	},
+	{
+		name: 'HTTP/1.1 chunks of a byte',
+		isHttp1: true,
+		begin: () => Buffer.from(`${HTTP1_HEAD}\r\n`),
+		chunk: () => many(Buffer.from('1\r\nx\r\n')),
+	},
+	{
+		name: 'HTTP/1.1 interim responses',
+		isHttp1: true,
+		chunk: () => many(Buffer.from('HTTP/1.1 103 Early Hints\r\nx-a: 1\r\n\r\n')),
+	},
+	{ name: 'HTTP/1.1 long heads', isHttp1: true, isWhole: true, chunk: () => http1Response(60_000, false) },
+	{ name: 'HTTP/1.1 heads of 2,040 fields', isHttp1: true, isWhole: true, chunk: () => http1Response(16_320, false) },
+	{ name: 'HTTP/1.1 long trailers', isHttp1: true, isWhole: true, chunk: () => http1Response(15_000, true) },
+	{
+		name: 'HTTP/1.1 heads of a field at a time',
+		isHttp1: true,
+		begin: () => Buffer.from(HTTP1_HEAD),
+		chunk: () => Buffer.from('x:\r\n'),
 	},
 ];
 
@@ -124,8 +163,11 @@ export function takeFlooded(): number {
 }
 
 /** Its server. @param onListening gets the port. */
-export function serveHostile(onListening: (port: number) => void): Server {
-	const server = createServer({ noDelay: true }, (socket) => new HostileConnection(socket));
+export function serveHostile(protocol: 'h1' | 'h2', onListening: (port: number) => void): Server {
+	const server = createServer({ noDelay: true }, (socket) => {
+		if (protocol === 'h2') new HostileConnection(socket);
+		else floodHttp1(socket);
+	});
 	server.listen(0, '127.0.0.1', () => onListening((server.address() as { port: number }).port));
 	return server;
 }
@@ -139,7 +181,7 @@ class HostileConnection {
 		const frames = new FrameReader();
 		let preface = PREFACE.length;
 		socket.on('error', () => {});
-		socket.write(settingsFrame([[SETTING.MAX_CONCURRENT_STREAMS, 100]]));
+		socket.write(settingsFrame([[SETTING.MAX_CONCURRENT_STREAMS, flood?.spreads ? 1 : 100]]));
 		socket.on('data', (bytes: Buffer) => {
 			const behind = bytes.subarray(preface);
 			preface = Math.max(0, preface - bytes.length);
@@ -155,22 +197,39 @@ class HostileConnection {
 			this.#socket.write(headersFrame(id, [[':status', '204']]));
 		} else if (!this.#isFlooding) {
 			this.#isFlooding = true;
-			this.#pour(flood, id);
+			pour(this.#socket, flood, id);
 		}
 	}
+}
 
-	#pour({ begin, chunk, varies }: ServerFlood, id: number): void {
-		const socket = this.#socket;
-		const same = varies ? undefined : chunk(id);
-		if (begin !== undefined) socket.write(begin(id));
-		const send = () => {
-			if (socket.destroyed || !socket.writable) return;
-			flooded += CHUNK;
-			if (socket.write(same ?? chunk(id))) setImmediate(send);
-			else socket.once('drain', () => setImmediate(send));
-		};
-		send();
-	}
+function floodHttp1(socket: Socket): void {
+	let isFlooding = false;
+	socket.on('error', () => {});
+	socket.on('data', (bytes: Buffer) => {
+		if (flood?.isHttp1 !== true || bytes.includes('/health')) {
+			socket.write('HTTP/1.1 204 No Content\r\n\r\n');
+		} else if (flood.isWhole) {
+			const response = flood.chunk(0);
+			flooded += response.length;
+			socket.write(response);
+		} else if (!isFlooding) {
+			isFlooding = true;
+			pour(socket, flood, 0);
+		}
+	});
+}
+
+function pour(socket: Socket, { begin, chunk, varies }: ServerFlood, id: number): void {
+	const same = varies ? undefined : chunk(id);
+	if (begin !== undefined) socket.write(begin(id));
+	const send = () => {
+		if (socket.destroyed || !socket.writable) return;
+		const bytes = same ?? chunk(id);
+		flooded += bytes.length;
+		if (socket.write(bytes)) setImmediate(send);
+		else socket.once('drain', () => setImmediate(send));
+	};
+	send();
 }
 
 /** Requests of the attacker's clients for the hostile upstream. */
@@ -182,19 +241,19 @@ export const UPSTREAM_FLOODS: readonly Attack[] = FLOODS.map((own) => ({
 	rampMs: 800,
 	start: (attacker) => {
 		flood = own;
-		const stop = ask(attacker);
+		const stop = ask(attacker, own.isHttp1 ? '/hostile-http1' : '/hostile');
 		return both(stop, () => {
 			flood = undefined;
 		});
 	},
 }));
 
-function ask(attacker: Attacker): () => void {
+function ask(attacker: Attacker, path: string): () => void {
 	return attacker.onStreams(ASKED_PER_SECOND / 4, (socket, id) => {
 		socket.write(
 			headersFrame(id, [
 				[':method', 'GET'],
-				[':path', '/hostile'],
+				[':path', path],
 				[':scheme', 'https'],
 				[':authority', 'localhost'],
 				['authorization', `Bearer ${attacker.token(id)}`],

@@ -323,6 +323,39 @@ describe('a parser', () => {
 });
 
 describe('a response is refused', () => {
+	it('refuses a head of more than 2,048 fields, as over HTTP/2, in one piece and in many', () => {
+		for (const size of [65_536, 1_000, 3]) {
+			for (const [fields, isTaken] of [
+				[2_048, true],
+				[2_049, false],
+			] as const) {
+				const text = Buffer.from(`${OK}${'x:\r\n'.repeat(fields - 1)}content-length: 0\r\n\r\n`);
+				const parser = new ResponseParser();
+				const recorder = new Recorder();
+				parser.expect('GET', recorder);
+				const push = () => {
+					for (let at = 0; at < text.length; at += size) parser.push(text.subarray(at, at + size));
+				};
+				if (isTaken) push();
+				else assert.throws(push, /head too long/);
+				assert.equal(recorder.ends, isTaken ? 1 : 0);
+			}
+		}
+	});
+
+	it('refuses a bare LF wherever the reads of a long head are cut', () => {
+		const text = `${OK}${'x: 1\r\n'.repeat(300)}x: 1\n${'x: 1\r\n'.repeat(50)}`;
+		const lf = text.indexOf('1\n') + 1;
+		for (let cut = lf - 5; cut <= lf + 5; cut++) {
+			const parser = new ResponseParser();
+			parser.expect('GET', new Recorder());
+			assert.throws(() => {
+				parser.push(Buffer.from(text.slice(0, cut)));
+				parser.push(Buffer.from(text.slice(cut)));
+			}, /bare LF in a head/);
+		}
+	});
+
 	it('refuses an invalid status line', () => {
 		for (const line of [
 			...['HTTP/1.1 099 x', 'HTTP/1.1 600 x', 'HTTP/1.1 000 x', 'HTTP/1.1 999 x', 'HTTP/1.1 20 x', 'HTTP/1.1 2000 x'],

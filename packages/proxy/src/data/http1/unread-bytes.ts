@@ -1,5 +1,5 @@
 /**
- * Bytes read from a connection and not taken yet, in one piece. A client that drips a long head may cause very many
+ * Bytes read from a connection and not taken yet, in one piece. A peer that drips a long head may cause very many
  * reads. The buffer grows by doubling, so each byte is copied at most twice, and mostly never.
  */
 export class UnreadBytes {

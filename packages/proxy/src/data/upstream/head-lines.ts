@@ -63,6 +63,7 @@ export function readFields(
 	let at = from;
 	for (let i = 0; at < to; i++) {
 		let line = last[i];
+		if (i === MAX_FIELDS) throw new ProtocolError('head too long');
 		if (line === undefined || !text.startsWith(line.text, at)) {
 			areKnown = false;
 			line = readLine(text, at, line?.field);
@@ -119,3 +120,5 @@ const MINOR_VERSION = 7;
 /** `HTTP/1.1 200`. */
 const STATUS_LENGTH = 12;
 const MAX_REMEMBERED = 32;
+/** As over HTTP/2 (`http2/client/response-fields.ts`). A field takes more time than its bytes: 64 KiB have room for 16,000. */
+const MAX_FIELDS = 2_048;

@@ -3,6 +3,7 @@ import { ResponseHeadReader } from '../../gates/response-head.ts';
 import { type Trailers, withoutNamed } from '../../gates/trailers.ts';
 import { ResponseFields } from '../client/response-fields.ts';
 import { ChunkDecoder } from '../http1/chunk-decoder.ts';
+import { UnreadBytes } from '../http1/unread-bytes.ts';
 import { ResponseHeads } from '../memo/response-heads.ts';
 import type { ResponseEvents } from './contract.ts';
 import { endOfStatusLine, isHttp11, readFields, readStatus } from './head-lines.ts';
@@ -49,7 +50,9 @@ export class ResponseParser {
 	readonly #endIsKnown: boolean;
 	readonly #maxTrailers: number;
 	/** The part of a head, or of a line of a chunked body, that has arrived so far. */
-	#pending: Buffer | undefined = undefined;
+	readonly #pending = new UnreadBytes();
+	/** Bytes of an incomplete head that have been searched: a head that comes byte by byte must not be searched from its start each time. */
+	#searched = 0;
 
 	/**
 	 * @param heads of all connections to the upstream.
@@ -79,7 +82,8 @@ export class ResponseParser {
 		this.#headRequest = method === 'HEAD';
 		this.#mayLeaveHttp = mayLeaveHttp;
 		this.#interim = 0;
-		this.#pending = undefined;
+		this.#pending.clear();
+		this.#searched = 0;
 		this.started = false;
 		this.keepAlive = false;
 		this.keepAliveTimeoutMs = undefined;
@@ -93,24 +97,29 @@ export class ResponseParser {
 	 */
 	push(bytes: Buffer): number {
 		this.started = true;
-		let chunk = bytes;
-		let before = 0;
-		if (this.#pending !== undefined) {
-			before = this.#pending.length;
-			chunk = Buffer.concat([this.#pending, bytes]);
-			this.#pending = undefined;
-		}
+		const pending = this.#pending;
+		const before = pending.bytes?.length ?? 0;
+		if (before > 0) pending.add(bytes);
+		const chunk = pending.bytes ?? bytes;
 		let at = 0;
 		while (at < chunk.length && this.#state !== DONE) {
 			const next = this.#step(chunk, at);
 			if (next === -1) {
-				// A copy: the read buffer is reused.
-				this.#pending = Buffer.from(chunk.subarray(at));
+				this.#keep(chunk, at);
 				return bytes.length;
 			}
 			at = next;
 		}
+		// All of it was taken, or what was not is kept as another view.
+		if (pending.bytes === chunk) pending.clear();
 		return at - before;
+	}
+
+	#keep(chunk: Buffer, at: number): void {
+		const pending = this.#pending;
+		if (pending.bytes === chunk) return pending.leave(chunk, at);
+		pending.add(chunk.subarray(at));
+		pending.keep();
 	}
 
 	/** Bytes still to come of a body with a known length; 0: there is none, or something else comes first. */
@@ -168,14 +177,18 @@ export class ResponseParser {
 		const short = chunk.toString('latin1', at, at + SHORT_HEAD);
 		const found = short.indexOf('\r\n\r\n');
 		const isLong = found === -1 && chunk.length - at > SHORT_HEAD;
-		const end = found !== -1 ? at + found : isLong ? chunk.indexOf('\r\n\r\n', at, 'latin1') : -1;
+		// The delimiter may have been cut.
+		const from = Math.max(at, at + this.#searched - 3);
+		const end = found !== -1 ? at + found : isLong ? chunk.indexOf('\r\n\r\n', from, 'latin1') : -1;
 		if (lengthSoFar(chunk, at, end, 4) > MAX_HEAD) throw new ProtocolError('head too long');
 		if (end === -1) {
 			// Detecting nonsense early avoids waiting for an end that will not come.
 			if (!couldBeStatusLine(chunk, at)) throw new ProtocolError('no status line');
-			if (hasBareLf(chunk, at)) throw new ProtocolError('bare LF in a head');
+			if (hasBareLf(chunk, at, at + this.#searched)) throw new ProtocolError('bare LF in a head');
+			this.#searched = chunk.length - at;
 			return -1;
 		}
+		this.#searched = 0;
 		const text = isLong ? chunk.toString('latin1', at, end + 2) : short;
 		const status = readStatus(text);
 		const reader = new ResponseHeadReader();
@@ -258,8 +271,7 @@ export class ResponseParser {
 			this.#end(withoutNamed(chunks.trailers, this.#named));
 			return next;
 		}
-		// A copy: the read buffer is used again.
-		if (next < chunk.length) this.#pending = Buffer.from(chunk.subarray(next));
+		if (next < chunk.length) this.#keep(chunk, next);
 		return chunk.length;
 	}
 
@@ -284,8 +296,9 @@ function lengthSoFar(chunk: Buffer, at: number, end: number, delimiter: number):
 	return (end === -1 ? chunk.length - (delimiter - 1) : end) - at;
 }
 
-function hasBareLf(chunk: Buffer, at: number): boolean {
-	for (let lf = chunk.indexOf(LF, at); lf !== -1; lf = chunk.indexOf(LF, lf + 1)) {
+/** @param from where the search begins, in a head that begins at `at`. */
+function hasBareLf(chunk: Buffer, at: number, from: number): boolean {
+	for (let lf = chunk.indexOf(LF, from); lf !== -1; lf = chunk.indexOf(LF, lf + 1)) {
 		if (lf === at || chunk[lf - 1] !== CR) return true;
 	}
 	return false;
