@@ -1,21 +1,15 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { parseJwksUrl } from '../../../packages/gate/src/jwks/jwks-url.ts';
-import { ConfigError } from '../../../packages/proxy/src/config/error.ts';
 import { configWarnings } from '../../../packages/proxy/src/config/warnings.ts';
-import { parseConfig } from './parse.ts';
+import { errorIn, parseConfig } from './parse.ts';
 
 const TLS = '[tls]\ncert_path = "c"\nkey_path = "k"\nclient_ca_path = "a"\n';
 const parse = (text: string) => parseConfig(`${TLS}${text}`, 'config.toml');
 
 function problemsIn(text: string): string[] {
-	try {
-		parse(text);
-	} catch (error) {
-		assert.ok(error instanceof ConfigError);
-		return error.message.split('\n').map((line) => line.replace(/^config\.toml:/, ''));
-	}
-	return [];
+	const lines = errorIn(`${TLS}${text}`)?.message.split('\n') ?? [];
+	return lines.map((line) => line.replace(/^config\.toml:/, ''));
 }
 
 const GOOD = '[[issuers]]\nissuer = "https://a.test"\njwks_path = "a.json"\n';

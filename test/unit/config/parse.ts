@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { Ajv } from 'ajv';
 import type { Config } from '../../../packages/proxy/src/config/config.ts';
+import { ConfigError } from '../../../packages/proxy/src/config/error.ts';
 import { configSchemaText } from '../../../packages/proxy/src/config/json-schema.ts';
 import * as load from '../../../packages/proxy/src/config/load.ts';
 import { parseToml } from '../../../packages/proxy/src/config/toml.ts';
@@ -19,4 +20,15 @@ export function parseConfig(text: string, path: string): Config {
 	const config = load.parseConfig(text, path);
 	assert.deepEqual(schemaProblems(parseToml(text, path).root), [], text);
 	return config;
+}
+
+/** The error that refuses a configuration; `undefined`: it is accepted. */
+export function errorIn(text: string): ConfigError | undefined {
+	try {
+		parseConfig(text, 'config.toml');
+		return undefined;
+	} catch (error) {
+		assert.ok(error instanceof ConfigError, String(error));
+		return error;
+	}
 }

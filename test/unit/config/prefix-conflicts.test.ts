@@ -1,20 +1,13 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { ConfigError } from '../../../packages/proxy/src/config/error.ts';
 import { MINIMAL } from './minimal.ts';
-import { parseConfig } from './parse.ts';
+import { errorIn } from './parse.ts';
 
 function messages(...routes: [prefix: string, keys?: string][]): string[] {
 	const tables = routes.map(
 		([prefix, keys = '']) => `[[routes]]\nprefix = "${prefix}"\nupstream = "http://a:1"\n${keys}\n`,
 	);
-	try {
-		parseConfig(`${MINIMAL}${tables.join('')}`, 'config.toml');
-		return [];
-	} catch (error) {
-		assert.ok(error instanceof ConfigError);
-		return error.message.split('\n');
-	}
+	return errorIn(`${MINIMAL}${tables.join('')}`)?.message.split('\n') ?? [];
 }
 
 describe('the prefixes of routes', () => {
