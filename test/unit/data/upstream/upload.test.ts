@@ -5,6 +5,7 @@ import { describe, it } from 'node:test';
 import fc from 'fast-check';
 import { FlushQueue, TurnEnd } from '../../../../packages/proxy/src/data/loop/turn-end.ts';
 import { Upload } from '../../../../packages/proxy/src/data/upstream/upload.ts';
+import { SLAB_BYTES } from '../../../../packages/proxy/src/shared/slabs.ts';
 
 /** A socket as far as an upload needs one; remembers the writes that reach the other side. */
 class Sink extends Writable {
@@ -33,8 +34,10 @@ class Sink extends Writable {
 	}
 }
 
-const uploadTo = (sink: Sink, chunked: boolean) =>
-	new Upload(sink as unknown as Socket, chunked, new FlushQueue(new TurnEnd()));
+const uploadTo = (sink: Sink, chunked: boolean, held: number[] = []) =>
+	new Upload(sink as unknown as Socket, chunked, new FlushQueue(new TurnEnd()), {
+		onUploadHeld: (bytes) => void held.push(bytes),
+	});
 const endOfMoment = () => new Promise<void>((resolve) => setImmediate(() => setImmediate(resolve)));
 
 describe('an upload', () => {
@@ -69,6 +72,23 @@ describe('an upload', () => {
 		sink.goOn();
 		await endOfMoment();
 		deepEqual(sink.writes, ['a', 'bcd']);
+	});
+
+	it('reports the memory of bytes that the upstream does not take, however few, until it takes them', async () => {
+		const [sink, held]: [Sink, number[]] = [new Sink(), []];
+		const upload = uploadTo(sink, false, held);
+		upload.write(Buffer.from('a'));
+		await endOfMoment();
+		deepEqual(held, []);
+		sink.stalled = true;
+		for (const piece of ['b', 'c', 'd']) {
+			upload.write(Buffer.from(piece));
+			await endOfMoment();
+		}
+		deepEqual(held, [SLAB_BYTES, 2 * SLAB_BYTES]);
+		sink.goOn();
+		await endOfMoment();
+		equal(held.at(-1), 0);
 	});
 
 	it('does not wait for what others write on the socket', async () => {

@@ -90,6 +90,9 @@ export class Bodies implements BodyMode {
 	/** Nothing to do: the body is read as soon as the request has begun. */
 	onBodyHeld(_bytes: number): void {}
 
+	/** A collected body is counted already. */
+	onUploadHeld(): void {}
+
 	onRequestEnd(trailers?: Trailers): void {
 		const request = this.#request;
 		if (request.state !== STATE.reading) return;

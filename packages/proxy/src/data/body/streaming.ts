@@ -45,6 +45,8 @@ export class Bodies implements BodyMode {
 	#lastChunk: Buffer | undefined = undefined;
 	/** Memory that the client's connection holds of the body while it is not wanted. */
 	#held: Reservation | undefined = undefined;
+	/** The same, held by the upstream's connection. */
+	#heldUpload: Reservation | undefined = undefined;
 	/** The same of the response, held by the upstream's connection. */
 	#heldResponse: Reservation | undefined = undefined;
 	/** The client does not take its response at the moment. */
@@ -126,11 +128,24 @@ export class Bodies implements BodyMode {
 
 	/** The connection holds the memory, but it is charged to the tenant, like a collected body. */
 	onBodyHeld(bytes: number): void {
-		if (bytes === 0) return this.#held?.release();
+		this.#held = this.#hold(this.#held, bytes);
+	}
+
+	/** Like `onBodyHeld`. */
+	onUploadHeld(bytes: number): void {
+		this.#heldUpload = this.#hold(this.#heldUpload, bytes);
+	}
+
+	#hold(held: Reservation | undefined, bytes: number): Reservation | undefined {
+		if (bytes === 0) {
+			held?.release();
+			return held;
+		}
 		const { plane, identity } = this.#request.context;
-		this.#held ??= new Reservation(plane.bufferedBytes, identity!.tenantKey);
-		const noRoom = this.#held.resize(bytes);
+		const reservation = held ?? new Reservation(plane.bufferedBytes, identity!.tenantKey);
+		const noRoom = reservation.resize(bytes);
 		if (noRoom !== undefined) this.#request.fail(noRoom, 'abandoned');
+		return reservation;
 	}
 
 	onRequestEnd(trailers?: Trailers): void {
@@ -190,11 +205,7 @@ export class Bodies implements BodyMode {
 
 	/** Like the held bytes of a request. */
 	onResponseHeld(bytes: number): void {
-		if (bytes === 0) return this.#heldResponse?.release();
-		const { plane, identity } = this.#request.context;
-		this.#heldResponse ??= new Reservation(plane.bufferedBytes, identity!.tenantKey);
-		const noRoom = this.#heldResponse.resize(bytes);
-		if (noRoom !== undefined) this.#request.fail(noRoom, 'abandoned');
+		this.#heldResponse = this.#hold(this.#heldResponse, bytes);
 	}
 
 	/** Bytes are passed on at once and not kept. */
@@ -293,6 +304,7 @@ export class Bodies implements BodyMode {
 	release(): void {
 		this.#expiry?.cancelDeadline();
 		this.#held?.release();
+		this.#heldUpload?.release();
 		this.#heldResponse?.release();
 	}
 }

@@ -220,6 +220,10 @@ export class UpstreamAttempt implements OutgoingRequest, ResponseHandler, Attemp
 		this.#request.carrier.onWritable();
 	}
 
+	onUploadHeld(bytes: number): void {
+		this.#request.carrier.onUploadHeld(bytes);
+	}
+
 	onResponseHeld(bytes: number): void {
 		this.#request.carrier.onResponseHeld(bytes);
 	}

@@ -72,6 +72,8 @@ export interface Carrier {
 	/** @param trailers those that may be passed on. */
 	onEnd(trailers?: Trailers): void;
 	onWritable(): void;
+	/** The upstream's connection holds the request's body in `bytes` of memory, as the upstream does not take it at the moment (HTTP/1.1 only). */
+	onUploadHeld(bytes: number): void;
 	/** The upstream's connection holds `bytes` of the response, which the client does not take at the moment (HTTP/2 only). */
 	onResponseHeld(bytes: number): void;
 

@@ -35,6 +35,8 @@ export class Tunnel implements Carrier, MessageSink {
 	readonly #paced: PacedMessages | undefined;
 	/** Memory for bytes that the client's connection holds until the upstream takes them. */
 	#held: Reservation | undefined = undefined;
+	/** The same, held by the upstream's connection. */
+	#heldUpload: Reservation | undefined = undefined;
 
 	/** @param hasExtensions whether the two ends have agreed on extensions. */
 	constructor(request: TunnelRequest, route: WebSocketRoute, hasExtensions: boolean) {
@@ -125,10 +127,22 @@ export class Tunnel implements Carrier, MessageSink {
 			this.#why ??= 'client';
 			this.#moves();
 		}
-		if (bytes === 0) return this.#held?.release();
+		this.#held = this.#hold(this.#held, bytes);
+	}
+
+	onUploadHeld(bytes: number): void {
+		this.#heldUpload = this.#hold(this.#heldUpload, bytes);
+	}
+
+	#hold(held: Reservation | undefined, bytes: number): Reservation | undefined {
+		if (bytes === 0) {
+			held?.release();
+			return held;
+		}
 		const { plane, identity } = this.request.context;
-		this.#held ??= new Reservation(plane.bufferedBytes, identity!.tenantKey);
-		if (this.#held.resize(bytes) !== undefined) this.close('no_memory');
+		const reservation = held ?? new Reservation(plane.bufferedBytes, identity!.tenantKey);
+		if (reservation.resize(bytes) !== undefined) this.close('no_memory');
+		return reservation;
 	}
 
 	// --- From the upstream to the client. ---
@@ -241,6 +255,7 @@ export class Tunnel implements Carrier, MessageSink {
 		this.#state = 'over';
 		this.#paced?.drop();
 		this.#held?.release();
+		this.#heldUpload?.release();
 	}
 }
 

@@ -162,15 +162,19 @@ export class UpstreamConnection extends Timed implements UpstreamRequest, Respon
 	}
 
 	write(bytes: Buffer): boolean {
-		this.#upload ??= new Upload(this.#socket, this.#chunked, this.#pool.writing);
+		this.#upload ??= new Upload(this.#socket, this.#chunked, this.#pool.writing, this);
 		return this.#upload.write(bytes);
 	}
 
 	finish(trailers?: Trailers): void {
 		this.#sent = true;
-		this.#upload ??= new Upload(this.#socket, this.#chunked, this.#pool.writing);
+		this.#upload ??= new Upload(this.#socket, this.#chunked, this.#pool.writing, this);
 		this.#upload.finish(trailers);
 		if (this.#parser.isTunnel) this.#socket.end();
+	}
+
+	onUploadHeld(bytes: number): void {
+		this.#handler?.onUploadHeld?.(bytes);
 	}
 
 	pause(): void {

@@ -90,6 +90,8 @@ export interface ResponseHandler extends ResponseEvents, FaultOwner {
 	onFailure(failure: UpstreamFailure): void;
 	/** The upstream accepts more of the request's body again. */
 	onWritable(): void;
+	/** So many bytes of memory hold the part of the request's body that the upstream does not take at the moment (HTTP/1.1 only). */
+	onUploadHeld?(bytes: number): void;
 	/** So many bytes of a paused response wait at its connection (HTTP/2 only). */
 	onResponseHeld(bytes: number): void;
 	/** The buffer for the next bytes of a body of known length; `undefined`: they come by `onBody`. */

@@ -5,12 +5,19 @@ import { lastChunk } from '../http1/last-chunk.ts';
 import { guarded } from '../loop/faults.ts';
 import type { Flushed, FlushQueue } from '../loop/turn-end.ts';
 
+/** Whose body it is. */
+interface UploadOwner {
+	/** So many bytes of memory wait for the upstream beyond this turn. */
+	onUploadHeld(bytes: number): void;
+}
+
 /**
  * A request's body on its way to the upstream, piece by piece. A client may cut it into any number of pieces, and
  * each write costs a system call, and a kilobyte of bookkeeping until it is done. So the pieces of one turn of the loop are copied to a
  * slab and go out in one write, and so are those that arrive during another write.
  */
 export class Upload implements Flushed {
+	readonly #owner: UploadOwner;
 	readonly #socket: Socket;
 	readonly #flushes: FlushQueue;
 	/** Whether the bytes are framed as chunks (RFC 9112 section 7.1). */
@@ -25,8 +32,11 @@ export class Upload implements Flushed {
 	turns = 0;
 	/** Part of the body has arrived in this turn; `flush` follows at its end. */
 	#inTurn = false;
+	/** Bytes of memory that the owner knows of. */
+	#held = 0;
 
-	constructor(socket: Socket, chunked: boolean, flushes: FlushQueue) {
+	constructor(socket: Socket, chunked: boolean, flushes: FlushQueue, owner: UploadOwner) {
+		this.#owner = owner;
 		this.#socket = socket;
 		this.#chunked = chunked;
 		this.#flushes = flushes;
@@ -66,6 +76,16 @@ export class Upload implements Flushed {
 		this.#inTurn = false;
 		// Also if much waits on the socket: that may be a head, and nothing would send this after its write.
 		if (this.#writes <= this.#writesOfTurn) this.#send();
+		this.#tellHeld();
+	}
+
+	/** A slab is held as a whole, however few of its bytes wait. */
+	#tellHeld(): void {
+		const { writableLength } = this.#socket;
+		const slabs = writableLength === 0 ? 0 : this.#writes + (this.#slab === undefined ? 0 : 1);
+		if (slabs * SLAB_BYTES === this.#held) return;
+		this.#held = slabs * SLAB_BYTES;
+		this.#owner.onUploadHeld(this.#held);
 	}
 
 	/** The body is complete. @param trailers of a chunked one. */
@@ -101,6 +121,7 @@ export class Upload implements Flushed {
 		if (!error) SLABS.release(slab);
 		this.#writes--;
 		if (this.#writes === 0) this.#send();
+		if (this.#held > 0) this.#tellHeld();
 	}
 
 	/** The connection sees this as an error of its socket. */
