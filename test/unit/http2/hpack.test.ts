@@ -235,6 +235,20 @@ describe('limits of a header block', () => {
 		assert.equal(bomb.fields.length, 1);
 		assert.deepEqual(lines(hex('be')), [['a', 'x'.repeat(90)]]);
 	});
+
+	it('ends the connection beyond 20,000 fields, or twice as many as are kept', () => {
+		const indexed = (count: number) => Buffer.alloc(count, 0x90);
+		for (const [kept, most] of [
+			[10, 20_000],
+			[15_000, 30_000],
+		] as const) {
+			assert.equal(decoder(kept).block(indexed(most)).count, most);
+			assert.throws(
+				() => decoder(kept).block(indexed(most + 1)),
+				(error) => error instanceof ConnectionError && error.code === 11 && error.reason === 'control-flood',
+			);
+		}
+	});
 });
 
 describe('what is remembered of header blocks', () => {

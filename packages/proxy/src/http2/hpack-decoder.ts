@@ -71,7 +71,7 @@ export class HpackDecoder<Field extends TableEntry> {
 		this.#reading = reading;
 	}
 
-	/** @param endsStream chooses the memo: blocks that end streams resemble each other. @throws ConnectionError COMPRESSION_ERROR. */
+	/** @param endsStream chooses the memo: blocks that end streams resemble each other. @throws ConnectionError COMPRESSION_ERROR, or ENHANCE_YOUR_CALM. */
 	decode(bytes: Buffer, from: number, to: number, endsStream = false): HeaderBlock<Field> {
 		const table = this.#table;
 		const last = endsStream ? this.#ended : this.#open;
@@ -87,11 +87,14 @@ export class HpackDecoder<Field extends TableEntry> {
 		const isShort = to - from <= MAX_BLOCK && block.count <= MAX_REMEMBERED_FIELDS;
 		const mayComeAgain = isShort && (this.#stands || version === table.version);
 		if (mayComeAgain) last.remember(block, this.#entries, this.#stands ? undefined : version, bytes, from, to);
+		// Held until the next block, they would survive collections of the young generation.
+		this.#entries = [];
 		return block;
 	}
 
 	#decode(bytes: Buffer, from: number, to: number): HeaderBlock<Field> {
 		const { maxFields, maxBytes } = this.#reading;
+		const maxDecoded = Math.max(MAX_DECODED_FIELDS, 2 * maxFields);
 		const block = new HeaderBlock<Field>();
 		this.#bytes = bytes;
 		this.#at = from;
@@ -102,7 +105,8 @@ export class HpackDecoder<Field extends TableEntry> {
 			const field = this.#field();
 			const size = field.name.length + field.value.length;
 			block.bytes += size;
-			block.count++;
+			if (++block.count > maxDecoded)
+				throw new ConnectionError(CODE.ENHANCE_YOUR_CALM, 'control-flood', TOO_MANY_FIELDS);
 			// Fields over a limit are decoded as well: the tables of both sides must agree.
 			if (block.count > maxFields || kept + size > maxBytes) continue;
 			kept += size;
@@ -278,6 +282,12 @@ const MAX_REMEMBERED_FIELDS = 64;
 const MIN_LITERAL = 128;
 const MAX_LITERAL = 8300;
 const COLON = 0x3a;
+/**
+ * Fields of a block that are decoded for the tables only, unless twice `maxFields` is more. An indexed field is one byte, so the nine
+ * frames of a block may have 147,000: 3 ms of a worker in one turn.
+ */
+const MAX_DECODED_FIELDS = 20_000;
+const TOO_MANY_FIELDS = 'a header block of too many fields';
 const NOTHING = Buffer.alloc(0);
 /** Scratch space for decoding strings. */
 const TEXT = Buffer.allocUnsafeSlow(16_384);

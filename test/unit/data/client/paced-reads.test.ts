@@ -6,7 +6,12 @@ import { after, before, describe, it } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
 import type { TLSSocket } from 'node:tls';
 import { PacedReads, ReadQueue, type ReadSink } from '../../../../packages/proxy/src/data/client/paced-reads.ts';
-import { CertificateShare, ConnectionShare } from '../../../../packages/proxy/src/data/client/read-share.ts';
+import {
+	ALLOWANCE,
+	CertificateShare,
+	ConnectionShare,
+	SHARE,
+} from '../../../../packages/proxy/src/data/client/read-share.ts';
 import { Http1Front } from '../../../../packages/proxy/src/data/http1/front.ts';
 import { Http2Front } from '../../../../packages/proxy/src/data/http2/front.ts';
 import { TurnEnd } from '../../../../packages/proxy/src/data/loop/turn-end.ts';
@@ -161,6 +166,34 @@ describe('a connection that has used up its share', () => {
 		client.destroy();
 	});
 
+	it('gets no more bytes if work that was deferred for lack of tokens pauses it', async () => {
+		const { client, served } = await connected();
+		const share = plane.share();
+		const seen = { text: '', pauses: 0 };
+		const reads = pace(
+			served,
+			{
+				onData(bytes) {
+					share.spend(600);
+					seen.text += bytes.toString('latin1', 0, 1);
+					return 1;
+				},
+				onTokens() {
+					reads.pause();
+					seen.pauses++;
+				},
+			},
+			share,
+		);
+		client.write('abcdefgh');
+		await until(() => seen.text !== '', 'the first byte');
+		const { length } = seen.text;
+		for (; seen.pauses === 0; await new Promise((resolve) => setTimeout(resolve, 3))) await plane.pass(100);
+		assert.equal(seen.text.length, length);
+		served.destroy();
+		client.destroy();
+	});
+
 	it('sees the end of the client after what is held', async () => {
 		const { client, served } = await connected();
 		const seen = costly(served, 600, plane.share());
@@ -237,15 +270,17 @@ describe('requests that are refused', () => {
 				new Http1Front(plane).accept(served as TLSSocket, '::1', plane.share()),
 			request: () => Buffer.from('GET / HTTP/1.1\r\nHost: localhost\r\n\r\n'),
 			preface: Buffer.alloc(0),
+			price: 45,
 		},
 		'HTTP/2': {
 			accept: (plane: FakePlane, served: Duplex) =>
 				new Http2Front(plane).accept(served as TLSSocket, '::1', plane.share()),
 			request: (i: number) => headersFrame(1 + 2 * i, GET),
 			preface: Buffer.concat([PREFACE, settingsFrame()]),
+			price: 12,
 		},
 	};
-	for (const [protocol, { accept, request, preface }] of Object.entries(FRONTS)) {
+	for (const [protocol, { accept, request, preface, price }] of Object.entries(FRONTS)) {
 		it(`are read as slowly as the share of their certificate allows, over ${protocol}, and all others at once`, async () => {
 			for (const isPaid of [false, true]) {
 				const plane = new FakePlane();
@@ -260,11 +295,12 @@ describe('requests that are refused', () => {
 					await until(() => answered() === COUNT, 'all answers');
 				} else {
 					for (let turns = 0; turns < 500; turns++) await turn();
-					assert.ok(answered() > 50 && answered() < 150, `${answered()} answers`);
+					const paidFor = (SHARE.burst + ALLOWANCE.burst) / price;
+					assert.ok(answered() > paidFor / 2 && answered() < paidFor * 1.25, `${answered()} answers`);
 					const [before] = [answered()];
-					await plane.pass(1);
+					await plane.pass(Math.ceil(price / 40));
 					await until(() => answered() > before, 'more answers');
-					assert.ok(answered() < before + 20, `${answered() - before} answers in a millisecond`);
+					assert.ok(answered() < before + 20, `${answered() - before} answers at once`);
 					assert.equal(plane.stats.read().readsDelayed.get(protocol === 'HTTP/2' ? 'h2' : 'http/1.1')! > 0, true);
 				}
 				client.destroy();

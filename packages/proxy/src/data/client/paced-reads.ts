@@ -172,7 +172,7 @@ export class PacedReads {
 		this.#isDelayed = false;
 		if (isOver) return true;
 		this.#sink.onTokens?.();
-		if (this.#isQueued) return true;
+		if (this.#isQueued || this.isPaused) return true;
 		for (let bytes = this.#held.shift(); bytes !== undefined; bytes = this.#held.shift()) {
 			const rest = this.#give(bytes);
 			if (rest === undefined) continue;

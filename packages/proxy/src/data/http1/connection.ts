@@ -314,5 +314,5 @@ const CUT_SHORT = rejection.BAD_REQUEST.because('the connection ended within a r
 const MAX_UNREAD = 65_536;
 
 /** Tokens for a head and its processing, and bytes of it per further token. A request that is charged to its tenant gives them back. */
-const HEAD_PRICE = 12;
+const HEAD_PRICE = 45;
 const HEAD_BYTES_PER_TOKEN = 128;
