@@ -2,7 +2,7 @@ import { ConnectionError } from './errors.ts';
 import { CODE } from './frame-format.ts';
 import { DynamicTable, INITIAL_TABLE_SIZE, STATIC_TABLE, type TableEntry } from './hpack-table.ts';
 import { decodedRoom, decodeHuffman } from './huffman.ts';
-import { markSensitive } from './sensitive-names.ts';
+import type { SensitiveNames } from './sensitive-names.ts';
 
 /** Remembered fields with long values, by their encoded bytes. */
 export interface KnownLiterals<Field> {
@@ -25,6 +25,8 @@ export interface FieldReading<Field extends TableEntry> {
 	readonly maxFields: number;
 	/** Limit of all names and values together, bytes. */
 	readonly maxBytes: number;
+	/** Receives the names of fields that their sender has marked as never indexed; `undefined`: nobody forwards them. */
+	readonly sensitive?: SensitiveNames;
 	/** Long values that were decoded before, on any connection of the thread; `undefined`: none are remembered. */
 	readonly literals: KnownLiterals<Field> | undefined;
 }
@@ -139,7 +141,7 @@ export class HpackDecoder<Field extends TableEntry> {
 		}
 		if ((first & 0x20) !== 0) throw malformed('a table size update after a field');
 		const field = this.#literal(this.#integer(0x0f));
-		if ((first & 0x10) !== 0) markSensitive(field.name);
+		if ((first & 0x10) !== 0) this.#reading.sensitive?.add(field.name);
 		return field;
 	}
 

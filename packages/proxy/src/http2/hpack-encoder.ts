@@ -1,5 +1,5 @@
 import { ENTRY_OVERHEAD, STATIC_TABLE } from './hpack-table.ts';
-import { isSensitive, whenSensitivityChanges } from './sensitive-names.ts';
+import { SENSITIVE } from './sensitive-names.ts';
 
 /**
  * Encodes header blocks (RFC 7541) as latin1 text, from the static table and literals. Without a dynamic table the code of a field
@@ -62,7 +62,7 @@ export class CodedName {
 
 	/** @param name in lower case. */
 	constructor(name: string) {
-		const secret = isSensitive(name);
+		const secret = SENSITIVE.has(name);
 		const pattern = secret ? NEVER_INDEXED : WITHOUT_INDEXING;
 		const index = STATIC_NAMES.indexOf(name) + 1;
 		this.#opening = index === 0 ? String.fromCharCode(pattern) + codedString(name) : codedInteger(index, 0x0f, pattern);
@@ -77,7 +77,7 @@ export class CodedName {
 	}
 }
 
-whenSensitivityChanges(() => {
+SENSITIVE.clears(() => {
 	STATUSES.length = 0;
 	codes = new Map();
 	codeCount = 0;

@@ -1,5 +1,5 @@
 import { CodedName, codedField, codedInteger } from '../../http2/hpack-encoder.ts';
-import { sensitivityVersion, whenSensitivityChanges } from '../../http2/sensitive-names.ts';
+import { SENSITIVE } from '../../http2/sensitive-names.ts';
 import type { HeadWriter } from './outgoing-head.ts';
 import { TextMemo } from './text-memo.ts';
 
@@ -41,9 +41,9 @@ export class OutgoingBlock implements HeadWriter {
 			certificate === this.#certificate &&
 			framing === this.#framing &&
 			lines === this.#lines &&
-			sensitivityVersion() === this.#sensitivity;
+			SENSITIVE.version === this.#sensitivity;
 		if (!isLast) {
-			this.#sensitivity = sensitivityVersion();
+			this.#sensitivity = SENSITIVE.version;
 			this.#tenant = tenant;
 			this.#certificate = certificate;
 			this.#lines = lines;
@@ -134,7 +134,7 @@ const OPENINGS = new TextMemo((versionAndHost) => {
 	return codedField(':authority', host.slice('host: '.length)) + codedLines(lines.join('\r\n'));
 }, 262_144);
 
-whenSensitivityChanges(() => {
+SENSITIVE.clears(() => {
 	names = new Map();
 	METHODS.clear();
 	OPENINGS.clear();

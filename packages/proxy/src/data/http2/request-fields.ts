@@ -8,6 +8,7 @@ import { type HeadField, isPadded, readHttp2Fields } from '../../gates/http2-hea
 import type { Trailers } from '../../gates/trailers.ts';
 import { type FieldReading, type HeaderBlock, HpackDecoder } from '../../http2/hpack-decoder.ts';
 import { STATIC_TABLE } from '../../http2/hpack-table.ts';
+import { SENSITIVE } from '../../http2/sensitive-names.ts';
 import { LastRequest } from '../memo/last-request.ts';
 import { LiteralPool } from '../memo/literal-pool.ts';
 
@@ -105,6 +106,7 @@ export function requestDecoder(maxBytes: number): HpackDecoder<RequestField> {
 		maxFields: maxFieldsOf(maxBytes),
 		maxBytes,
 		literals: LITERALS,
+		sensitive: SENSITIVE,
 	} satisfies FieldReading<RequestField>);
 }
 

@@ -82,7 +82,7 @@ export class Endpoint {
 
 	/** Logs that a connection has used up the address's share of the worker. */
 	reportDelay(): void {
-		this.#lines.write('warn', 'proxy::upstream', DELAYED, 'share', () => ({ upstream: this.authority }));
+		this.#lines.write('warn', 'proxy::exchange', DELAYED, 'share', () => ({ upstream: this.authority }));
 	}
 
 	/** Makes its connections. */

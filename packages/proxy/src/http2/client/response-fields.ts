@@ -2,6 +2,7 @@ import { isLowerCaseToken } from '@mtls-edge-proxy/gate/gates/grammar.ts';
 import { parseContentLength, UNDECLARED } from '../../gates/body-limit.ts';
 import { type HeaderBlock, HpackDecoder } from '../hpack-decoder.ts';
 import { STATIC_TABLE, type TableEntry } from '../hpack-table.ts';
+import { SENSITIVE } from '../sensitive-names.ts';
 
 /**
  * Checks whether a response is malformed (RFC 9113 sections 8.1.1 to 8.3.2). Nothing is dropped or repaired: the next reader could
@@ -52,6 +53,7 @@ export function responseDecoder(maxBytes: number): HpackDecoder<ReceivedField> {
 		maxBytes,
 		// Responses repeat long values less often than requests repeat tokens.
 		literals: undefined,
+		sensitive: SENSITIVE,
 	});
 }
 
