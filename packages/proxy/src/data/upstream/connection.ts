@@ -19,7 +19,6 @@ import {
 	type UpstreamFailure,
 	type UpstreamRequest,
 } from './contract.ts';
-import { CostlyReads } from './costly-reads.ts';
 import type { Dial } from './dial.ts';
 import type { Endpoint } from './endpoint.ts';
 import type { UpstreamPool } from './pool.ts';
@@ -64,10 +63,6 @@ export class UpstreamConnection extends Timed implements UpstreamRequest, Respon
 	#trailers: Trailers | undefined = undefined;
 	/** The target of the next read. */
 	#buffer: Buffer = READ_BUFFER;
-	/** Pieces of bodies that the current read has brought. */
-	#pieces = 0;
-	/** `undefined`: no read has been costly so far. */
-	#costlyReads: CostlyReads | undefined;
 
 	/** @param dial the dial that made the connection; `undefined`: it is made here. */
 	constructor(endpoint: Endpoint, pool: UpstreamPool, dial?: Dial) {
@@ -185,14 +180,12 @@ export class UpstreamConnection extends Timed implements UpstreamRequest, Respon
 	pause(): void {
 		if (this.#paused) return;
 		this.#paused = true;
-		this.#costlyReads?.pause();
 		this.#socket.pause();
 	}
 
 	resume(): void {
 		if (!this.#paused) return;
 		this.#paused = false;
-		this.#costlyReads?.unpause();
 		this.#socket.resume();
 	}
 
@@ -228,7 +221,6 @@ export class UpstreamConnection extends Timed implements UpstreamRequest, Respon
 	}
 
 	onBody(chunk: Buffer): void {
-		this.#pieces++;
 		this.#handler?.onBody(chunk);
 	}
 
@@ -274,22 +266,14 @@ export class UpstreamConnection extends Timed implements UpstreamRequest, Respon
 				if (this.#parser.isDone) this.#complete(true);
 				return !this.#paused;
 			}
-			this.#pieces = 0;
 			const used = this.#parser.push(length === READ_BUFFER.length ? READ_BUFFER : READ_BUFFER.subarray(0, length));
-			const price = this.#pieces * PIECE + (this.#trailers?.length ?? 0) * TRAILER;
 			if (this.#parser.isDone) this.#complete(used === length);
-			return (price < CHEAP_READ || this.#pays(price)) && !this.#paused;
+			return !this.#paused;
 		} catch (error) {
 			if (!(error instanceof ProtocolError)) throw error;
 			this.#fail({ kind: 'malformed', cause: String(error.cause ?? error.message) });
 			return false;
 		}
-	}
-
-	/** Charges the address's share of the worker. @returns whether to read on now; otherwise the socket is read later. */
-	#pays(price: number): boolean {
-		this.#costlyReads ??= new CostlyReads(this.#socket, this.endpoint);
-		return this.#costlyReads.pay(price);
 	}
 
 	/** The response is whole. The connection goes back first, so that the handler's next request can use it. */
@@ -401,9 +385,5 @@ function releaseDrained(connection: UpstreamConnection): void {
 	}
 }
 
-/** Tokens for a piece of a body, for a name or value of trailers, and for a read that is not charged: a token is about a microsecond. */
-const PIECE = 1 / 4;
-const TRAILER = 3 / 2;
-const CHEAP_READ = 16;
 /** Time for the upstream to take a client's last bytes, ms. */
 const CLOSE_LIMIT_MS = 1_000;
