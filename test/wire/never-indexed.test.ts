@@ -51,15 +51,11 @@ after(async () => {
 
 const token = (await testPki()).token();
 const control = (path: string): [string, string][] => [
-	...([
-		[':method', 'POST'],
-		[':scheme', 'https'],
-	] as [string, string][]),
-	...([
-		[':path', path],
-		[':authority', 'localhost'],
-		['authorization', `Bearer ${token}`],
-	] as [string, string][]),
+	[':method', 'POST'],
+	[':scheme', 'https'],
+	[':path', path],
+	[':authority', 'localhost'],
+	['authorization', `Bearer ${token}`],
 ];
 /** The same fields, without marks and with them. The second value is in the static table. */
 const SECRETS: readonly (readonly [string, string])[] = [

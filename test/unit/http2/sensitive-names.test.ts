@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { codedLines, OutgoingBlock } from '../../../packages/proxy/src/data/client/outgoing-block.ts';
+import { codedLines, OutgoingBlock, webSocketField } from '../../../packages/proxy/src/data/client/outgoing-block.ts';
 import { requestDecoder } from '../../../packages/proxy/src/data/http2/request-fields.ts';
 import { codedFields } from '../../../packages/proxy/src/http2/hpack-encoder.ts';
 import { SensitiveNames } from '../../../packages/proxy/src/http2/sensitive-names.ts';
@@ -53,6 +53,13 @@ describe('a field that its sender has marked as never indexed (RFC 7541 section 
 		assert.equal(many.has('x-never-marked'), true);
 		long.add('x'.repeat(129));
 		assert.equal(long.has('x'.repeat(129)), true);
+	});
+
+	it('is also the protocol of a WebSocket, which the proxy codes itself', () => {
+		assert.equal(representationsOf(latin1(webSocketField())).has(':protocol: websocket'), true);
+		const block = neverIndexed(':protocol', 'websocket');
+		requestDecoder(10_000).decode(block, 0, block.length);
+		assert.equal(representationsOf(latin1(webSocketField())).get(':protocol: websocket'), 'never indexed');
 	});
 
 	it('clears memos of coded fields once for each new name', () => {

@@ -62,12 +62,12 @@ export class CodedName {
 
 	/** @param name in lower case. */
 	constructor(name: string) {
-		const secret = SENSITIVE.has(name);
-		const pattern = secret ? NEVER_INDEXED : WITHOUT_INDEXING;
+		const isSensitive = SENSITIVE.has(name);
+		const pattern = isSensitive ? NEVER_INDEXED : WITHOUT_INDEXING;
 		const index = STATIC_NAMES.indexOf(name) + 1;
 		this.#opening = index === 0 ? String.fromCharCode(pattern) + codedString(name) : codedInteger(index, 0x0f, pattern);
 		const whole = STATIC_TABLE.flatMap(([known, value], at): [string, string][] =>
-			known === name && value !== '' && !secret ? [[value, codedInteger(at + 1, 0x7f, 0x80)]] : [],
+			known === name && value !== '' && !isSensitive ? [[value, codedInteger(at + 1, 0x7f, 0x80)]] : [],
 		);
 		this.#whole = whole.length === 0 ? undefined : new Map(whole);
 	}

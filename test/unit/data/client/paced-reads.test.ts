@@ -6,12 +6,7 @@ import { after, before, describe, it } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
 import type { TLSSocket } from 'node:tls';
 import { PacedReads, ReadQueue, type ReadSink } from '../../../../packages/proxy/src/data/client/paced-reads.ts';
-import {
-	ALLOWANCE,
-	CertificateShare,
-	ConnectionShare,
-	SHARE,
-} from '../../../../packages/proxy/src/data/client/read-share.ts';
+import { ALLOWANCE, ConnectionShare, PeerShare, SHARE } from '../../../../packages/proxy/src/data/client/read-share.ts';
 import { Http1Front } from '../../../../packages/proxy/src/data/http1/front.ts';
 import { Http2Front } from '../../../../packages/proxy/src/data/http2/front.ts';
 import { TurnEnd } from '../../../../packages/proxy/src/data/loop/turn-end.ts';
@@ -44,7 +39,7 @@ const GET = [
 function pace(
 	socket: Duplex,
 	sink: Partial<ReadSink> & Pick<ReadSink, 'onData'>,
-	share = new ConnectionShare(new CertificateShare()),
+	share = new ConnectionShare(new PeerShare()),
 ) {
 	const reads = new PacedReads(socket, share, plane.reads, { onDelayed() {}, onFault: assert.ifError, ...sink });
 	reads.begin();
@@ -213,7 +208,7 @@ describe('a connection that has used up its share', () => {
 	});
 
 	it('does not delay others of its certificate that stay within their allowance', async () => {
-		const certificate = new CertificateShare();
+		const certificate = new PeerShare();
 		const [flooding, calm] = [await connected(), await connected()];
 		const flood = costly(flooding.served, 700, new ConnectionShare(certificate));
 		const seen = costly(calm.served, 1, new ConnectionShare(certificate));
@@ -239,7 +234,7 @@ describe('connections that get tokens at the same moment', () => {
 		const perTurn: number[] = [];
 		for (let i = 0; i < 9; i++) {
 			const [client, served] = duplexPair();
-			const share = new ConnectionShare(new CertificateShare());
+			const share = new ConnectionShare(new PeerShare());
 			const onData = () => {
 				// What it takes to decode a large head, ms and tokens.
 				now += 0.4;

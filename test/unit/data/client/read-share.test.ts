@@ -3,9 +3,9 @@ import { describe, it } from 'node:test';
 import fc from 'fast-check';
 import {
 	ALLOWANCE,
-	CertificateShare,
 	CertificateShares,
 	ConnectionShare,
+	PeerShare,
 	SHARE,
 } from '../../../../packages/proxy/src/data/client/read-share.ts';
 
@@ -28,7 +28,7 @@ describe('a share of a worker', () => {
 	it('bounds the work for a certificate, whatever its connections do', () => {
 		fc.assert(
 			fc.property(flood, ([count, steps]) => {
-				const certificate = new CertificateShare();
+				const certificate = new PeerShare();
 				const connections = Array.from({ length: count }, () => new ConnectionShare(certificate));
 				let now = 0;
 				let work = 0;
@@ -53,7 +53,7 @@ describe('a share of a worker', () => {
 	it('does not delay a client whose requests are all admitted, whatever others waste', () => {
 		fc.assert(
 			fc.property(flood, ([count, steps]) => {
-				const certificate = new CertificateShare();
+				const certificate = new PeerShare();
 				const honest = new ConnectionShare(certificate);
 				const others = Array.from({ length: count }, () => new ConnectionShare(certificate));
 				let now = 0;
@@ -74,7 +74,7 @@ describe('a share of a worker', () => {
 	});
 
 	it('lends tokens for one turn only, and only the first loan of a turn is told', () => {
-		const share = new ConnectionShare(new CertificateShare());
+		const share = new ConnectionShare(new PeerShare());
 		assert.equal(share.lend(ALLOWANCE.burst), true);
 		assert.equal(share.lend(1), false);
 		assert.equal(share.isOverdrawn, true);
@@ -84,7 +84,7 @@ describe('a share of a worker', () => {
 	});
 
 	it('gives what a connection cannot keep back to its certificate', () => {
-		const certificate = new CertificateShare();
+		const certificate = new PeerShare();
 		const share = new ConnectionShare(certificate);
 		share.settle(0);
 		const tokens = ALLOWANCE.burst + SHARE.burst / 2;
@@ -96,7 +96,7 @@ describe('a share of a worker', () => {
 	});
 
 	it('repays a debt over time, up to its burst', () => {
-		const certificate = new CertificateShare();
+		const certificate = new PeerShare();
 		const share = new ConnectionShare(certificate);
 		assert.equal(share.settle(0), true);
 		certificate.take(SHARE.burst, 0);

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { type Duplex, duplexPair } from 'node:stream';
 import { describe, it } from 'node:test';
 import type { TLSSocket } from 'node:tls';
-import { type CertificateShare, ConnectionShare } from '../../../../packages/proxy/src/data/client/read-share.ts';
+import { ConnectionShare, type PeerShare } from '../../../../packages/proxy/src/data/client/read-share.ts';
 import { Http2Front } from '../../../../packages/proxy/src/data/http2/front.ts';
 import {
 	dataFrame,
@@ -32,7 +32,7 @@ const REQUEST = [
 const UNBOUNDED = new ConnectionShare({
 	take: (wanted: number) => wanted,
 	release() {},
-} as unknown as CertificateShare);
+} as unknown as PeerShare);
 
 /** The client's end of a connection, without any TLS. */
 class Client {

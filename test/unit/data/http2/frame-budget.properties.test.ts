@@ -1,12 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import {
-	ALLOWANCE,
-	CertificateShare,
-	ConnectionShare,
-	SHARE,
-} from '../../../../packages/proxy/src/data/client/read-share.ts';
+import { ALLOWANCE, ConnectionShare, PeerShare, SHARE } from '../../../../packages/proxy/src/data/client/read-share.ts';
 import {
 	dataFrame,
 	FLAG,
@@ -76,7 +71,7 @@ describe('frames without use', () => {
 	it('costs a worker no more than the share allows, whatever the sequence of frames', () => {
 		fc.assert(
 			fc.property(fc.array(wastes, { minLength: 1, maxLength: 8 }), (pattern) => {
-				const share = new ConnectionShare(new CertificateShare());
+				const share = new ConnectionShare(new PeerShare());
 				share.settle(0);
 				const peer = begun(share);
 				const largest = Math.max(...pattern.map(({ microseconds }) => microseconds));
@@ -104,7 +99,7 @@ describe('frames without use', () => {
 			fc.property(fc.array(wastes, { minLength: 1, maxLength: 8 }), (pattern) => {
 				// Small DATA costs least, a quarter of a token: 48,000 of these frames are more than the budget has.
 				const frames = Buffer.concat(Array.from({ length: 4 }, () => pattern.map(({ bytes }) => bytes)).flat());
-				const peer = begun(new ConnectionShare(new CertificateShare()));
+				const peer = begun(new ConnectionShare(new PeerShare()));
 				for (let i = 0; i < 12_000 && peer.error === undefined; i++) {
 					peer.send(frames);
 					peer.frames.length = 0;
@@ -132,7 +127,7 @@ describe('an honest client', () => {
 	it('is neither delayed nor ended at 30,000 admitted requests a second, whatever they are like', () => {
 		fc.assert(
 			fc.property(fc.array(turn, { minLength: 1, maxLength: 5 }), (pattern) => {
-				const share = new ConnectionShare(new CertificateShare());
+				const share = new ConnectionShare(new PeerShare());
 				const peer = new ProtocolPeer(true, { ...LIMITS, maxConcurrentStreams: 128 }, share);
 				peer.send(settingsFrame(), frame(FRAME.SETTINGS, FLAG.ACK, 0));
 				let id = -1;
@@ -173,7 +168,7 @@ describe('an honest client', () => {
 	});
 
 	it('is ended by none of the frames that it sends after its own GOAWAY', () => {
-		const peer = begun(new ConnectionShare(new CertificateShare()));
+		const peer = begun(new ConnectionShare(new PeerShare()));
 		peer.send(goawayFrame(), ...Array.from({ length: 500 }, () => dataFrame(3, 'x')), dataFrame(3, '', true));
 		assert.equal(peer.error, undefined);
 	});

@@ -11,11 +11,14 @@ import { SLAB_BYTES } from '../../../../packages/proxy/src/shared/slabs.ts';
 class Sink extends Writable {
 	readonly writes: string[] = [];
 	stalled = false;
+	/** Writes end in the next turn, as over TLS. */
+	isLate = false;
 	#stalledWrite: (() => void) | undefined;
 
 	override _write(bytes: Buffer, _: string, done: () => void): void {
 		this.writes.push(bytes.toString('latin1'));
 		if (this.stalled) this.#stalledWrite = done;
+		else if (this.isLate) setImmediate(done);
 		else done();
 	}
 
@@ -89,6 +92,18 @@ describe('an upload', () => {
 		sink.goOn();
 		await endOfMoment();
 		equal(held.at(-1), 0);
+	});
+
+	it('reports no memory of writes that only end a turn later, as over TLS', async () => {
+		const [sink, held]: [Sink, number[]] = [new Sink(), []];
+		sink.isLate = true;
+		const upload = uploadTo(sink, false, held);
+		for (const piece of ['a', 'b', 'c']) {
+			upload.write(Buffer.from(piece));
+			await endOfMoment();
+		}
+		equal(sink.text, 'abc');
+		deepEqual(held, []);
 	});
 
 	it('does not wait for what others write on the socket', async () => {

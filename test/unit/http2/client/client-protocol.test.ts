@@ -497,6 +497,17 @@ describe('the client’s half of HTTP/2: a hostile server', () => {
 		});
 	}
 
+	it('a server that sends a 103 with thirty new fields before each response is not a flood', () => {
+		const peer = new ClientPeer();
+		for (let i = 0; i < 3_000; i++) {
+			const { id } = peer.request();
+			const links: Lines = Array.from({ length: 30 }, (_, n) => ['link', `</${i}/${n}>`]);
+			peer.send(headersFrame(id, [[':status', '103'], ...links], { endStream: false }), head(id, OK, true));
+			if (i % 10 === 9) peer.endTurn();
+		}
+		assert.equal(peer.error, undefined);
+	});
+
 	it('frames of one read that exceed the share wait for later turns, and lose nothing', () => {
 		const peer = new ClientPeer();
 		const requests = Array.from({ length: 8 }, () => peer.request());

@@ -2,7 +2,7 @@ import { Rejection } from '@mtls-edge-proxy/gate/gates/rejection.ts';
 import type { Identity } from '@mtls-edge-proxy/gate/gates/token-cache.ts';
 import { framingLine } from '#body';
 import type { RouteConfig } from '../../config/config.ts';
-import { schemeField, WEBSOCKET_FIELD } from '../../data/client/outgoing-block.ts';
+import { schemeField, webSocketField } from '../../data/client/outgoing-block.ts';
 import { versionAndHost } from '../../data/client/outgoing-head.ts';
 import { UNDECLARED } from '../../gates/body-limit.ts';
 import type { Correlation, Identified } from '../../gates/correlation.ts';
@@ -73,7 +73,7 @@ export async function upstreamHead(
 	const scheme = schemeField(upstream.tls !== undefined);
 	return handshake === undefined
 		? fieldsOf(scheme + write(method, framing.replace(`: ${UNDECLARED}\r\n`, `: ${SOME_LENGTH}\r\n`)))
-		: fieldsOf(WEBSOCKET_FIELD + scheme + write('CONNECT', handshake.lines));
+		: fieldsOf(webSocketField() + scheme + write('CONNECT', handshake.lines));
 }
 
 const entry = (name: string, value: string): TableEntry => ({ name, value });

@@ -12,7 +12,8 @@ import type { BodyMode, ServedRequest } from '../request/contract.ts';
 import { STATE } from '../request/state.ts';
 import { StreamExpiry } from '../request/stream-expiry.ts';
 import type { OutgoingBody } from '../upstream/contract.ts';
-import { Reservation } from './buffered-bytes.ts';
+import type { Reservation } from './buffered-bytes.ts';
+import { chargeHeld } from './held-bytes.ts';
 import { chunkedBody, lengthLine, NO_PIECES, noBody } from './outgoing-body.ts';
 
 /** Which of the two body modes this build has. */
@@ -137,15 +138,7 @@ export class Bodies implements BodyMode {
 	}
 
 	#hold(held: Reservation | undefined, bytes: number): Reservation | undefined {
-		if (bytes === 0) {
-			held?.release();
-			return held;
-		}
-		const { plane, identity } = this.#request.context;
-		const reservation = held ?? new Reservation(plane.bufferedBytes, identity!.tenantKey);
-		const noRoom = reservation.resize(bytes);
-		if (noRoom !== undefined) this.#request.fail(noRoom, 'abandoned');
-		return reservation;
+		return chargeHeld(held, bytes, this.#request.context, (why) => this.#request.fail(why, 'abandoned'));
 	}
 
 	onRequestEnd(trailers?: Trailers): void {

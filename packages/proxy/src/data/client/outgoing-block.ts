@@ -70,7 +70,9 @@ export function schemeField(isTls: boolean): string {
 }
 
 /** The field that an extended CONNECT has before that (RFC 8441 section 4). */
-export const WEBSOCKET_FIELD = codedField(':protocol', 'websocket');
+export function webSocketField(): string {
+	return codedField(':protocol', 'websocket');
+}
 
 /** RFC 9110 section 10.1.4: the proxy accepts trailers, whatever its client does. gRPC servers require it. */
 const TAKES_TRAILERS = codedField('te', 'trailers');

@@ -32,6 +32,8 @@ export interface ReadSink extends FaultOwner {
 export class PacedReads {
 	/** The connection wants no bytes at the moment. */
 	isPaused = false;
+	/** Takes a read of `READ_BUFFER`. */
+	readonly callback: ReadCallback = reader((length) => this.#onRead(READ_BUFFER.subarray(0, length)));
 	readonly #socket: Duplex;
 	readonly #share: ConnectionShare;
 	readonly #queue: ReadQueue;
@@ -53,15 +55,12 @@ export class PacedReads {
 		if (socket instanceof Socket) this.#holdEnd(socket);
 	}
 
-	/** Reads the socket. One that was made with a reader of its own (`onread`) calls `onRead` instead. */
+	/** Reads the socket. One that was made with `onread` has `callback` called instead. */
 	begin(): void {
-		this.#socket.on('data', (bytes: Buffer) => void this.onRead(bytes));
+		this.#socket.on('data', (bytes: Buffer) => void this.#onRead(bytes));
 		// Any other stream waits for a read request.
 		if (this.#socket instanceof Socket) readInto(this.#socket, READ_BUFFER, this.callback);
 	}
-
-	/** Takes a read of `READ_BUFFER`. */
-	readonly callback: ReadCallback = reader((length) => this.onRead(READ_BUFFER.subarray(0, length)));
 
 	/** The socket's end comes after the held bytes. */
 	#holdEnd(socket: Socket): void {
@@ -71,7 +70,7 @@ export class PacedReads {
 	}
 
 	/** Receives the socket's bytes. @returns whether it may read on. */
-	onRead(bytes: Buffer): boolean {
+	#onRead(bytes: Buffer): boolean {
 		try {
 			return this.#take(bytes);
 		} catch (error) {

@@ -17,8 +17,8 @@ export const ALLOWANCE = { burst: 500, perMs: 1 } as const;
  */
 export const SHARE = { burst: 1_000, perMs: 100 } as const;
 
-/** The share of one certificate in this worker. */
-export class CertificateShare {
+/** The share of one peer in this worker: a client's certificate, or an address of an upstream. */
+export class PeerShare {
 	/** Live connections. */
 	connections = 0;
 	#tokens: number = SHARE.burst;
@@ -40,14 +40,14 @@ export class CertificateShare {
 
 /** The tokens of one connection: its allowance, then the share of its certificate. */
 export class ConnectionShare {
-	readonly #certificate: CertificateShare;
+	readonly #certificate: PeerShare;
 	/** Negative: a debt, which is paid before the connection is read again. */
 	#tokens: number = ALLOWANCE.burst;
 	#at = Number.NEGATIVE_INFINITY;
 	/** Returns at the end of the turn. */
 	#lent = 0;
 
-	constructor(certificate: CertificateShare) {
+	constructor(certificate: PeerShare) {
 		this.#certificate = certificate;
 	}
 
@@ -99,17 +99,17 @@ export class ConnectionShare {
 
 /** The shares of all certificates that have connections to this worker, by thumbprint. */
 export class CertificateShares {
-	readonly #shares = new Map<string, CertificateShare>();
+	readonly #shares = new Map<string, PeerShare>();
 
 	get size(): number {
 		return this.#shares.size;
 	}
 
 	/** A connection with this certificate begins; call `leave` at its end. */
-	enter(thumbprint: string): CertificateShare {
+	enter(thumbprint: string): PeerShare {
 		let share = this.#shares.get(thumbprint);
 		if (share === undefined) {
-			share = new CertificateShare();
+			share = new PeerShare();
 			this.#shares.set(thumbprint, share);
 		}
 		share.connections++;

@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import type { TunnelEnd } from '../../memory/worker-stats.ts';
-import { Reservation } from '../body/buffered-bytes.ts';
+import type { Reservation } from '../body/buffered-bytes.ts';
+import { chargeHeld } from '../body/held-bytes.ts';
 import { countGiven, countReceived } from '../request/context.ts';
 import type { Carrier, TunnelRequest } from '../request/contract.ts';
 import type { WebSocketRoute } from '../routes/route.ts';
@@ -135,14 +136,7 @@ export class Tunnel implements Carrier, MessageSink {
 	}
 
 	#hold(held: Reservation | undefined, bytes: number): Reservation | undefined {
-		if (bytes === 0) {
-			held?.release();
-			return held;
-		}
-		const { plane, identity } = this.request.context;
-		const reservation = held ?? new Reservation(plane.bufferedBytes, identity!.tenantKey);
-		if (reservation.resize(bytes) !== undefined) this.close('no_memory');
-		return reservation;
+		return chargeHeld(held, bytes, this.request.context, () => this.close('no_memory'));
 	}
 
 	// --- From the upstream to the client. ---

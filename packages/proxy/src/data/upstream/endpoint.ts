@@ -9,7 +9,7 @@ import { watchCircuit } from '../../shared/circuit-watch.ts';
 import type { EndpointSeed } from '../../shared/messages.ts';
 import { versionAndHost } from '../client/outgoing-head.ts';
 import type { ReadQueue } from '../client/paced-reads.ts';
-import { CertificateShare } from '../client/read-share.ts';
+import { PeerShare } from '../client/read-share.ts';
 import { ResponseHeads } from '../memo/response-heads.ts';
 import type { DataPlane } from '../plane/plane.ts';
 import { AutoPool } from './auto-pool.ts';
@@ -38,7 +38,7 @@ export class Endpoint {
 	/** Longest trailers of a response, bytes. */
 	readonly maxTrailers: number;
 	/** What its connections may use of this worker, and those that are read later. */
-	readonly share = new CertificateShare();
+	readonly share = new PeerShare();
 	readonly reads: ReadQueue;
 	readonly clock: Clock;
 	readonly log: Logger;

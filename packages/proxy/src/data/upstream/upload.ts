@@ -34,6 +34,7 @@ export class Upload implements Flushed {
 	#inTurn = false;
 	/** Bytes of memory that the owner knows of. */
 	#held = 0;
+	#tellsLater = false;
 
 	constructor(socket: Socket, chunked: boolean, flushes: FlushQueue, owner: UploadOwner) {
 		this.#owner = owner;
@@ -76,7 +77,20 @@ export class Upload implements Flushed {
 		this.#inTurn = false;
 		// Also if much waits on the socket: that may be a head, and nothing would send this after its write.
 		if (this.#writes <= this.#writesOfTurn) this.#send();
-		this.#tellHeld();
+		if (this.#held > 0) this.#tellHeld();
+		else if (this.#socket.writableLength > 0) this.#tellLater();
+	}
+
+	/** Over TLS, Node reports a write's end only in the next turn, although the kernel has taken all of it. */
+	#tellLater(): void {
+		if (this.#tellsLater) return;
+		this.#tellsLater = true;
+		setImmediate(
+			guarded(this, () => {
+				this.#tellsLater = false;
+				this.#tellHeld();
+			}),
+		);
 	}
 
 	/** A slab is held as a whole, however few of its bytes wait. */

@@ -323,8 +323,9 @@ export class ClientProtocol implements FrameSink {
 		else this.#onTrailers(stream, block, endStream);
 	}
 
+	/** For work that a request has asked for: the head and the trailers of its response. */
 	#lend(tokens: number): void {
-		if (this.#budget.lend(tokens)) this.#events.onLent();
+		if (this.#share.lend(tokens)) this.#events.onLent();
 	}
 
 	#onHead(stream: ClientStream, block: HeaderBlock<ReceivedField>, endStream: boolean, price: number): void {
@@ -346,7 +347,7 @@ export class ClientProtocol implements FrameSink {
 	}
 
 	#onInterim(stream: ClientStream, endStream: boolean, price: number): void {
-		this.#budget.interim(price, this.#now);
+		this.#budget.interim(price, stream.interim, this.#now);
 		if (endStream) return this.#fail(stream, CODE.PROTOCOL_ERROR, 'interim response that ends the stream');
 		if (++stream.interim > MAX_INTERIM) this.#fail(stream, CODE.ENHANCE_YOUR_CALM, 'too many interim responses');
 	}

@@ -16,8 +16,6 @@ export const COSTS = {
 	ping: 1,
 	goaway: 1,
 	windowUpdate: 1,
-	/** Part of the price of an interim response: some servers send one with each response. */
-	interimBudget: 1 / 4,
 	/** Each is acknowledged, and may change the windows of all streams. */
 	settings: 10,
 	/** An empty DATA frame that does not end its stream has no purpose. */
@@ -79,20 +77,19 @@ export class ServerBudget {
 		throw new ConnectionError(CODE.ENHANCE_YOUR_CALM, 'control-flood', 'too many frames that belong to no response');
 	}
 
-	/** For work that a request has asked for: the head and the trailers of its response. @returns as `ThreadShare.lend`. */
-	lend(tokens: number): boolean {
-		return this.#share.lend(tokens);
-	}
-
 	/** A head for a stream that has ended. @throws ConnectionError ENHANCE_YOUR_CALM. */
 	lateHead(price: number, now: number): void {
 		this.take(vainPriceOf(price), now);
 	}
 
-	/** An interim response. Its new fields are most of its cost. @throws ConnectionError ENHANCE_YOUR_CALM. */
-	interim(price: number, now: number): void {
+	/**
+	 * An interim response. Some servers send one with each response, with fields that are new each time: the first one costs only the share.
+	 *
+	 * @param earlier how many the stream has had before. @throws ConnectionError ENHANCE_YOUR_CALM.
+	 */
+	interim(price: number, earlier: number, now: number): void {
 		this.#share.spend(price);
-		this.#take(vainPriceOf(price) * COSTS.interimBudget, now);
+		if (earlier > 0) this.#take(vainPriceOf(price), now);
 	}
 
 	/** A complete DATA frame of an open response. @param length bytes of its data, at least one, without padding. */

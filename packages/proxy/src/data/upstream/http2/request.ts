@@ -4,7 +4,7 @@ import { ClientStream, type StreamEnd } from '../../../http2/client/client-strea
 import type { ResponseFacts } from '../../../http2/client/response-fields.ts';
 import { codedFields } from '../../../http2/hpack-encoder.ts';
 import { KeptPieces } from '../../body/kept-pieces.ts';
-import { WEBSOCKET_FIELD } from '../../client/outgoing-block.ts';
+import { webSocketField } from '../../client/outgoing-block.ts';
 import { endOwner, guarded } from '../../loop/faults.ts';
 import { http2ResponseHead } from '../../memo/http2-response-head.ts';
 import type { OutgoingBody, OutgoingRequest, ResponseHandler, UpstreamFailure, UpstreamRequest } from '../contract.ts';
@@ -42,7 +42,7 @@ export class Http2UpstreamRequest extends ClientStream implements UpstreamReques
 		this.tenant = request.tenant;
 		const { pieces, onWritten, complete, trailers } = body;
 		const block = this.#connection.scheme + request.headAsBlock(body);
-		if (request.handshake !== undefined) return this.#connect(WEBSOCKET_FIELD + block);
+		if (request.handshake !== undefined) return this.#connect(webSocketField() + block);
 		const problem = this.#connection.refusesHead(block);
 		if (problem !== undefined) return this.#refuse(problem);
 		this.#connection.sends(this);
