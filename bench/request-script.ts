@@ -311,7 +311,7 @@ async function furnished(plane: Plane): Promise<Plane> {
 	const { Upstream } = await use('packages/proxy/src/data/upstream/upstream.ts');
 	const { DEFAULT_BALANCING } = await use('packages/proxy/src/gates/balancing/settings.ts');
 	const { UpstreamLoad } = await use('packages/proxy/src/memory/upstream-load.ts');
-	const { ReadQueue } = await use('packages/proxy/src/data/client/paced-reads.ts');
+	const { ReadQueue } = await use('packages/proxy/src/data/loop/paced-reads.ts');
 	const { DispatchQueue } = await use('packages/proxy/src/data/loop/dispatch-queue.ts');
 	const { RouteTable } = await use('packages/proxy/src/gates/routes.ts');
 	const { TokenCache } = await use('packages/gate/src/gates/token-cache.ts');

@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { type Duplex, duplexPair } from 'node:stream';
 import { describe, it } from 'node:test';
 import type { TLSSocket } from 'node:tls';
-import { ConnectionShare, type PeerShare } from '../../../../packages/proxy/src/data/client/read-share.ts';
 import { Http2Front } from '../../../../packages/proxy/src/data/http2/front.ts';
+import { ConnectionShare, type PeerShare } from '../../../../packages/proxy/src/data/loop/read-share.ts';
 import {
 	dataFrame,
 	ERROR_CODE,

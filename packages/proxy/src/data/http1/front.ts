@@ -1,6 +1,6 @@
 import type { TLSSocket } from 'node:tls';
-import type { ConnectionShare } from '../client/read-share.ts';
 import { guarded } from '../loop/faults.ts';
+import type { ConnectionShare } from '../loop/read-share.ts';
 import { FlushQueue } from '../loop/turn-end.ts';
 import type { DataPlane } from '../plane/plane.ts';
 import { Http1Connection } from './connection.ts';

@@ -2,7 +2,7 @@ import { ConnectionError } from '../../http2/errors.ts';
 import { CODE } from '../../http2/frame-format.ts';
 import { vainPriceOf } from '../../http2/head-price.ts';
 import { TokenBucket } from '../../http2/token-bucket.ts';
-import type { ConnectionShare } from '../client/read-share.ts';
+import type { ConnectionShare } from '../loop/read-share.ts';
 
 /**
  * Limits the work that a client causes in addition to its requests. Cheap frames are a flood by their number. Answers that a client

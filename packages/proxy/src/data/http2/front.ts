@@ -1,7 +1,7 @@
 import type { TLSSocket } from 'node:tls';
 import type { RateLimitedLog } from '@mtls-edge-proxy/gate/shared/rate-limited-log.ts';
-import type { ConnectionShare } from '../client/read-share.ts';
 import { guarded } from '../loop/faults.ts';
+import type { ConnectionShare } from '../loop/read-share.ts';
 import { FlushQueue, STEP } from '../loop/turn-end.ts';
 import type { DataPlane } from '../plane/plane.ts';
 import { type ConnectionOwner, Http2Connection } from './connection.ts';

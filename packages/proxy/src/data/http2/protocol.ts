@@ -20,7 +20,7 @@ import { HeaderBlockReader } from '../../http2/header-block-reader.ts';
 import type { HeaderBlock, HpackDecoder } from '../../http2/hpack-decoder.ts';
 import { Output } from '../../http2/output.ts';
 import { PeerSettings } from '../../http2/peer-settings.ts';
-import type { ConnectionShare } from '../client/read-share.ts';
+import type { ConnectionShare } from '../loop/read-share.ts';
 import { ControlCosts, FrameBudget } from './frame-budget.ts';
 import {
 	areTrailers,

@@ -3,9 +3,9 @@ import type { Duplex } from 'node:stream';
 import type { Clock } from '@mtls-edge-proxy/gate/shared/clock.ts';
 import { readInto, readOn } from '@mtls-edge-proxy/gate/tls/node-internals.ts';
 import { READ_BUFFER, type ReadCallback, reader } from '#read-buffer';
-import { endOwner, type FaultOwner } from '../loop/faults.ts';
-import { STEP, type TurnEnd } from '../loop/turn-end.ts';
+import { endOwner, type FaultOwner } from './faults.ts';
 import type { ConnectionShare } from './read-share.ts';
+import { STEP, type TurnEnd } from './turn-end.ts';
 
 /** Receives the bytes that a socket reads. If it throws, `onFault` gets the error, and the current bytes are lost. */
 export interface ReadSink extends FaultOwner {

@@ -7,7 +7,7 @@ import {
 	ConnectionShare,
 	PeerShare,
 	SHARE,
-} from '../../../../packages/proxy/src/data/client/read-share.ts';
+} from '../../../../packages/proxy/src/data/loop/read-share.ts';
 
 /** What a client of a certificate with several connections does, one step after the other. */
 const step = (connections: number) =>
