@@ -8,6 +8,7 @@ import { join, resolve } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import type { ExplainResult } from '../../packages/proxy/src/cli/explain/json.ts';
 import { inspect, type StartFiles } from '../../packages/proxy/src/control/files/inspection.ts';
+import { heldBody } from '../fixtures/bodies.ts';
 import { connectTls, h1Raw, request } from '../fixtures/clients.ts';
 import { EXPLAIN_CASES, type ExplainCase, explainConfig, explained, ordinary } from '../fixtures/explain-cases.ts';
 import { type Http2Upstream, type StreamScript, startHttp2Upstream } from '../fixtures/h2-upstream.ts';
@@ -49,6 +50,9 @@ interface Real {
 	readonly headers: Readonly<Record<string, unknown>>;
 }
 
+/** A body that never ends. */
+const NOTHING_YET = heldBody('');
+
 /** What the proxy says over the wire. */
 async function real(one: ExplainCase): Promise<Real> {
 	const { protocol = 'h1', method = 'GET', path = '/plain', cert = valid, headers = [], bodyBytes = 0 } = one;
@@ -69,7 +73,11 @@ async function real(one: ExplainCase): Promise<Real> {
 			status,
 			text,
 			headers: fields,
-		} = await request('h2', proxy, { ...options, ...(bodyBytes > 0 && { body }) });
+		} = await request('h2', proxy, {
+			...options,
+			...(bodyBytes > 0 && { body }),
+			...(method === 'CONNECT' && { body: NOTHING_YET }),
+		});
 		return { status, text, headers: fields };
 	}
 	using raw = await h1Raw(proxy, { cert });
@@ -156,6 +164,10 @@ describe('the explanation agrees with the running proxy', () => {
 				...['Connection: Upgrade', 'Upgrade: websocket', 'Sec-WebSocket-Version: 13'],
 				...['Sec-WebSocket-Protocol: chat', 'Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ=='],
 			],
+		},
+		{
+			...{ name: 'a WebSocket over HTTP/2', protocol: 'h2', method: 'CONNECT' },
+			headers: [':protocol: websocket', 'sec-websocket-version: 13', 'sec-websocket-protocol: chat'],
 		},
 	];
 	for (const one of TO_HTTP2) {

@@ -70,7 +70,11 @@ export async function explain(
 		nowSeconds,
 		reports,
 	);
-	const request = readRequest(spec, config.limits.maxHeaderBytes, identifiersOf(config));
+	const request = readRequest(spec, {
+		maxHeaderBytes: config.limits.maxHeaderBytes,
+		apart: identifiersOf(config),
+		extendsConnect: config.routes.some(({ webSocket }) => webSocket !== undefined),
+	});
 	judgeHead(request, reports);
 	const { token, identity } = await judgeToken(request.authorization, files, settings, reports, notes);
 	judgeHolder(token, client, reports);

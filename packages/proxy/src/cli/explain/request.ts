@@ -50,13 +50,21 @@ interface FieldReport {
 	readonly fate: FieldFate;
 }
 
-/** @param apart identifiers that the running proxy reads apart: with `[trace]` and `[log] request_id`. */
-export function readRequest(spec: RequestSpec, maxHeaderBytes: number, apart: Identifiers): ReadRequest {
-	const read = spec.protocol === 'h2' ? readHttp2 : readHttp1;
-	return read(spec, maxHeaderBytes, apart);
+/** What decides how the running proxy reads a head. */
+export interface HeadReading {
+	readonly maxHeaderBytes: number;
+	/** Identifiers that it reads apart: with `[trace]` and `[log] request_id`. */
+	readonly apart: Identifiers;
+	/** It offers the extended CONNECT (RFC 8441): some route accepts WebSockets. */
+	readonly extendsConnect: boolean;
 }
 
-function readHttp1(spec: RequestSpec, maxHeaderBytes: number, apart: Identifiers): ReadRequest {
+export function readRequest(spec: RequestSpec, reading: HeadReading): ReadRequest {
+	const read = spec.protocol === 'h2' ? readHttp2 : readHttp1;
+	return read(spec, reading);
+}
+
+function readHttp1(spec: RequestSpec, { maxHeaderBytes, apart }: HeadReading): ReadRequest {
 	const { method, target } = spec;
 	const lines = fieldLines(spec).map(({ line }) => line);
 	const bytes = Buffer.from([`${method} ${target} HTTP/1.1`, ...lines, '', ''].join('\r\n'));
@@ -79,11 +87,14 @@ function readHttp1(spec: RequestSpec, maxHeaderBytes: number, apart: Identifiers
 	};
 }
 
-function readHttp2(spec: RequestSpec, maxHeaderBytes: number, apart: Identifiers): ReadRequest {
+function readHttp2(spec: RequestSpec, { maxHeaderBytes, apart, extendsConnect }: HeadReading): ReadRequest {
 	const { method, target } = spec;
-	const endStream = !fieldLines(spec).some(({ name, value }) => /^content-length$/i.test(name) && value !== '0');
-	const facts = (asMethod: string) =>
-		new RequestFieldsReader(maxHeaderBytes, apart).read(blockOf(spec, asMethod, maxHeaderBytes), endStream);
+	// The bytes of a tunnel follow its head.
+	const endStream = !fieldLines(spec).some(
+		({ name, value }) => name === PROTOCOL || (/^content-length$/i.test(name) && value !== '0'),
+	);
+	const reader = new RequestFieldsReader(maxHeaderBytes, apart, extendsConnect);
+	const facts = (asMethod: string) => reader.read(blockOf(spec, asMethod, maxHeaderBytes), endStream);
 	const said = facts(method);
 	const malformed: Refusal | undefined = typeof said === 'string' ? { ending: 'reset', reason: said } : undefined;
 	const unknownMethod = malformed === undefined ? refuseMethod(method) : undefined;
@@ -123,16 +134,21 @@ function blockOf(spec: RequestSpec, method: string, maxBytes: number): HeaderBlo
 		kept += size;
 		block.fields.push(field);
 	};
+	const host = lines.find(({ name }) => name.toLowerCase() === 'host');
+	const protocol = lines.find(({ name }) => name === PROTOCOL);
 	add(':method', method);
-	if (method !== 'CONNECT') {
+	if (method !== 'CONNECT' || protocol !== undefined) {
 		add(':scheme', 'https');
 		add(':path', spec.target);
 	}
-	const host = lines.find(({ name }) => name.toLowerCase() === 'host');
+	if (protocol !== undefined) add(PROTOCOL, protocol.value);
 	add(':authority', host?.value ?? spec.authority);
-	for (const line of lines) if (line !== host) add(line.name.toLowerCase(), line.value);
+	for (const line of lines) if (line !== host && line !== protocol) add(line.name.toLowerCase(), line.value);
 	return block;
 }
+
+/** Makes a CONNECT an extended one (RFC 8441 section 4). */
+const PROTOCOL = ':protocol';
 
 /** One character for each byte, as the front reads them. */
 function octets(text: string): string {
@@ -159,9 +175,9 @@ function fieldLines({ headers, token, authority, bodyBytes = 0 }: RequestSpec): 
 	];
 }
 
-/** A line without a colon becomes a name only; the parsers judge it. */
+/** A line without a colon becomes a name only; the parsers judge it. The names of control data begin with one. */
 function fieldLine(line: string): FieldLine {
-	const colon = line.indexOf(':');
+	const colon = line.indexOf(':', 1);
 	const name = colon === -1 ? line : line.slice(0, colon);
 	return { name, value: colon === -1 ? '' : line.slice(colon + 1).trim(), line };
 }
