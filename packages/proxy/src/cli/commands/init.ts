@@ -7,7 +7,7 @@ export const init = defineCommand({
 	group: 'Set up',
 	about: 'make a configuration, certificates and a token key for development',
 	details: [
-		'Asks no questions and overwrites no file. Writes config.toml, which explains every key and its default, and its JSON Schema for editors. In dev/ it creates a CA, a server certificate, a certificate for a client named alice, and the key that signs tokens.',
+		'Asks no questions and overwrites no file. Writes config.toml, which explains every key and its default. For editors, also writes the JSON Schema of that file. In dev/ it creates a CA, a server certificate, a certificate for a client named alice, and the key that signs tokens.',
 		'Use all of this for development only: the keys of the CA and of the issuer are next to the proxy. In production, keep them elsewhere.',
 	],
 	example: 'proxy init edge --upstream http://127.0.0.1:3000',

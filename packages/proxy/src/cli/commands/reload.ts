@@ -24,7 +24,7 @@ export const reload = defineCommand({
 	exitCodes: {
 		0: 'all changes are in force',
 		3: 'all changes are in force, except the settings listed in the output, which need a restart',
-		1: 'the reload failed and the old state stays; or no proxy was found, or its outcome is unknown',
+		1: 'the reload failed and the old state stays; or no proxy was found, or the outcome of the reload is unknown',
 	},
 	run: async ({ timeout, noWait, ...target }, context) => {
 		const { reload } = await import('../running/reload.ts');

@@ -34,7 +34,7 @@ export const issuer = table('[[issuers]]', {
 	),
 	audience: optional(
 		someTexts(claim('aud'), 'the "aud" that tokens must carry, or a list of alternatives'),
-		'required `aud`, or a list: a token needs one of its values. Set it',
+		'the `aud` that every token must have, or a list: a token needs one of its values. Set this key',
 		'tokens with any `aud` are refused',
 	),
 	algorithms: z

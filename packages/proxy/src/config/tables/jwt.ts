@@ -12,8 +12,12 @@ export const jwt = table('[jwt]', {
 		.describe(
 			'one RSA public key, PEM (SPKI or PKCS#1), or a JWK Set. Keys need at least 2048 bits and an exponent of at least 65537',
 		),
-	issuer: optional(claim('iss'), 'required `iss`; set it', 'any `iss`'),
-	audience: optional(claim('aud'), 'required `aud`; set it', 'tokens with any `aud` are refused'),
+	issuer: optional(claim('iss'), 'the `iss` that every token must have. Set this key', 'any `iss`'),
+	audience: optional(
+		claim('aud'),
+		'the `aud` that every token must have. Set this key',
+		'tokens with any `aud` are refused',
+	),
 	certificate_bound: certificateBound(),
 	...rateClaimKeys,
 	// Without `reload`, the public key is read only at the start.

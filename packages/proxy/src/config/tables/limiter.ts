@@ -84,7 +84,7 @@ export const limiter = table('[limiter]', {
 	secret_path: optional(
 		file('a secret shared by all replicas, at least 32 bytes'),
 		'file with a secret, the same for all replicas. The proxy uses the secret to derive the keys in the store from tenant names (HMAC). Use it if untrusted parties can choose tenant names',
-		'only `prefix` makes the keys',
+		'none; the keys are derived with `prefix` only, without a secret',
 	),
 	prefix: text('1 to 64 letters, digits, "_", ".", ":" or "-"', 'leave it out for "proxy"', /^[A-Za-z0-9_.:-]{1,64}$/)
 		.default('proxy')

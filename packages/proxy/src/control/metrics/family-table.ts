@@ -167,7 +167,7 @@ export const FAMILIES = {
 	),
 	crlNextUpdate: gauge(
 		'proxy_crl_next_update_seconds',
-		'Seconds until the next CRL of a CA is due; negative: it is late. Among CAs of one name, the earliest counts.',
+		'Seconds until the next CRL of a CA is due, negative if late. If several CAs have the same name, the earliest date counts.',
 		{ issuer: 'distinguished name of the CA' },
 	),
 	circuitTransitions: counter(
