@@ -201,7 +201,7 @@ class LaneConnection {
 		// Too late: the client has its outcome.
 		if (entry.settled) return void stream.close(ERROR_CODE.CANCEL);
 		this.#ledger.deliveredOnStream(entry);
-		if (this.#isRuined) entry.isHit = true;
+		if (this.#isRuined) hit(entry, true);
 		if (this.#requests.size > MOST_REMEMBERED) this.#requests.delete(this.#requests.keys().next().value!);
 		this.#requests.set(stream, entry);
 		const closed = new Promise<void>((resolve) => stream.once('close', resolve));
@@ -337,13 +337,9 @@ class LaneConnection {
 	 * @param losesHeads heads that have left may not arrive.
 	 */
 	#ruin(losesHeads = false): void {
+		if (this.#isRuined && !losesHeads) return;
 		this.#isRuined = true;
-		for (const [stream, entry] of this.#requests) {
-			entry.isHit = true;
-			const { method } = entry.plan;
-			const isUnseen = losesHeads || !this.#begun.has(stream.id!);
-			if (isUnseen && (method === 'GET' || method === 'HEAD')) entry.undone++;
-		}
+		for (const [stream, entry] of this.#requests) hit(entry, losesHeads || !this.#begun.has(stream.id!));
 	}
 
 	#cut(how: 'end' | 'reset'): void {
@@ -368,6 +364,13 @@ class LaneConnection {
 			drop(stream);
 		}
 	}
+}
+
+/** @param isUnseen nothing of an answer arrives. */
+function hit(entry: Entry, isUnseen: boolean): void {
+	entry.isHit = true;
+	const { method } = entry.plan;
+	if (isUnseen && (method === 'GET' || method === 'HEAD')) entry.undone++;
 }
 
 /** More than are under way at once. */
