@@ -20,8 +20,8 @@ export interface Transport {
 	open(onread: OnReadOpts): Socket;
 	/** The protocol of an established connection. */
 	protocolOf(socket: Socket): 'http/1.1' | 'h2';
-	/** Ends a connection that carries nothing that is still wanted. */
-	close(socket: Socket): void;
+	/** Ends a connection that carries nothing that is still wanted. @param hasLast what was written last should still go out. */
+	close(socket: Socket, hasLast?: boolean): void;
 	/** Shared by all addresses with the same settings; `undefined`: no TLS. */
 	readonly context: SecureContext | undefined;
 	/** Whether these settings, as JSON, would make the same kind of connections. */
@@ -160,8 +160,8 @@ class TlsTransport implements Transport {
 	}
 
 	/** Sends a close_notify, without which the endpoint would treat the end as truncation (RFC 8446 section 6.1). */
-	close(socket: Socket): void {
-		if (socket.writableLength > 0) return void socket.destroy();
+	close(socket: Socket, hasLast = false): void {
+		if (hasLast ? socket.writableNeedDrain : socket.writableLength > 0) return void socket.destroy();
 		// An endpoint that does not read may keep the kernel from taking it.
 		socket.setTimeout(CLOSE_LIMIT_MS, () => socket.destroy());
 		socket.destroySoon();

@@ -395,7 +395,8 @@ export class Http2UpstreamConnection extends Timed implements ClientEvents, Flus
 		this.protocol.output.clear();
 		this.#reads.pause();
 		this.#owner.forget(this);
-		this.transport.close(this.#socket);
+		// Over TLS, Node reports the end of this turn's writes in the next one.
+		this.transport.close(this.#socket, true);
 		return open;
 	}
 
