@@ -40,11 +40,18 @@ export class ClosedStreams {
 	takesLate(id: number, bytes: number): boolean {
 		return this.#rings[RESET_BY_US]?.takes(id, bytes) === true;
 	}
+
+	/** The same for a header block: a whole message has at most `LATE_HEADS`. */
+	takesLateHead(id: number): boolean {
+		return this.#rings[RESET_BY_US]?.takesHead(id) === true;
+	}
 }
 
 /** Bounds on the remembered streams of each kind of reset. */
 const LEAST_RESETS = 128;
 const MOST_RESETS = 16_384;
+/** An interim response, a final head and trailers. */
+const LATE_HEADS = 3;
 
 class Ring {
 	/** Of all streams that have made room for newer ones. */
@@ -52,11 +59,14 @@ class Ring {
 	readonly #ids: Int32Array;
 	/** What is left of their windows, bytes. */
 	readonly #windows: Int32Array;
+	/** How many header blocks have come since. */
+	readonly #heads: Uint8Array;
 	#next = 0;
 
 	constructor(capacity: number) {
 		this.#ids = new Int32Array(capacity);
 		this.#windows = new Int32Array(capacity);
+		this.#heads = new Uint8Array(capacity);
 	}
 
 	add(id: number, window: number): void {
@@ -64,6 +74,7 @@ class Ring {
 		this.highestForgotten = Math.max(this.highestForgotten, this.#ids[at]!);
 		this.#ids[at] = id;
 		this.#windows[at] = window;
+		this.#heads[at] = 0;
 		this.#next = (at + 1) % this.#ids.length;
 	}
 
@@ -75,6 +86,13 @@ class Ring {
 		const at = this.#ids.indexOf(id);
 		if (at === -1 || bytes > this.#windows[at]!) return false;
 		this.#windows[at]! -= bytes;
+		return true;
+	}
+
+	takesHead(id: number): boolean {
+		const at = this.#ids.indexOf(id);
+		if (at === -1 || this.#heads[at]! === LATE_HEADS) return false;
+		this.#heads[at]!++;
 		return true;
 	}
 }

@@ -484,6 +484,10 @@ describe('the client’s half of HTTP/2: a hostile server', () => {
 		return frame(FRAME.HEADERS, FLAG.END_HEADERS, id, Buffer.concat([Buffer.from(`\x08\x03${status}`), ...fields]));
 	}
 
+	/** Fields that the head of no other round has. */
+	const unique = (round: number, count: number): Lines =>
+		Array.from({ length: count }, (_, n) => ['link', `</${round}/${n}>`]);
+
 	for (const status of ['103', '200']) {
 		it(`new fields without end cost as much as they take to decode: HEADERS with ${status}`, () => {
 			const peer = new ClientPeer();
@@ -501,11 +505,27 @@ describe('the client’s half of HTTP/2: a hostile server', () => {
 		const peer = new ClientPeer();
 		for (let i = 0; i < 3_000; i++) {
 			const { id } = peer.request();
-			const links: Lines = Array.from({ length: 30 }, (_, n) => ['link', `</${i}/${n}>`]);
-			peer.send(headersFrame(id, [[':status', '103'], ...links], { endStream: false }), head(id, OK, true));
+			peer.send(headersFrame(id, [[':status', '103'], ...unique(i, 30)], { endStream: false }), head(id, OK, true));
 			if (i % 10 === 9) peer.endTurn();
 		}
 		assert.equal(peer.error, undefined);
+	});
+
+	it('responses with large heads that were on their way to 400 requests when those were cancelled are not a flood', () => {
+		const peer = new ClientPeer();
+		const neighbour = peer.request();
+		for (let i = 0; i < 400; i++) {
+			const cancelled = peer.request();
+			peer.protocol.cancel(cancelled);
+			peer.send(
+				headersFrame(cancelled.id, [[':status', '103'], ...unique(i, 60)], { endStream: false }),
+				headersFrame(cancelled.id, [...OK, ...unique(i, 60)], { endStream: false }),
+				headersFrame(cancelled.id, unique(i, 60)),
+			);
+		}
+		assert.equal(peer.error, undefined);
+		peer.send(whole(neighbour.id, 'ok'));
+		assert.equal(neighbour.body, 'ok');
 	});
 
 	it('frames of one read that exceed the share wait for later turns, and lose nothing', () => {

@@ -315,7 +315,7 @@ export class ClientProtocol implements FrameSink {
 		this.#blocks.forget();
 		const price = priceOfHead(to - from, block.count, this.#decoder.made - made);
 		const stream = this.#receiving(id, 'HEADERS');
-		if (stream === undefined) return this.#budget.lateHead(price, this.#now);
+		if (stream === undefined) return this.#budget.lateHead(price, this.#closed.takesLateHead(id), this.#now);
 		if (!stream.hasHead) return this.#onHead(stream, block, endStream, price);
 		this.#lend(price);
 		// RFC 9113 section 8.5.

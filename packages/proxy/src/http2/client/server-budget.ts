@@ -25,6 +25,7 @@ export const COSTS = {
 	vainBytes: 256,
 	/** Frames for ended streams: some were already on their way. */
 	lateReset: 1,
+	lateHead: 1,
 	lateData: 1 / 4,
 	lateDataBytes: 16_384,
 	/** Bytes of requests' bodies that earn a token: some servers open both windows every 4 KiB. */
@@ -77,9 +78,15 @@ export class ServerBudget {
 		throw new ConnectionError(CODE.ENHANCE_YOUR_CALM, 'control-flood', 'too many frames that belong to no response');
 	}
 
-	/** A head for a stream that has ended. @throws ConnectionError ENHANCE_YOUR_CALM. */
-	lateHead(price: number, now: number): void {
-		this.take(vainPriceOf(price), now);
+	/**
+	 * A head for a stream that has ended. Clients may cancel many requests at once, whose heads are all on their way.
+	 *
+	 * @param isDue the server may have sent it before it heard of the reset. @throws ConnectionError ENHANCE_YOUR_CALM.
+	 */
+	lateHead(price: number, isDue: boolean, now: number): void {
+		const vain = vainPriceOf(price);
+		this.#share.spend(vain);
+		this.#take(isDue ? COSTS.lateHead : vain, now);
 	}
 
 	/**
