@@ -143,6 +143,18 @@ export class PacedReads {
 		return undefined;
 	}
 
+	/** Whether bytes wait for tokens. */
+	get isHolding(): boolean {
+		return this.#held.length > 0;
+	}
+
+	/** Hands on the held bytes, at most a read, whatever the share says: the socket has ended. */
+	giveHeld(): void {
+		for (const bytes of this.#held.splice(0)) {
+			for (let at = 0; at < bytes.length; ) at += this.#sink.onData(bytes.subarray(at));
+		}
+	}
+
 	#enqueue(): void {
 		if (this.#isQueued) return;
 		this.#isQueued = true;

@@ -91,19 +91,17 @@ export class Http2UpstreamConnection extends Timed implements ClientEvents, Flus
 		this.#share = new ConnectionShare(endpoint.share);
 		this.protocol = new ClientProtocol(this, { ...LIMITS, untoldStreams }, this.#share);
 		this.#liveness = new Liveness(this, owner);
-		const socket = dial.handOver({ buffer: () => READ_BUFFER, callback: (length) => this.#reads.callback(length) });
+		const socket = dial.handOver({ buffer: () => READ_BUFFER, callback: (length) => this.#onRead(length) });
 		this.#socket = socket;
 		this.#reads = new PacedReads(socket, this.#share, endpoint.reads, this);
-		const onEof = guarded(this, () => this.#end(CODE.NO_ERROR, (request) => this.#closedFailure(request)));
+		const onEof = guarded(this, () => this.#ends((request) => this.#closedFailure(request)));
 		socket.on(
 			'drain',
 			guarded(this, () => this.#onDrain()),
 		);
 		socket.on(
 			'error',
-			guarded(this, (error: NodeJS.ErrnoException) =>
-				this.#end(CODE.NO_ERROR, (request) => this.#failureOf(error, request)),
-			),
+			guarded(this, (error: NodeJS.ErrnoException) => this.#ends((request) => this.#failureOf(error, request))),
 		);
 		socket.on('end', onEof).on('close', onEof);
 		this.protocol.begin();
@@ -283,12 +281,17 @@ export class Http2UpstreamConnection extends Timed implements ClientEvents, Flus
 
 	// --- Reading and writing. ---
 
-	/** For `PacedReads`. */
-	onData(bytes: Buffer): number {
-		if (this.#isGone) return bytes.length;
+	/** Bytes count as heard when they arrive: they may wait for tokens. @returns whether the socket may read on. */
+	#onRead(length: number): boolean {
 		this.reads++;
 		this.heardAt = this.#owner.ticks;
 		this.#isDoubted = false;
+		return this.#reads.callback(length);
+	}
+
+	/** For `PacedReads`. */
+	onData(bytes: Buffer): number {
+		if (this.#isGone) return bytes.length;
 		try {
 			return this.protocol.receive(bytes, this.#owner.now);
 		} catch (error) {
@@ -366,6 +369,16 @@ export class Http2UpstreamConnection extends Timed implements ClientEvents, Flus
 		for (const request of this.#goes(CODE.INTERNAL_ERROR)) request.fault(error);
 	}
 
+	/** The socket has ended. What it brought before that is read first: it may have responses, or say what was not processed. */
+	#ends(failureOf: (request: Http2UpstreamRequest) => UpstreamFailure): void {
+		if (this.#reads.isHolding) {
+			// A request that the upstream refuses there is sent again at once, and must not come back here.
+			this.#leave();
+			this.#reads.giveHeld();
+		}
+		this.#end(CODE.NO_ERROR, failureOf);
+	}
+
 	#end(code: number, failureOf: (request: Http2UpstreamRequest) => UpstreamFailure): void {
 		if (this.#isGone) return void this.#socket.destroy();
 		const open = this.#endProtocol(code);
@@ -421,6 +434,8 @@ export class Http2UpstreamConnection extends Timed implements ClientEvents, Flus
 
 	/** Whether the connection had ended before the request came, as with HTTP/1.1: that shows within a round trip. */
 	#isStale({ hasHead, readsBefore, sentAtTick, turns }: Http2UpstreamRequest): boolean {
+		// The kernel may have had the response.
+		if (this.#reads.isWaiting) return false;
 		if (readsBefore === 0 || this.requests === 1 || hasHead || this.reads !== readsBefore || turns > 2) return false;
 		return this.#owner.ticks - sentAtTick <= 1 + (2 * this.#connectMs) / TICK_MS;
 	}

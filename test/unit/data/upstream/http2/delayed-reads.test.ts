@@ -1,0 +1,123 @@
+/** An HTTP/2 upstream that has used up its share of the worker, and whose connection ends before the rest of its bytes is read. */
+import { deepEqual, equal } from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import * as collected from '../../../../../packages/proxy/src/data/body/collected.ts';
+import {
+	dataFrame,
+	ERROR_CODE,
+	goawayFrame,
+	headersFrame,
+	pingFrame,
+	rstStreamFrame,
+} from '../../../../fixtures/h2-frames.ts';
+import { Edge } from '../../fixtures/fake-edge.ts';
+import { FakeHttp2Server } from '../../fixtures/fake-h2-server.ts';
+import { settle } from '../../fixtures/fake-plane.ts';
+import type { FakeSocket } from '../../fixtures/fake-upstream.ts';
+
+/** More frames than there are tokens for, in one read. Time stands still, so no tokens come back. */
+const FLOOD = Array.from({ length: 2_000 }, () => pingFrame());
+const ok = (id: number) => headersFrame(id, [[':status', '200']]);
+const ENDS: Readonly<Record<string, (socket: FakeSocket) => void>> = {
+	'an error': (socket) => socket.reset(),
+	'a close': (socket) => socket.emit('close'),
+};
+
+class Scene {
+	readonly edge = new Edge(collected, 1, undefined, 'h2');
+
+	constructor() {
+		this.edge.use(this.edge.upstreams, { limits: undefined, pending: undefined });
+	}
+
+	get sockets(): FakeSocket[] {
+		return this.edge.upstreams[0]!.sockets;
+	}
+
+	/** Takes the last connection. */
+	async accept(): Promise<FakeHttp2Server> {
+		const socket = this.sockets.at(-1)!;
+		socket.accept();
+		await settle();
+		return new FakeHttp2Server(socket);
+	}
+
+	/** A connection that has been used. */
+	async used(): Promise<FakeHttp2Server> {
+		await this.edge.ask();
+		const server = await this.accept();
+		server.answerAll();
+		await settle();
+		return server;
+	}
+}
+
+for (const [what, end] of Object.entries(ENDS)) {
+	describe(`bytes of an HTTP/2 upstream that wait for its share, when the connection ends with ${what}`, () => {
+		it('are read: the response in them is the answer', async () => {
+			const scene = new Scene();
+			const server = await scene.used();
+			const client = await scene.edge.ask();
+			server.send(...FLOOD, ok(3));
+			await settle();
+			equal(client.status, 0);
+			end(scene.sockets[0]!);
+			await settle();
+			deepEqual([client.status, server.heads, scene.sockets.length], [200, [1, 3], 1]);
+			scene.edge.assertQuiet();
+		});
+
+		it('are read when the connection takes no more: a request that they refuse goes to another one', async () => {
+			const scene = new Scene();
+			const server = await scene.used();
+			const client = await scene.edge.ask('tenant', 'body');
+			server.send(...FLOOD, rstStreamFrame(3, ERROR_CODE.REFUSED_STREAM));
+			await settle();
+			end(scene.sockets[0]!);
+			await settle();
+			deepEqual([server.heads, scene.sockets.length], [[1, 3], 2]);
+			(await scene.accept()).answerAll();
+			await settle();
+			equal(client.status, 200);
+			scene.edge.assertQuiet();
+		});
+
+		it('count as heard when they arrive: the request in question is not sent again', async () => {
+			const scene = new Scene();
+			const server = await scene.used();
+			server.send(...FLOOD);
+			const client = await scene.edge.ask();
+			// As TLS hands over records that it has already decrypted. The head lacks its end.
+			server.send(ok(3).subarray(0, 10));
+			end(scene.sockets[0]!);
+			await settle();
+			deepEqual([client.status, scene.sockets.length], [502, 1]);
+		});
+
+		it('leave open what came after them: the request in question is not sent again', async () => {
+			const scene = new Scene();
+			const server = await scene.used();
+			server.send(...FLOOD);
+			const client = await scene.edge.ask();
+			end(scene.sockets[0]!);
+			await settle();
+			deepEqual([client.status, scene.sockets.length], [502, 1]);
+		});
+
+		it('are read before the requests are judged: one that the GOAWAY in them leaves out is sent again', async () => {
+			const scene = new Scene();
+			const server = await scene.used();
+			const client = await scene.edge.ask('tenant', 'body');
+			server.send(...FLOOD, goawayFrame(1));
+			await settle();
+			equal(scene.sockets.length, 1);
+			end(scene.sockets[0]!);
+			await settle();
+			equal(scene.sockets.length, 2);
+			(await scene.accept()).answerAll();
+			await settle();
+			equal(client.status, 200);
+			scene.edge.assertQuiet();
+		});
+	});
+}
