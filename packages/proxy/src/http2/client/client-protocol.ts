@@ -174,6 +174,11 @@ export class ClientProtocol implements FrameSink {
 		this.output.write(pingFrame(opaque, false));
 	}
 
+	/** Bytes have arrived, and their read has been charged to the share. `receive` follows, perhaps later. */
+	onRead(): void {
+		this.#budget.read();
+	}
+
 	/**
 	 * @param now monotonic milliseconds.
 	 * @returns how many bytes were taken; the others must be passed again once the share has tokens.

@@ -39,6 +39,8 @@ export const COSTS = {
 	earnedByData: 2,
 	/** DATA frames with less data than this cost the share a part of a token: a whole one at a byte. */
 	smallData: 256,
+	/** Price of a read (`PacedReads`). One with a message for an open response costs only the message: some servers send each in a TLS record. */
+	read: 2,
 	earnedByResponse: 8,
 } as const;
 
@@ -62,9 +64,16 @@ export const UNSHARED: ThreadShare = { isOverdrawn: false, spend() {}, release()
 export class ServerBudget {
 	readonly #share: ThreadShare;
 	readonly #tokens = new TokenBucket(SERVER_BURST, SERVER_TOKENS_PER_SECOND);
+	/** The price of the last read can still be given back. */
+	#isReadDue = false;
 
 	constructor(share: ThreadShare) {
 		this.#share = share;
+	}
+
+	/** A read has been charged to the share. */
+	read(): void {
+		this.#isReadDue = true;
 	}
 
 	/** @param now monotonic milliseconds. @throws ConnectionError ENHANCE_YOUR_CALM. */
@@ -102,8 +111,10 @@ export class ServerBudget {
 	/** A complete DATA frame of an open response. @param length bytes of its data, at least one, without padding. */
 	data(length: number): void {
 		this.#tokens.release(COSTS.earnedByData);
-		if (length < COSTS.smallData) this.#share.spend(1 - length / COSTS.smallData);
-		else this.#share.release(COSTS.earnedByData);
+		if (length >= COSTS.smallData) return this.#share.release(COSTS.earnedByData);
+		this.#share.spend(1 - length / COSTS.smallData);
+		if (this.#isReadDue) this.#share.release(COSTS.read);
+		this.#isReadDue = false;
 	}
 
 	response(): void {

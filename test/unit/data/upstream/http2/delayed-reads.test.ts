@@ -2,6 +2,7 @@
 import { deepEqual, equal } from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import * as collected from '../../../../../packages/proxy/src/data/body/collected.ts';
+import * as streaming from '../../../../../packages/proxy/src/data/body/streaming.ts';
 import {
 	dataFrame,
 	ERROR_CODE,
@@ -24,9 +25,10 @@ const ENDS: Readonly<Record<string, (socket: FakeSocket) => void>> = {
 };
 
 class Scene {
-	readonly edge = new Edge(collected, 1, undefined, 'h2');
+	readonly edge: Edge;
 
-	constructor() {
+	constructor(mode: typeof collected | typeof streaming = collected) {
+		this.edge = new Edge(mode, 1, undefined, 'h2');
 		this.edge.use(this.edge.upstreams, { limits: undefined, pending: undefined });
 	}
 
@@ -121,3 +123,23 @@ for (const [what, end] of Object.entries(ENDS)) {
 		});
 	});
 }
+
+describe('small messages of a response, fifty in a millisecond', () => {
+	for (const perRead of [1, 10]) {
+		it(`are not delayed: ${perRead} in a read`, async () => {
+			const scene = new Scene(streaming);
+			const server = await scene.used();
+			const client = await scene.edge.ask();
+			server.send(headersFrame(3, [[':status', '200']], { endStream: false }));
+			let delays = 0;
+			scene.edge.upstreams[0]!.upstream.reportDelay = () => delays++;
+			const messages = Array.from({ length: perRead }, () => dataFrame(3, 'x'.repeat(20)));
+			for (let ms = 0; ms < 200; ms++) {
+				for (let i = 0; i < 50; i += perRead) server.send(...messages);
+				await scene.edge.plane.pass(1);
+			}
+			scene.sockets[0]!.destroy();
+			deepEqual([client.text.length, delays], [200 * 50 * 20, 0]);
+		});
+	}
+});

@@ -286,6 +286,7 @@ export class Http2UpstreamConnection extends Timed implements ClientEvents, Flus
 		this.reads++;
 		this.heardAt = this.#owner.ticks;
 		this.#isDoubted = false;
+		this.protocol.onRead();
 		return this.#reads.callback(length);
 	}
 
