@@ -18,6 +18,7 @@ import {
 } from '../fixtures/h2-frames.ts';
 import { testPki } from '../fixtures/pki.ts';
 import { type Stage, startStage } from '../fixtures/stage.ts';
+import { until } from '../fixtures/wait.ts';
 
 let stage: Stage;
 let token: string;
@@ -106,6 +107,17 @@ describe('an HTTP/2 connection is ended, told why, and counted for', () => {
 			assert.equal((await bystander.request({ path: '/bystander' })).status, 200);
 		});
 	}
+
+	it('admitted requests that are reset are charged: their connection is read later', async () => {
+		const delays = () => stage.proxy.metric('proxy_reads_delayed_total', { protocol: 'h2' });
+		using connection = await connect();
+		connection.send(...times(40, (i) => open(idOf(i))));
+		await until(async () => (await stage.proxy.metric('proxy_requests_in_flight')) === 40, 'all uploads');
+		const before = await delays();
+		connection.send(...times(40, (i) => rstStreamFrame(idOf(i))));
+		await until(async () => (await delays()) > before, 'a delay');
+		await until(async () => (await stage.proxy.metric('proxy_requests_in_flight')) === 0, 'their end');
+	});
 
 	it('HTTP/2 connection errors are logged at a bounded rate, and all counted', async () => {
 		const before = { errors: await errorsOf('preface'), lines: linesOf('preface').length };

@@ -111,6 +111,31 @@ describe('frames without use', () => {
 	});
 });
 
+describe('admitted requests that are reset', () => {
+	it('cost a worker no more than the share allows, although they have got back the tokens of their heads', () => {
+		const share = new ConnectionShare(new PeerShare());
+		share.settle(0);
+		const peer = new ProtocolPeer(true, LIMITS, share).send(settingsFrame());
+		let resets = 0;
+		for (let now = 0; now < 200; now++) {
+			peer.now = now;
+			for (; !share.isOverdrawn || share.settle(now); resets++) {
+				const id = 2 * resets + 1;
+				peer.send(headersFrame(id, GET));
+				const stream = peer.streams.get(id)!;
+				// What `onPaid` does.
+				stream.isAdmitted = true;
+				share.release(stream.headPrice);
+				peer.send(rstStreamFrame(id));
+				assert.equal(peer.error, undefined);
+			}
+		}
+		// The least that one costs: a request to an upstream, and a new connection to it.
+		const most = (SHARE.burst + ALLOWANCE.burst + 200 * (SHARE.perMs + ALLOWANCE.perMs)) / 50;
+		assert.ok(resets > most / 2 && resets <= most + 1, `${resets} resets`);
+	});
+});
+
 describe('an honest client', () => {
 	/** What it does in a millisecond of up to 30 requests. */
 	const turn = fc.record({
@@ -145,6 +170,7 @@ describe('an honest client', () => {
 						);
 						assert.equal(peer.error?.message, undefined);
 						const stream = peer.streams.get(id)!;
+						stream.isAdmitted = true;
 						share.release(stream.headPrice);
 						if (i === 0) {
 							for (let n = 0; n < Math.min(pieces, 5); n++) peer.send(dataFrame(id, 'x'.repeat(pieceBytes)));

@@ -33,6 +33,8 @@ export const ControlCosts = {
 	// Each is acknowledged, and may change every stream's window.
 	settings: 10,
 } as const;
+/** Tokens of the share for an admitted request that is reset before its response is out: an HTTP/1.1 upstream's connection is closed for it. */
+const ADMITTED_RESET = 50;
 /**
  * Useless bytes per token, such as the payload of an unknown frame. Decrypting is the least of it: each record is a
  * new buffer, and V8 looks through its heap after some 25 MiB of them.
@@ -89,8 +91,9 @@ export class FrameBudget {
 		this.take(ControlCosts.unknown + length / VAIN_BYTES, now);
 	}
 
-	/** @throws ConnectionError ENHANCE_YOUR_CALM. */
-	reset(now: number): void {
+	/** @param isAdmitted its request has got back the tokens of its head. @throws ConnectionError ENHANCE_YOUR_CALM. */
+	reset(now: number, isAdmitted: boolean): void {
+		if (isAdmitted) this.#share.spend(ADMITTED_RESET);
 		if (this.#resets.take(1, now)) return;
 		throw new ConnectionError(CODE.ENHANCE_YOUR_CALM, 'reset-flood', 'too many resets');
 	}

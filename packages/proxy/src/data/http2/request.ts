@@ -76,6 +76,7 @@ export class Http2Request extends Stream implements ClientRequest {
 	}
 
 	onPaid(): void {
+		this.isAdmitted = true;
 		this.#connection.giveBackTokens(this.headPrice);
 	}
 

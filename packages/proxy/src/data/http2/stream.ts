@@ -41,6 +41,8 @@ export abstract class Stream extends SendingStream {
 	paddingDue = 0;
 	/** Tokens that its head has cost the connection. */
 	headPrice = 0;
+	/** Its request is charged to its tenant, and may have reached an upstream. */
+	isAdmitted = false;
 	/** The dropped part of the body, from `dropBody` on. */
 	unwanted: UnwantedBody | undefined = undefined;
 	/** `content-length`, or -1. */

@@ -139,7 +139,7 @@ export class Streams implements StreamOwner {
 
 	/** Section 5.4.2: an error of the client on an open stream. @param what the error, in words. */
 	fail(stream: Stream, code: number, what: string): void {
-		this.#budget.reset(this.now);
+		this.#budget.reset(this.now, stream.isAdmitted);
 		this.reset(stream, code, what);
 	}
 
@@ -153,7 +153,7 @@ export class Streams implements StreamOwner {
 
 	/** A reset that the client provokes (CVE-2025-8671) counts like one of its own. */
 	#provokedReset(id: number, code: number): void {
-		this.#budget.reset(this.now);
+		this.#budget.reset(this.now, false);
 		this.output.write(rstStreamFrame(id, code));
 	}
 
@@ -162,7 +162,7 @@ export class Streams implements StreamOwner {
 		const stream = this.#open.get(id);
 		if (stream === undefined) return;
 		// A client with its response may properly give up the rest of its request.
-		if (stream.isLocalOpen) this.#budget.reset(this.now);
+		if (stream.isLocalOpen) this.#budget.reset(this.now, stream.isAdmitted);
 		this.#close(stream, RESET_BY_CLIENT);
 	}
 
