@@ -3,7 +3,7 @@ import { deepEqual, equal, match, ok } from 'node:assert/strict';
 import { constants, type IncomingHttpHeaders, type ServerHttp2Stream, type Settings } from 'node:http2';
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import { after, describe, test } from 'node:test';
-import { countedBytes, inPieces } from '../fixtures/bodies.ts';
+import { countedBytes, heldBody, inPieces } from '../fixtures/bodies.ts';
 import { type Answer, h1Raw, PROTOCOLS, type Protocol, request } from '../fixtures/clients.ts';
 import { h2Connect } from '../fixtures/h2-client.ts';
 import { echo, type Http2Upstream, type StreamScript, startHttp2Upstream } from '../fixtures/h2-upstream.ts';
@@ -185,25 +185,59 @@ for (const protocol of PROTOCOLS) {
 			}
 		});
 
-		test('what the upstream refuses is sent again, whatever it is, if the body can be repeated', async () => {
+		test('what the upstream refuses is sent again, whatever it is', async () => {
 			// Connections end one behind the other; only one that is refused everywhere is a failure.
 			let refusals = 4;
 			let seen = 0;
 			upstream.script = (stream, headers, body) => {
-				if (seen++ < refusals) return stream.close(constants.NGHTTP2_REFUSED_STREAM);
+				if (seen++ < refusals) return void body.then(() => stream.close(constants.NGHTTP2_REFUSED_STREAM));
 				echo(stream, headers, body);
 			};
-			const method = BODY_MODE === 'collected' ? 'POST' : 'DELETE';
-			const options = BODY_MODE === 'collected' ? { method, body: Buffer.from('twice') } : { method };
-			const answer = await ask(protocol, options);
-			equal(answer.status, 200);
-			equal(answer.text, BODY_MODE === 'collected' ? 'twice' : '');
-			equal(seen, 5);
+			const trailers: [string, string][] = [['x-sum', 'abc']];
+			for (const options of [
+				{ method: 'DELETE' },
+				{ method: 'POST', body: Buffer.from('twice') },
+				{ method: 'POST', body: Buffer.alloc(16_384, 'twice'), trailers },
+			]) {
+				seen = 0;
+				refusals = 4;
+				const answer = await ask(protocol, options);
+				equal(answer.status, 200);
+				equal(answer.text, options.body?.toString() ?? '');
+				equal(seen, 5);
 
-			seen = 0;
-			refusals = 100;
-			equal((await ask(protocol, options)).status, 502);
-			equal(seen, 9);
+				seen = 0;
+				refusals = 100;
+				equal((await ask(protocol, options)).status, 502);
+				equal(seen, 9);
+			}
+			await atRest(proxy);
+		});
+
+		test('a body that is still on its way goes on where it is sent again', async () => {
+			const bodies: string[] = [];
+			upstream.script = (stream, headers, body) => {
+				if (bodies.push('') > 1) return echo(stream, headers, body);
+				stream.once('data', () => stream.close(constants.NGHTTP2_REFUSED_STREAM));
+			};
+			const body = heldBody('first ');
+			const answer = ask(protocol, { method: 'POST', body });
+			if (BODY_MODE === 'streaming') await until(() => bodies.length === 2, 'the request to be sent again');
+			body.finish('second');
+			equal((await answer).text, 'first second');
+			await atRest(proxy);
+		});
+
+		test('a refused request whose body is too long to be kept is a 502 in streaming mode', async () => {
+			let seen = 0;
+			upstream.script = (stream, headers, body) => {
+				if (seen++ > 0) return echo(stream, headers, body);
+				void body.then(() => stream.close(constants.NGHTTP2_REFUSED_STREAM));
+			};
+			const answer = await ask(protocol, { method: 'POST', body: Buffer.alloc(16_385, 'a') });
+			equal(answer.status, BODY_MODE === 'streaming' ? 502 : 200);
+			equal(seen, BODY_MODE === 'streaming' ? 1 : 2);
+			await atRest(proxy);
 		});
 
 		test('trailers of an empty body go with it when it is sent again', async () => {

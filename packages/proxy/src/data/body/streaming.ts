@@ -11,9 +11,10 @@ import { countGiven, countReceived } from '../request/context.ts';
 import type { BodyMode, ServedRequest } from '../request/contract.ts';
 import { STATE } from '../request/state.ts';
 import { StreamExpiry } from '../request/stream-expiry.ts';
-import type { OutgoingBody } from '../upstream/contract.ts';
+import type { OutgoingBody, UpstreamRequest } from '../upstream/contract.ts';
 import type { Reservation } from './buffered-bytes.ts';
 import { chargeHeld } from './held-bytes.ts';
+import { KeptPieces } from './kept-pieces.ts';
 import { chunkedBody, lengthLine, NO_PIECES, noBody } from './outgoing-body.ts';
 
 /** Which of the two body modes this build has. */
@@ -38,8 +39,11 @@ export class Bodies implements BodyMode {
 	#uploaded = 0;
 	#uploadComplete = true;
 	#uploadPaused = false;
-	/** Trailers after an empty body, kept in case the request is sent again. */
+	/** Trailers of the body, in case the request is sent again. */
 	#trailers: Trailers | undefined = undefined;
+	/** What has been passed on, if that is all of it: as long as the upstream may still refuse the request unprocessed. */
+	#kept: KeptPieces | undefined = undefined;
+	#keptMemory: Reservation | undefined = undefined;
 	/** The client was told that its body may come. */
 	#asked = false;
 	/** The bytes that complete a body of declared length, held until the client has ended it. */
@@ -91,17 +95,27 @@ export class Bodies implements BodyMode {
 		const { client, head, route } = this.#request.context;
 		const { announcedTrailers } = head!;
 		const announced = announcedTrailers !== '' && route!.trailers ? announcedNames(announcedTrailers) : '';
+		// A kept body follows: `onAsked`.
+		if (this.#uploaded > 0) return outgoingBodyOf(client.method, this.#uploadLength, announced);
 		if (this.#trailers !== undefined) return { ...chunkedBody(announced), complete: true, trailers: this.#trailers };
 		return outgoingBodyOf(client.method, this.#uploadComplete ? 0 : this.#uploadLength, announced);
 	}
 
-	/** A body that has been passed on cannot be sent again. */
 	get canRepeat(): boolean {
+		if (this.#kept !== undefined) return true;
 		return this.#uploaded === 0 && (this.#uploadComplete || !this.#asked);
 	}
 
 	onAsked(): void {
+		const connection = this.#request.attempt?.connection;
+		const before = this.#kept;
+		this.#kept = connection?.mayBeRefused === true ? new KeptPieces() : undefined;
+		// The client is read again.
+		this.#uploadPaused = false;
 		this.#asked = true;
+		if (before === undefined || connection === undefined) return;
+		for (let piece = before.shift(); piece !== undefined; piece = before.shift()) this.#pass(connection, piece);
+		if (this.#uploadComplete) connection.finish(this.#trailers);
 	}
 
 	onRequestBody(chunk: Buffer): void {
@@ -120,11 +134,29 @@ export class Bodies implements BodyMode {
 			this.#lastChunk = Buffer.from(chunk);
 			return;
 		}
-		const more = connection.write(chunk);
+		const more = this.#pass(connection, chunk);
 		if (!more && !this.#uploadPaused) {
 			this.#uploadPaused = true;
 			context.client.pauseBody();
 		}
+	}
+
+	#pass(connection: UpstreamRequest, chunk: Buffer): boolean {
+		if (this.#kept !== undefined) this.#keep(this.#kept, chunk);
+		return connection.write(chunk);
+	}
+
+	#keep(kept: KeptPieces, chunk: Buffer): void {
+		if (kept.length + chunk.length > MAX_KEPT) return this.#forget();
+		kept.add(chunk);
+		if (kept.length <= UNCHARGED) return;
+		this.#keptMemory = chargeHeld(this.#keptMemory, kept.length, this.#request.context, () => this.#forget());
+	}
+
+	/** The request will not be sent again. */
+	#forget(): void {
+		this.#kept = undefined;
+		this.#keptMemory?.release();
 	}
 
 	/** The connection holds the memory, but it is charged to the tenant, like a collected body. */
@@ -146,10 +178,9 @@ export class Bodies implements BodyMode {
 		this.#uploadComplete = true;
 		context.record?.bodyEnds();
 		const connection = attempt?.connection;
-		if (this.#lastChunk !== undefined) connection?.write(this.#lastChunk);
-		const passed = context.route!.trailers ? trailers : undefined;
-		if (this.#uploaded === 0) this.#trailers = passed;
-		connection?.finish(passed);
+		if (this.#lastChunk !== undefined && connection !== undefined) this.#pass(connection, this.#lastChunk);
+		this.#trailers = context.route!.trailers ? trailers : undefined;
+		connection?.finish(this.#trailers);
 	}
 
 	onWritable(): void {
@@ -161,6 +192,7 @@ export class Bodies implements BodyMode {
 	// --- The response. ---
 
 	onHead(status: number, fields: ResponseFields, length: number, hasBody: boolean): void {
+		if (this.#kept !== undefined) this.#forget();
 		const request = this.#request;
 		const attempt = request.attempt!;
 		attempt.measure();
@@ -295,12 +327,18 @@ export class Bodies implements BodyMode {
 	}
 
 	release(): void {
+		this.#forget();
 		this.#expiry?.cancelDeadline();
 		this.#held?.release();
 		this.#heldUpload?.release();
 		this.#heldResponse?.release();
 	}
 }
+
+/** Largest part of a body that is kept, bytes. */
+const MAX_KEPT = 16_384;
+/** A kept part of this size is no more than the rest of its request takes, so nobody is charged for it; bytes. */
+const UNCHARGED = 1024;
 
 const STOPPED_READING = rejection.SLOW_CLIENT.because('client stopped reading');
 const STOPPED_SENDING = rejection.SLOW_CLIENT.because('client stopped sending');

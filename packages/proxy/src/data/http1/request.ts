@@ -283,8 +283,10 @@ export class Http1Request implements ClientRequest {
 		this.resumeBody();
 	}
 
-	/** Nothing to do: the connection holds at most `MAX_UNREAD` bytes of any kind. */
-	holdBody(): void {}
+	/** The connection holds at most `MAX_UNREAD` bytes of any kind. */
+	holdBody(): void {
+		if (!this.#isComplete) this.pauseBody();
+	}
 
 	pauseBody(): void {
 		if (this.#reading === 'taken') this.#reading = 'paused';

@@ -64,8 +64,9 @@ export class RequestRecord {
 		this.#startedAt = startedAt;
 	}
 
+	/** Also called when the request is sent again. */
 	bodyBegins(): void {
-		this.#bodyFrom = this.#clock.now();
+		if (Number.isNaN(this.#bodyFrom)) this.#bodyFrom = this.#clock.now();
 	}
 
 	received(bytes: number): void {

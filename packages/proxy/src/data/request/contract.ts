@@ -93,7 +93,7 @@ export interface BodyMode extends Carrier {
 	outgoing(): OutgoingBody;
 	/** The whole request body is still there. */
 	readonly canRepeat: boolean;
-	/** The client has been asked for its body, so it may come. */
+	/** The upstream is connected, and the client is asked for its body, so it may come. Again if the request is sent again. */
 	onAsked(): void;
 
 	/** What the upstream does. */

@@ -268,6 +268,7 @@ export class Delivery implements Dispatched, Waiting, AttemptOwner {
 		attempt.settle('abandoned');
 		this.#failure = failure;
 		if (!this.#wait()) return failedAndNoPlace(failure, 'full');
+		this.request.context.client.holdBody();
 		this.#tried = tried;
 		retryBudget?.retry(now);
 		return undefined;

@@ -120,6 +120,10 @@ export class UpstreamConnection extends Timed implements UpstreamRequest, Respon
 		return this.#connected;
 	}
 
+	get mayBeRefused(): boolean {
+		return false;
+	}
+
 	/** The upstream's own promise about idle connections, from its last response. */
 	get keepAliveTimeoutMs(): number | undefined {
 		return this.#parser.keepAliveTimeoutMs;

@@ -10,6 +10,8 @@ import type { FaultOwner } from '../loop/faults.ts';
 export interface UpstreamRequest {
 	/** The connection has been established. */
 	readonly isConnected: boolean;
+	/** The upstream may say that it has not processed the request (HTTP/2): the failure `refused`. Known once it is connected. */
+	readonly mayBeRefused: boolean;
 	/** Sends the head and the body received so far; if it is incomplete, `write` and `finish` follow. Call once. */
 	send(request: OutgoingRequest, body: OutgoingBody, handler: ResponseHandler): void;
 	/**

@@ -18,6 +18,10 @@ export class DialledRequest implements UpstreamRequest {
 		return this.#sent?.isConnected ?? false;
 	}
 
+	get mayBeRefused(): boolean {
+		return this.#sent?.mayBeRefused ?? false;
+	}
+
 	/** For the taker of the request: `false` if it has been cancelled meanwhile. */
 	get isWanted(): boolean {
 		return this.#unsent !== undefined;

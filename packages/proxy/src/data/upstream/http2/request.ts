@@ -14,6 +14,7 @@ import type { Http2UpstreamConnection } from './connection.ts';
 /** A request at an HTTP/2 upstream: the stream that carries it. One object for both. */
 export class Http2UpstreamRequest extends ClientStream implements UpstreamRequest {
 	readonly isConnected = true;
+	readonly mayBeRefused = true;
 	/** When it was sent: reads of the connection until then, and ticks of the timer of all time limits. */
 	readsBefore = 0;
 	sentAtTick = 0;
