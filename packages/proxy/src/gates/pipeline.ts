@@ -20,7 +20,7 @@ export const PIPELINE = {
 	'body length': both('the declared length of the body (in streaming mode this gate comes after `route`)'),
 	body: traced('collected mode: the whole body, if there is one'),
 	route: both('a route matches the path'),
-	forwarding: both('if the route uses them: the forwarded host, and the path after the prefix, are unambiguous'),
+	forwarding: both('the forwarded host and the path after the prefix are unambiguous, if the route uses them'),
 	'route access': traced('names in the certificate, tenants and scopes, if the route has rules'),
 	'certificate names': explained("the route's rules admit the names in the certificate"),
 	tenants: explained('the route is open to the tenant'),
