@@ -7,11 +7,10 @@
  *   npm test -- test/wire/methods.test.ts   only these files
  *   npm test -- --name burst                only tests whose name matches this regular expression
  *
- * Suites are the folders of test/. Those that run the real command run once for each body mode, but for the files of
- * `EITHER_MODE`: the mode is in
- * PROXY_TEST_BODY, and where it is `streaming` the process has the condition `boxed_body`, so that `#body` is the
- * streaming module there, too. With the condition `poisoned_reads`, as in the harness of the real command, nobody can keep a view of the
- * read buffer unnoticed.
+ * Suites are the folders of test/. Those that run the real command run once for each body mode, except the files of `EITHER_MODE`.
+ * PROXY_TEST_BODY names the mode; for `streaming` the process has the condition `boxed_body`, so `#body` is the streaming module there
+ * too. Wire tests start the command as a bundle (`test-command.ts`); `node --test FILE` starts its sources. The condition
+ * `poisoned_reads`, which the harness of the real command sets too, shows every view of the read buffer that is kept.
  */
 import { globSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { availableParallelism, tmpdir } from 'node:os';
@@ -39,6 +38,8 @@ interface Pass {
 	readonly lane: Lane;
 	/** On top of this process's. */
 	readonly env: NodeJS.ProcessEnv;
+	/** See `Suite`. */
+	readonly bundled: boolean;
 }
 
 const BODY_MODES: readonly BodyMode[] = ['collected', 'streaming'];
@@ -54,13 +55,15 @@ interface Suite {
 	 * their tests. Each file is a `describe` there, so its hooks stay its own.
 	 */
 	readonly together?: true;
+	/** They start the command as one bundle, not from its sources. */
+	readonly bundled?: true;
 	readonly onlyWhenAsked?: true;
 }
 
 const SUITES: Record<string, Suite> = {
 	conformance: { bodyModes: ['collected'] },
 	unit: { bodyModes: ['collected'], together: true },
-	wire: { bodyModes: BODY_MODES, spare: 2, lane: 'wire' },
+	wire: { bodyModes: BODY_MODES, spare: 2, lane: 'wire', bundled: true },
 	/** Installs what was packed from the registry. */
 	package: { bodyModes: ['collected'], onlyWhenAsked: true },
 	/** Needs Debian's packages, see .ci/run. */
@@ -81,6 +84,7 @@ const EITHER_MODE: ReadonlySet<string> = new Set([
 			'drain',
 			'first-request',
 			'issuers',
+			'never-indexed',
 			'overload',
 			'path',
 			'pipelining',
@@ -95,6 +99,9 @@ const EITHER_MODE: ReadonlySet<string> = new Set([
 			'tenant-limit',
 			'tls',
 			'trace-collector',
+			// A tunnel takes the place of the body module; `websocket` shows in both modes that it does.
+			'websocket-ends',
+			'websocket-h2-upstream',
 			'worker-uploads',
 			'workers',
 		],
@@ -179,7 +186,7 @@ function plan(asked: string[]): Pass[] {
 	if (unknown !== undefined) refuse(`${unknown} is no test file`);
 
 	const passes = Object.entries(SUITES).flatMap(
-		([suite, { bodyModes, spare = 1, lane = 'pure', onlyWhenAsked, together }]): Pass[] => {
+		([suite, { bodyModes, spare = 1, lane = 'pure', onlyWhenAsked, together, bundled = false }]): Pass[] => {
 			const whole = asked.includes(suite) || (asked.length === 0 && !onlyWhenAsked);
 			const chosen = all.filter((file) => suiteOf(file) === suite && (whole || files.includes(file)));
 			if (chosen.length === 0) return [];
@@ -196,6 +203,7 @@ function plan(asked: string[]): Pass[] {
 								spare,
 								lane,
 								env,
+								bundled,
 							},
 						];
 			});
@@ -288,7 +296,8 @@ async function* runLane(
 	isShared: boolean,
 ): AsyncGenerator<TestEvent> {
 	for (const pass of passes) {
-		for await (const event of runPass(pass, name, isShared)) {
+		const env = pass.bundled ? { PROXY_TEST_MAIN: await testCommand(pass.body), ...pass.env } : pass.env;
+		for await (const event of runPass({ ...pass, env }, name, isShared)) {
 			if (event.type === 'test:summary' && event.data.file === undefined) {
 				for (const key of Object.keys(total) as (keyof Counts)[]) total[key] += event.data.counts[key];
 				if (!event.data.success) process.exitCode = 1;
@@ -297,6 +306,14 @@ async function* runLane(
 			}
 		}
 	}
+}
+
+/** What PROXY_TEST_MAIN names, by default a bundle of the present sources. */
+async function testCommand(body: BodyMode): Promise<string> {
+	if (process.env.PROXY_TEST_MAIN !== undefined) return process.env.PROXY_TEST_MAIN;
+	const { buildTestCommand } = await import('./test-command.ts');
+	const cache = resolve(root, 'node_modules/.cache/test-command');
+	return buildTestCommand(root, cache, body === 'streaming' ? ['boxed_body'] : []);
 }
 
 /** @param isShared another lane runs at the same time: then pure code leaves it a core. */

@@ -1,15 +1,14 @@
 import assert from 'node:assert/strict';
 import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
-import { join, resolve } from 'node:path';
+import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import { PROTOCOLS, request } from '../fixtures/clients.ts';
 import { temporaryFolder } from '../fixtures/pki.ts';
 import { neutralEnvironment, Program } from '../fixtures/program.ts';
-import { type ProxyProcess, spawnProxy, startProxy } from '../fixtures/proxy.ts';
+import { commandLine, type ProxyProcess, spawnProxy, startProxy } from '../fixtures/proxy.ts';
 import { startUpstream } from '../fixtures/upstream.ts';
 import { until, within } from '../fixtures/wait.ts';
 
-const MAIN = resolve(process.env.PROXY_TEST_MAIN ?? join(import.meta.dirname, '../../packages/proxy/src/main.ts'));
 const dir = temporaryFolder('commands');
 
 interface Outcome {
@@ -20,7 +19,7 @@ interface Outcome {
 
 /** Runs another command of the same program to its end. */
 async function proxyCommand(args: readonly string[], env: Readonly<Record<string, string>> = {}): Promise<Outcome> {
-	const command = new Program([process.execPath, MAIN, ...args], { env: { ...neutralEnvironment(), ...env } });
+	const command = new Program([...commandLine(), ...args], { env: { ...neutralEnvironment(), ...env } });
 	const code = await command.ended();
 	return { code, stdout: command.stdout, stderr: command.stderr };
 }

@@ -2,12 +2,11 @@
 import assert from 'node:assert/strict';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join, resolve } from 'node:path';
+import { join } from 'node:path';
 import { after, describe, it } from 'node:test';
 import { Program } from '../fixtures/program.ts';
-import { BODY_MODE } from '../fixtures/proxy.ts';
+import { BODY_MODE, commandLine } from '../fixtures/proxy.ts';
 
-const BUILT_MAIN = process.env.PROXY_TEST_MAIN;
 const SHOW_MS = 180_000;
 
 describe('proxy demo', () => {
@@ -15,10 +14,8 @@ describe('proxy demo', () => {
 	after(() => rmSync(parent, { recursive: true }));
 
 	function start(...args: string[]) {
-		const main = resolve(BUILT_MAIN ?? 'packages/proxy/src/main.ts');
-		const conditions = BODY_MODE === 'streaming' && BUILT_MAIN === undefined ? ['-C', 'boxed_body'] : [];
 		// SIGTERM, since the demo ends its proxy.
-		return new Program([process.execPath, ...conditions, main, 'demo', ...args], { env: process.env, reap: 'SIGTERM' });
+		return new Program([...commandLine(), 'demo', ...args], { env: process.env, reap: 'SIGTERM' });
 	}
 
 	it('shows every kind of outcome and exits with 0', async () => {

@@ -4,7 +4,7 @@
  */
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
-import { join, resolve } from 'node:path';
+import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import type { ExplainResult } from '../../packages/proxy/src/cli/explain/json.ts';
 import { inspect, type StartFiles } from '../../packages/proxy/src/control/files/inspection.ts';
@@ -14,7 +14,7 @@ import { EXPLAIN_CASES, type ExplainCase, explainConfig, explained, ordinary } f
 import { type Http2Upstream, type StreamScript, startHttp2Upstream } from '../fixtures/h2-upstream.ts';
 import { temporaryFolder, testPki } from '../fixtures/pki.ts';
 import type { LogLine } from '../fixtures/program.ts';
-import { BODY_MODE, type ProxyProcess, startProxy } from '../fixtures/proxy.ts';
+import { commandLine, type ProxyProcess, startProxy } from '../fixtures/proxy.ts';
 import { startUpstream, type Upstream } from '../fixtures/upstream.ts';
 
 const pki = await testPki();
@@ -210,14 +210,12 @@ describe('the explanation agrees with the running proxy', () => {
 
 test('the command: exit codes, JSON, and no token in it', async () => {
 	const dir = temporaryFolder('explain');
-	const main = resolve(import.meta.dirname, '../../packages/proxy/src/main.ts');
-	const conditions = BODY_MODE === 'streaming' ? ['-C', 'boxed_body'] : [];
+	const [node, ...command] = commandLine();
 	const certPath = pki.writeFile('explain-client.crt', valid.certPem);
 	const tokenPath = pki.writeFile('explain.jwt', `${ordinary}\n`);
 	const run = (...args: string[]) =>
 		new Promise<{ code: number; out: string; err: string }>((done) => {
-			const all = [...conditions, main, 'explain', ...args];
-			execFile(process.execPath, all, { cwd: dir }, (error, out, err) =>
+			execFile(node!, [...command, 'explain', ...args], { cwd: dir }, (error, out, err) =>
 				done({ code: Number(error?.code ?? 0), out, err }),
 			);
 		});

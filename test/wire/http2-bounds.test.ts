@@ -103,7 +103,7 @@ describe('an HTTP/2 connection is ended, told why, and counted for', () => {
 			assert.equal(await connection.goawayCode(), code);
 			await connection.untilClosed();
 			assert.equal(await errorsOf(reason), before + 1);
-			assert.ok(linesOf(reason).length > 0, 'a line in the log');
+			await until(() => linesOf(reason).length > 0, 'a line in the log');
 			assert.equal((await bystander.request({ path: '/bystander' })).status, 200);
 		});
 	}

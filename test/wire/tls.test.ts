@@ -562,14 +562,12 @@ describe('the limit of connections', () => {
 			// For the time limit.
 			async () => untilClosed(await connectPlain(stage)),
 		];
-		let failures = 0;
 		for (const fail of failing) {
 			await fail();
+			// The proxy may accept a connection later than its client has left.
+			await stage.counted({ 'handshake failures': 1 });
 			await stage.noConnections();
-			failures++;
 		}
-		assert.equal(await stage.proxy.metric('proxy_tls_handshake_failures_total'), failures);
-		await stage.counted({ 'handshake failures': failures });
 		await assertRoomFor(MAX);
 	});
 });

@@ -161,7 +161,8 @@ for (const protocol of PROTOCOLS) {
 			const client = await openWebSocket(protocol, proxy, { path: '/ws', token });
 			const { status } = await refusal(openWebSocket(protocol, proxy, { path: '/ws', token }));
 			assert.equal(status, 429);
-			assert.equal(await proxy.metric('proxy_tunnels_open', { protocol: protocol === 'h1' ? 'http/1.1' : 'h2' }), 1);
+			const open = () => proxy.metric('proxy_tunnels_open', { protocol: protocol === 'h1' ? 'http/1.1' : 'h2' });
+			await until(async () => (await open()) === 1, 'the tunnels of earlier tests to be gone');
 			await client[Symbol.asyncDispose]();
 			await until(async () => (await request('h1', proxy, { path: '/ws', token })).status !== 429, 'a free place');
 		});
