@@ -2,27 +2,30 @@ import assert from 'node:assert/strict';
 import { duplexPair } from 'node:stream';
 import { describe, it } from 'node:test';
 import type { TLSSocket } from 'node:tls';
+import { FORGOTTEN } from '../../../../packages/proxy/src/data/client/client-request.ts';
 import { ResponseFields } from '../../../../packages/proxy/src/data/client/response-fields.ts';
 import { RequestHeadReader } from '../../../../packages/proxy/src/data/http1/head-reader.ts';
 import { Http1Request, type RequestConnection } from '../../../../packages/proxy/src/data/http1/request.ts';
 import { Http1Response } from '../../../../packages/proxy/src/data/http1/response.ts';
 import { FlushQueue } from '../../../../packages/proxy/src/data/loop/turn-end.ts';
+import type { Delivery } from '../../../../packages/proxy/src/data/request/delivery.ts';
+import type { Tunnel } from '../../../../packages/proxy/src/data/tunnel/tunnel.ts';
+import type { RequestHead } from '../../../../packages/proxy/src/gates/headers.ts';
 import { FakePlane } from '../fixtures/fake-plane.ts';
 
-/** A request whose body is being read; `broken` tells what its exchange has been told. */
-function upload(): { request: Http1Request; broken: string[] } {
+function requestOf(head: string): Http1Request {
 	const reader = new RequestHeadReader(1000);
-	reader.read(Buffer.from('POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n'), 0);
+	reader.read(Buffer.from(head), 0);
 	const plane = new FakePlane();
 	const connection: RequestConnection = {
 		plane,
 		answer: new Http1Response(duplexPair()[0] as TLSSocket, new FlushQueue(plane.turnEnd), () => {}),
 
-		client: {} as RequestConnection['client'],
+		client: { protocol: 'http/1.1' } as RequestConnection['client'],
 		isLast: false,
 		isAhead: false,
 		hasUnread: false,
-		allowHalfOpen() {},
+		openTunnel() {},
 		closeTunnel() {},
 		release() {},
 		readOn() {},
@@ -30,7 +33,12 @@ function upload(): { request: Http1Request; broken: string[] } {
 		breakOff() {},
 		close() {},
 	};
-	const request = new Http1Request(connection, reader, 12);
+	return new Http1Request(connection, reader, 12);
+}
+
+/** A request whose body is being read; `broken` tells what its exchange has been told. */
+function upload(): { request: Http1Request; broken: string[] } {
+	const request = requestOf('POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n');
 	const broken: string[] = [];
 	request.exchange.onBodyError = ({ reason = '' }) => void broken.push(reason);
 	request.exchange.onRequestBody = () => {};
@@ -61,4 +69,20 @@ describe('an HTTP/1.1 request whose body breaks off', () => {
 			assert.deepEqual(broken, []);
 		});
 	}
+});
+
+it('a tunnel keeps nothing of the head of its request', () => {
+	const fields = 'Connection: upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n';
+	const request = requestOf(
+		`GET / HTTP/1.1\r\nHost: a\r\n${fields}Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n`,
+	);
+	const { exchange } = request;
+	const { context } = exchange;
+	const head = request.head as RequestHead;
+	Object.assign(context, { head, handshake: head.webSocket, target: '/' });
+	exchange.delivery = { attempt: { measure() {}, settle() {} } } as unknown as Delivery;
+	exchange.becomes({} as Tunnel, new ResponseFields([]));
+	assert.equal(request.head, FORGOTTEN);
+	assert.deepEqual([context.head, context.handshake, context.target], [undefined, undefined, undefined]);
+	assert.equal(context.isCall, false);
 });

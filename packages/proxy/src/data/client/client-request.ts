@@ -1,4 +1,4 @@
-import type { Rejection } from '@mtls-edge-proxy/gate/gates/rejection.ts';
+import { BAD_REQUEST, type Rejection } from '@mtls-edge-proxy/gate/gates/rejection.ts';
 import type { RequestHead } from '../../gates/headers.ts';
 import type { Trailers } from '../../gates/trailers.ts';
 import type { ClientConnection } from './client-connection.ts';
@@ -15,7 +15,7 @@ export interface ClientRequest {
 	readonly target: string;
 	/** The authority of a target that came in absolute form (HTTP/1.1); `undefined`: it did not; `null`: it is malformed. */
 	readonly targetAuthority: string | null | undefined;
-	/** Facts and forwardable lines, or why the request cannot be understood. */
+	/** Facts and forwardable lines, or why the request cannot be understood. A tunnel forgets it. */
 	readonly head: RequestHead | Rejection;
 	/** Its content type is that of gRPC, if a refused head was read that far. */
 	readonly isGrpc: boolean;
@@ -105,3 +105,6 @@ export interface ExchangeEvents {
 	/** @param why set if an error of the client has ended its stream. */
 	onClientGone(why?: Rejection): void;
 }
+
+/** The head of a request that has become a tunnel. */
+export const FORGOTTEN: Rejection = BAD_REQUEST.because('the head of a tunnel is forgotten');

@@ -36,7 +36,8 @@ export class Http1Connection extends Timed implements LiveConnection, ReadSink {
 	readonly answer: Http1Response;
 	readonly #share: ConnectionShare;
 	readonly #reads: PacedReads;
-	readonly #reader: RequestHeadReader;
+	/** `undefined`: the connection is a tunnel, and no request follows. */
+	#reader: RequestHeadReader | undefined;
 	#current: Http1Request | undefined;
 	/** Bytes that have been read but not taken: the rest of a head, a body not wanted yet, waiting requests. */
 	readonly #unread = new UnreadBytes();
@@ -92,9 +93,10 @@ export class Http1Connection extends Timed implements LiveConnection, ReadSink {
 		return this.hasUnread || this.#input !== 'open';
 	}
 
-	/** Otherwise Node would end our side with the client's. */
-	allowHalfOpen(): void {
+	openTunnel(): void {
+		// Otherwise Node would end our side with the client's.
 		this.socket.allowHalfOpen = true;
+		this.#reader = undefined;
 	}
 
 	closeTunnel(): void {
@@ -145,7 +147,7 @@ export class Http1Connection extends Timed implements LiveConnection, ReadSink {
 
 	/** @returns whether to go on. */
 	#readHead(): boolean {
-		const reader = this.#reader;
+		const reader = this.#reader!;
 		const bytes = this.#unread.bytes!;
 		const end = reader.read(bytes, 0);
 		if (reader.refusal !== undefined) this.#refuseRaw(reader.refusal);
@@ -217,7 +219,7 @@ export class Http1Connection extends Timed implements LiveConnection, ReadSink {
 		const { status } = answer;
 		stats.answered(status);
 		// The part of the request line that has been read.
-		const { method, target } = this.#reader;
+		const { method, target } = this.#reader!;
 		const asked = { connection: this.client, method, target: originForm(target) };
 		reportRefusal(this.plane, answer, { client: asked });
 		const record = requestLog?.beginUnread(asked, clock.now());

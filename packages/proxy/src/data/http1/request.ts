@@ -6,7 +6,7 @@ import { authorityOf, originForm } from '../../gates/target.ts';
 import { namesOf, type Trailers, withoutNamed } from '../../gates/trailers.ts';
 import { acceptOf, type WebSocketHandshake } from '../../gates/web-socket.ts';
 import type { ClientConnection } from '../client/client-connection.ts';
-import type { ClientRequest, WholeBody } from '../client/client-request.ts';
+import { type ClientRequest, FORGOTTEN, type WholeBody } from '../client/client-request.ts';
 import type { ResponseFields } from '../client/response-fields.ts';
 import type { RefusalResponse } from '../client/responses.ts';
 import type { DataPlane } from '../plane/plane.ts';
@@ -34,8 +34,8 @@ export interface RequestConnection {
 	onAnswered(): void;
 	/** Bytes have come that have not been taken. */
 	readonly hasUnread: boolean;
-	/** The client's end does not end our side. */
-	allowHalfOpen(): void;
+	/** No request follows, and the client's end does not end our side. */
+	openTunnel(): void;
 	/** The tunnel is over; further bytes of the client are dropped. */
 	closeTunnel(): void;
 	/** Breaks off the response, part of which may be out, so that it does not look complete. */
@@ -49,7 +49,7 @@ export class Http1Request implements ClientRequest {
 	readonly method: string;
 	readonly target: string;
 	readonly targetAuthority: string | null | undefined;
-	readonly head: RequestHead | Rejection;
+	head: RequestHead | Rejection;
 	readonly connection: ClientConnection;
 	readonly exchange: Exchange;
 	readonly #connection: RequestConnection;
@@ -254,7 +254,8 @@ export class Http1Request implements ClientRequest {
 		const { webSocket } = this.head as RequestHead;
 		const { key } = webSocket as WebSocketHandshake;
 		const lines = fieldLines(fields.list);
-		this.#connection.allowHalfOpen();
+		this.head = FORGOTTEN;
+		this.#connection.openTunnel();
 		this.#answer.switchProtocols(
 			`${lines}connection: upgrade\r\nupgrade: websocket\r\nsec-websocket-accept: ${acceptOf(key!)}\r\n`,
 		);

@@ -8,7 +8,7 @@ import { codedField, codedFields, codedStatus } from '../../http2/hpack-encoder.
 import type { Http2StreamErrorReason } from '../../memory/worker-stats.ts';
 import { KeptPieces } from '../body/kept-pieces.ts';
 import type { ClientConnection } from '../client/client-connection.ts';
-import type { ClientRequest, WholeBody } from '../client/client-request.ts';
+import { type ClientRequest, FORGOTTEN, type WholeBody } from '../client/client-request.ts';
 import type { ResponseFields } from '../client/response-fields.ts';
 import type { RefusalResponse } from '../client/responses.ts';
 import type { DataPlane } from '../plane/plane.ts';
@@ -35,7 +35,7 @@ export interface RequestOwner {
 export class Http2Request extends Stream implements ClientRequest {
 	readonly method: string;
 	readonly target: string;
-	readonly head: RequestHead | Rejection;
+	head: RequestHead | Rejection;
 	readonly isGrpc: boolean;
 	readonly connection: ClientConnection;
 	readonly exchange: Exchange;
@@ -158,6 +158,7 @@ export class Http2Request extends Stream implements ClientRequest {
 		this.isTunnel = true;
 		this.#bodyState = 'read';
 		this.#respond(this.tunnelStatus, fields, false);
+		this.head = FORGOTTEN;
 	}
 
 	get tunnelStatus(): number {

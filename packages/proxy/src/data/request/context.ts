@@ -59,6 +59,13 @@ export class RequestContext {
 		this.limits = plane.requestLimits;
 	}
 
+	/** Releases what only the way to the upstream needs. A tunnel may stay for days. */
+	forgetHead(): void {
+		this.head = undefined;
+		this.handshake = undefined;
+		this.target = undefined;
+	}
+
 	/** Whether this is a gRPC call. */
 	get isCall(): boolean {
 		return isCall(this.client.method, this.head ?? this.client);

@@ -171,6 +171,7 @@ export class Exchange extends Timed implements ServedRequest, ExchangeEvents {
 		this.carrier = tunnel;
 		this.answers(client.tunnelStatus);
 		client.openTunnel(this.responseFields(fields));
+		this.context.forgetHead();
 	}
 
 	closeTunnel(): void {
