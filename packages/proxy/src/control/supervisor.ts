@@ -56,7 +56,7 @@ const TARGET = 'proxy';
 export async function startSupervisor(options: SupervisorOptions): Promise<Supervisor | undefined> {
 	const { files, bind, metricsBind, log } = options;
 	const { config, watch } = files;
-	configureHeaps(options.bodyMode);
+	configureHeaps();
 	const sharing = await Sharing.create(files, systemTimers);
 	const state = createState(files, options.workers, log, sharing.settings);
 	for (const warning of state.warnings) log.warn(TARGET, warning);

@@ -3,17 +3,9 @@ import { setFlagsFromString } from 'node:v8';
 /**
  * Sets V8's flags for the workers' heaps (measured effects: `bench/RESULTS.md`). Call it before the first worker starts: the
  * settings belong to the process, and a heap reads them when it is created.
- *
- * @param bodyMode of this build.
  */
-export function configureHeaps(bodyMode: string): void {
-	for (const flag of heapFlags(bodyMode)) setFlagsFromString(flag);
-}
-
-export function heapFlags(bodyMode: string): readonly string[] {
-	// With a small young generation, uploads of this mode cost a tenth more. That was measured while each read made a buffer of its own.
-	const both = [BUFFERS_APART, ROOM_FOR_BUFFERS];
-	return bodyMode === 'streaming' ? both : [...both, SMALL_YOUNG_GENERATION];
+export function configureHeaps(): void {
+	for (const flag of HEAP_FLAGS) setFlagsFromString(flag);
 }
 
 /**
@@ -32,3 +24,5 @@ const ROOM_FOR_BUFFERS = '--initial-old-space-size=64';
  * collections copy hardly anything, and memory that is reused so soon stays in the processor's caches.
  */
 const SMALL_YOUNG_GENERATION = '--max-semi-space-size=4';
+
+export const HEAP_FLAGS: readonly string[] = [BUFFERS_APART, ROOM_FOR_BUFFERS, SMALL_YOUNG_GENERATION];

@@ -107,4 +107,4 @@ export interface ExchangeEvents {
 }
 
 /** The head of a request that has become a tunnel. */
-export const FORGOTTEN: Rejection = BAD_REQUEST.because('the head of a tunnel is forgotten');
+export const FORGOTTEN: Rejection = BAD_REQUEST;
