@@ -3,7 +3,6 @@ import type { Duplex } from 'node:stream';
 import type { Clock } from '@mtls-edge-proxy/gate/shared/clock.ts';
 import { readInto, readOn } from '@mtls-edge-proxy/gate/tls/node-internals.ts';
 import { READ_BUFFER, type ReadCallback, reader } from '#read-buffer';
-import { SLAB_BYTES, SLABS } from '../../shared/slabs.ts';
 import { endOwner, type FaultOwner } from './faults.ts';
 import type { ConnectionShare } from './read-share.ts';
 import { STEP, type TurnEnd } from './turn-end.ts';
@@ -41,10 +40,6 @@ export class PacedReads {
 	readonly #sink: ReadSink;
 	/** Read and not taken, oldest first: copies. */
 	#held: Buffer[] = [];
-	/** Contains the long ones; new buffers at the rate of a flood would make V8 collect the whole heap every few seconds. */
-	#slab: Buffer | undefined;
-	/** Used bytes of the slab. */
-	#slabEnd = 0;
 	/** The socket has ended after the held bytes. */
 	#endHeld = false;
 	#isQueued = false;
@@ -133,18 +128,8 @@ export class PacedReads {
 		if (bytes.length >= BULK && share.lend(bytes.length / BYTES_PER_TOKEN)) this.#queue.lends(share);
 		const rest = this.isPaused || this.#held.length > 0 ? bytes : this.#give(bytes);
 		if (rest === undefined) return true;
-		if (rest.length > 0) this.#held.push(this.#copy(rest));
+		if (rest.length > 0) this.#held.push(Buffer.from(rest));
 		return false;
-	}
-
-	#copy(bytes: Buffer): Buffer {
-		const end = this.#slabEnd + bytes.length;
-		if (bytes.length < BULK || end > SLAB_BYTES) return Buffer.from(bytes);
-		this.#slab ??= SLABS.take();
-		const copy = this.#slab.subarray(this.#slabEnd, end);
-		copy.set(bytes);
-		this.#slabEnd = end;
-		return copy;
 	}
 
 	/** Hands on as many bytes as there are tokens for. @returns the rest, which may be empty; `undefined`: more may follow. */
@@ -216,12 +201,8 @@ export class PacedReads {
 		return Math.min(MAX_NEXT_READ, NODE_READ / BYTES_PER_TOKEN + records * READ);
 	}
 
-	/** Reads the socket again. Nothing is held. */
 	#readOn(): void {
 		const socket = this.#socket;
-		if (this.#slab !== undefined) SLABS.release(this.#slab);
-		this.#slab = undefined;
-		this.#slabEnd = 0;
 		if (this.#endHeld) {
 			this.#endHeld = false;
 			(socket as Socket).push(null);
