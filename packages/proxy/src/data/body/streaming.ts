@@ -41,7 +41,7 @@ export class Bodies implements BodyMode {
 	#uploadPaused = false;
 	/** Trailers of the body, in case the request is sent again. */
 	#trailers: Trailers | undefined = undefined;
-	/** What has been passed on, if that is all of it: as long as the upstream may still refuse the request unprocessed. */
+	/** What has been passed on to an HTTP/2 upstream, if that is all of it, until the response begins. */
 	#kept: KeptPieces | undefined = undefined;
 	#keptMemory: Reservation | undefined = undefined;
 	/** The client was told that its body may come. */
@@ -113,6 +113,7 @@ export class Bodies implements BodyMode {
 		// The client is read again.
 		this.#uploadPaused = false;
 		this.#asked = true;
+		if (this.#kept === undefined) this.#keptMemory?.release();
 		if (before === undefined || connection === undefined) return;
 		for (let piece = before.shift(); piece !== undefined; piece = before.shift()) this.#pass(connection, piece);
 		if (this.#uploadComplete) connection.finish(this.#trailers);
@@ -179,6 +180,7 @@ export class Bodies implements BodyMode {
 		context.record?.bodyEnds();
 		const connection = attempt?.connection;
 		if (this.#lastChunk !== undefined && connection !== undefined) this.#pass(connection, this.#lastChunk);
+		this.#lastChunk = undefined;
 		this.#trailers = context.route!.trailers ? trailers : undefined;
 		connection?.finish(this.#trailers);
 	}

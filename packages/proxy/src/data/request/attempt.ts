@@ -74,7 +74,7 @@ export class UpstreamAttempt implements OutgoingRequest, ResponseHandler, Attemp
 		context.record?.sent(context.sentAt);
 		connection.send(this, body, this);
 		if (body.complete) return;
-		// A streamed body is not kept. While the request may still have to go elsewhere, all of the body stays with the client.
+		// What is still to come of a streamed body stays with the client until the upstream is connected.
 		if (connection.isConnected) return request.readBody();
 		this.#bodyWaits = true;
 		context.client.holdBody();
