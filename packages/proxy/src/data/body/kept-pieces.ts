@@ -5,58 +5,77 @@
 export class KeptPieces {
 	/** Bytes. */
 	length = 0;
-	readonly #pieces: Buffer[] = [];
-	#gathered = NOTHING;
-	#gatheredLength = 0;
+	/** In front of the gathered bytes. Most bodies are small and need no list. */
+	#pieces: Buffer[] | undefined = undefined;
+	/** Small pieces are gathered in `#room` bytes of `#memory`, from `#from` on. A view is made only when they are taken. */
+	#memory: Buffer = NOTHING;
+	#from = 0;
+	#room = 0;
+	#gathered = 0;
 
 	/** @param piece is copied. */
 	add(piece: Buffer): void {
 		this.length += piece.length;
 		const small = piece.length < SMALL_PIECE;
-		if (!small || this.#gatheredLength + piece.length > GATHERED) this.#seal();
-		if (!small) return void this.#pieces.push(Buffer.from(piece));
-		const end = this.#gatheredLength + piece.length;
-		if (end > this.#gathered.length) this.#grow(end);
-		this.#gathered.set(piece, this.#gatheredLength);
-		this.#gatheredLength = end;
+		if (!small || this.#gathered + piece.length > GATHERED) this.#seal();
+		if (!small) return this.#append(Buffer.from(piece));
+		const end = this.#gathered + piece.length;
+		if (end > this.#room) this.#grow(end);
+		this.#memory.set(piece, this.#from + this.#gathered);
+		this.#gathered = end;
 	}
 
 	/** The next bytes, in order of arrival, or `undefined` if there are none. */
 	shift(): Buffer | undefined {
-		if (this.#pieces.length === 0) this.#seal();
-		const piece = this.#pieces.shift();
+		const piece = this.#pieces?.shift() ?? this.#take();
 		if (piece !== undefined) this.length -= piece.length;
 		return piece;
 	}
 
-	/** Grows by doubling: many requests may wait on one connection, each with a few bytes. */
+	/**
+	 * Grows by doubling: many requests may wait on one connection, each with a few bytes. Small rooms share blocks: a separate
+	 * `ArrayBuffer` for each small body costs more than the rest of the body's way. A body that waits holds its whole block, which is no
+	 * more than the rest of its request takes.
+	 */
 	#grow(needed: number): void {
-		const grown = room(Math.min(GATHERED, Math.max(needed, 2 * this.#gathered.length, FIRST_ROOM)));
-		grown.set(this.#gathered.subarray(0, this.#gatheredLength));
-		this.#gathered = grown;
+		const bytes = Math.min(GATHERED, Math.max(needed, 2 * this.#room, FIRST_ROOM));
+		const before = this.#memory;
+		const beforeFrom = this.#from;
+		if (bytes > SHARED) {
+			this.#memory = Buffer.allocUnsafeSlow(bytes);
+			this.#from = 0;
+		} else {
+			if (blockUsed + bytes > BLOCK) {
+				block = Buffer.allocUnsafeSlow(BLOCK);
+				blockUsed = 0;
+			}
+			this.#memory = block;
+			this.#from = blockUsed;
+			blockUsed += bytes;
+		}
+		this.#room = bytes;
+		if (this.#gathered > 0) before.copy(this.#memory, this.#from, beforeFrom, beforeFrom + this.#gathered);
+	}
+
+	/** The gathered bytes; what follows is gathered elsewhere. */
+	#take(): Buffer | undefined {
+		if (this.#gathered === 0) return undefined;
+		const piece = this.#memory.subarray(this.#from, this.#from + this.#gathered);
+		this.#memory = NOTHING;
+		this.#room = 0;
+		this.#gathered = 0;
+		return piece;
 	}
 
 	#seal(): void {
-		if (this.#gatheredLength === 0) return;
-		this.#pieces.push(this.#gathered.subarray(0, this.#gatheredLength));
-		this.#gathered = NOTHING;
-		this.#gatheredLength = 0;
+		const piece = this.#take();
+		if (piece !== undefined) this.#append(piece);
 	}
-}
 
-/**
- * Small rooms share blocks: a separate `ArrayBuffer` for each small body costs more than the rest of the body's way. A body that waits
- * holds its whole block, which is no more than the rest of its request takes.
- */
-function room(bytes: number): Buffer<ArrayBuffer> {
-	if (bytes > SHARED) return Buffer.allocUnsafeSlow(bytes);
-	if (blockUsed + bytes > BLOCK) {
-		block = Buffer.allocUnsafeSlow(BLOCK);
-		blockUsed = 0;
+	#append(piece: Buffer): void {
+		this.#pieces ??= [];
+		this.#pieces.push(piece);
 	}
-	const from = blockUsed;
-	blockUsed += bytes;
-	return block.subarray(from, blockUsed);
 }
 
 const BLOCK = 4096;
