@@ -35,10 +35,10 @@ before(async () => {
 });
 after(() => upstream.close());
 
-/** By path: `/held…` answers when the test says so, `/begun` begins and then does, `/stuck` never does, all others at once. */
+/** By path: `/held…` answers when the test says so, `/begun` begins and then does, `/stuck…` never does, all others at once. */
 async function onPurpose(exchange: Exchange): Promise<void> {
 	const { target } = exchange.request;
-	if (target === '/stuck') return exchange.stall();
+	if (target.startsWith('/stuck')) return exchange.stall();
 	if (target === '/begun') {
 		exchange.startChunked();
 		exchange.chunk('begun, ');
@@ -315,8 +315,9 @@ describe('a drain', { concurrency: 3 }, () => {
 
 	test('is bounded by shutdown_drain_secs, even if upstreams or clients hang', async () => {
 		await using proxy = await start({ limits: { shutdown_drain_secs: 1 } });
-		const stuck = PROTOCOLS.map((protocol) => request(protocol, proxy, { path: '/stuck' }));
-		await upstream.until(({ requests }) => requests.filter(({ target }) => target === '/stuck').length === 2, '/stuck');
+		const stuck = PROTOCOLS.map((protocol) => request(protocol, proxy, { path: '/stuck/bounded' }));
+		const arrived = ({ requests }: Upstream) => requests.filter(({ target }) => target === '/stuck/bounded').length;
+		await upstream.until((upstream) => arrived(upstream) === 2, 'both requests');
 		using h2 = await h2Raw(proxy, { acknowledge: false });
 		await h2.frameOf(FRAME.SETTINGS);
 		const begun = performance.now();
@@ -331,9 +332,8 @@ describe('a drain', { concurrency: 3 }, () => {
 
 	test('ends at once, with 1, at a second signal, whichever the two are', async () => {
 		await using proxy = await start();
-		const stuck = request('h1', proxy, { path: '/stuck' }).catch(() => {});
-		const { length } = upstream.requests;
-		await upstream.until(({ requests }) => requests.slice(length).some(({ target }) => target === '/stuck'), '/stuck');
+		const stuck = request('h1', proxy, { path: '/stuck/twice' }).catch(() => {});
+		await upstream.until(({ requests }) => requests.some(({ target }) => target === '/stuck/twice'), 'the request');
 		proxy.signal('SIGINT');
 		await proxy.waitForLog('draining');
 		proxy.signal('SIGTERM');

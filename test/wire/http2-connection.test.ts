@@ -205,7 +205,8 @@ describe('a window of nothing', () => {
 	const BODY = 3_000_000;
 	/** Room for one body and not for two. */
 	const ROOM = 5_000_000;
-	const LIMIT_MS = 600;
+	/** A busy machine has to make an answer of `BODY` bytes in that time, too. */
+	const LIMIT_MS = 1500;
 	let narrow: Stage;
 	before(async () => {
 		narrow = await startStage({

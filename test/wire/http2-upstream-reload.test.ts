@@ -66,7 +66,7 @@ async function changesOver(here: Stage, overrides: ConfigOverrides, there = here
 	deepEqual(held.goaways, [0]);
 	deepEqual([...new Set(held.resets.values())], [0]);
 	await until(async () => (await proxy.metric('proxy_requests_in_flight')) === 0, 'all requests to be over');
-	equal(await proxy.metric('proxy_upstream_streams'), 0);
+	await until(async () => (await proxy.metric('proxy_upstream_streams')) === 0, 'all streams to be over');
 }
 
 describe('a reload with requests in flight at an HTTP/2 upstream', () => {

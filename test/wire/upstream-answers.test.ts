@@ -7,6 +7,7 @@ import { assertOwnAnswer } from '../fixtures/own-answer.ts';
 import { BODY_MODE } from '../fixtures/proxy.ts';
 import { CIRCUIT, type Lane, startLanes } from '../fixtures/stage.ts';
 import type { Exchange, Script } from '../fixtures/upstream.ts';
+import { until } from '../fixtures/wait.ts';
 
 // One worker, so one pool of connections: reuse is certain. On a busy machine 4 s between two requests are short.
 const edge = await startLanes({ lanes: 80, workers: 1, config: { upstream_idle_timeout_secs: 3600 } });
@@ -181,9 +182,10 @@ for (const protocol of PROTOCOLS) {
 			const before = lane.upstream.trafficConnections.length;
 			for (let i = 0; i < 5; i++) ok(await reused(lane));
 			equal(lane.upstream.trafficConnections.length, before);
-			const { upstream } = lane;
-			equal(await proxy.metric('proxy_upstream_connections', { upstream: upstream.authority, state: 'idle' }), before);
-			equal(await proxy.metric('proxy_upstream_connections', { upstream: upstream.authority, state: 'active' }), 0);
+			const { authority } = lane.upstream;
+			const gauge = (state: string) => proxy.metric('proxy_upstream_connections', { upstream: authority, state });
+			await until(async () => (await gauge('idle')) === before, 'all connections to be idle');
+			equal(await gauge('active'), 0);
 		});
 
 		/** unit/data/upstream/response-parser.test.ts has the other ways to say so. */

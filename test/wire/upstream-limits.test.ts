@@ -98,7 +98,7 @@ for (const protocol of PROTOCOLS) {
 			const under = ask('/hasty/1');
 			await upstream.request(1);
 			assertOwnAnswer(await ask('/hasty/2', 'tenant', 'body'), 503, 'overloaded');
-			equal(await queued('hasty', 'timeout'), before + 1);
+			await until(async () => (await queued('hasty', 'timeout')) === before + 1, 'it to be counted');
 			equal(upstream.requests.length, 1);
 			release();
 			equal((await under).status, 200);
@@ -134,11 +134,9 @@ for (const protocol of PROTOCOLS) {
 			release();
 			for (const answer of await Promise.all([first, waits])) deepEqual([answer.status, answer.text], [200, 'ok']);
 			deepEqual([most, upstream.requests[1]!.body.toString()], [1, 'body']);
-			const after = await Promise.all(results.map((result) => queued('again', result)));
-			deepEqual(
-				after.map((count, i) => count - before[i]!),
-				[1, 1],
-			);
+			for (const [i, result] of results.entries()) {
+				await until(async () => (await queued('again', result)) === before[i]! + 1, `one to be counted as ${result}`);
+			}
 			const lineOf = (path: string) =>
 				proxy.waitForLog((one) => one.target === 'proxy::access' && one.path === `/again/${protocol}/${path}`);
 			const line = await lineOf('2');
@@ -190,6 +188,7 @@ test('uploads over HTTP/2 that wait in the queue count as memory of their tenant
 		await until(async () => (await held()) > SHARE, "the other one's upload to be held");
 		ok((await held()) < SHARE + 65_536);
 		const statuses = () => client.frames.filter(({ type }) => type === FRAME.HEADERS);
+		await until(() => statuses().length > 5, 'what is beyond the share to be refused');
 		const most = 10 - statuses().length;
 		ok(most >= 3 && most < 5, `${most} uploads of 60,000 bytes are held`);
 		equal(await waiting('fair'), most + 1);
@@ -219,8 +218,9 @@ test('a burst of one tenant delays itself: another one gets into the full queue,
 	}
 	all.push(send('/light', 'light'));
 	assertOwnAnswer(await all[5]!, 503, 'overloaded');
-	equal(await length(), 5);
-	equal(await own.metric('proxy_upstream_queued_total', { group: 'fair', result: 'full' }), 1);
+	await until(async () => (await length()) === 5, 'the queue to have another one in its place');
+	const full = () => own.metric('proxy_upstream_queued_total', { group: 'fair', result: 'full' });
+	await until(async () => (await full()) === 1, 'the refusal to be counted');
 	release();
 	deepEqual(
 		(await Promise.all(all)).map(({ status }) => status),
@@ -322,5 +322,5 @@ test('a reload that raises or removes a limit admits the waiting requests and lo
 	for (const { status } of await Promise.all([...all, late])) equal(status, 200);
 	own.writeConfig(config(1));
 	await own.reload();
-	equal(await own.metric('proxy_upstream_queue_length', { group: 'up' }), 0);
+	await until(async () => (await own.metric('proxy_upstream_queue_length', { group: 'up' })) === 0, 'an empty queue');
 });

@@ -125,7 +125,7 @@ for (const protocol of PROTOCOLS) {
 		});
 
 		it('a WebSocket ends with 1008 when its token expires, unless websocket_end_at_expiry is false', async () => {
-			const token = pki.token('tenant', { exp: Math.floor(Date.now() / 1000) - 58 });
+			const token = pki.token('tenant', { exp: Math.floor(Date.now() / 1000) - 57 });
 			await using lasting = await openWebSocket(protocol, proxy, { path: '/lasting', token });
 			await ends(protocol, 'token_expired', 1008, () => {}, { token });
 			await until(() => codes.get(`/${paths}`) === 1001, 'the Close at the upstream');

@@ -92,8 +92,8 @@ for (const protocol of PROTOCOLS) {
 		after(allOver);
 
 		it('carries messages of all sizes, fragments, pings and the Close of the client', async () => {
-			const after = proxy.logs.length;
-			await using client = await openWebSocket(protocol, proxy, { path: '/ws' });
+			const path = `/ws/sizes/${protocol}`;
+			await using client = await openWebSocket(protocol, proxy, { path });
 			for (const size of [0, 1, 125, 126, 65_535, 65_536, 1_000_000]) {
 				const sent = randomBytes(size);
 				client.ws.send(sent);
@@ -105,7 +105,7 @@ for (const protocol of PROTOCOLS) {
 			assert.equal(await client.text(), 'fragment');
 			client.ws.close(4001, 'bye');
 			assert.equal(await client.closed, 4001);
-			const line = await proxy.waitForLog(({ tunnel_end }) => tunnel_end === 'client', undefined, after);
+			const line = await proxy.waitForLog((line) => line.path === path && line.tunnel_end === 'client');
 			assert.equal(line.status, protocol === 'h1' ? 101 : 200);
 			assert.equal(line.ending, undefined);
 			assert.ok(Number(line.bytes_in) > 1_131_000 && Number(line.bytes_out) > 1_131_000, JSON.stringify(line));
