@@ -6,6 +6,7 @@
  *   npm test -- --body streaming            only this body mode
  *   npm test -- test/wire/methods.test.ts   only these files
  *   npm test -- --name burst                only tests whose name matches this regular expression
+ *   npm test -- --again                     a file of the real command that failed runs once more, alone, at the end
  *
  * Suites are the folders of test/. Those that run the real command run once for each body mode, except the files of `EITHER_MODE`.
  * PROXY_TEST_BODY names the mode; for `streaming` the process has the condition `boxed_body`, so `#body` is the streaming module there
@@ -40,6 +41,15 @@ interface Pass {
 	readonly env: NodeJS.ProcessEnv;
 	/** See `Suite`. */
 	readonly bundled: boolean;
+	/** See `Suite`. */
+	readonly again: boolean;
+}
+
+/** A file of a pass that failed, with all that there is to be reported of it. */
+interface Failed {
+	readonly pass: Pass;
+	readonly file: string;
+	readonly events: readonly TestEvent[];
 }
 
 const BODY_MODES: readonly BodyMode[] = ['collected', 'streaming'];
@@ -57,17 +67,19 @@ interface Suite {
 	readonly together?: true;
 	/** They start the command as one bundle, not from its sources. */
 	readonly bundled?: true;
+	/** They run the real command or other programs, so a busy machine may fail one of them: see `AGAIN_AT_MOST`. */
+	readonly again?: true;
 	readonly onlyWhenAsked?: true;
 }
 
 const SUITES: Record<string, Suite> = {
 	conformance: { bodyModes: ['collected'] },
 	unit: { bodyModes: ['collected'], together: true },
-	wire: { bodyModes: BODY_MODES, spare: 2, lane: 'wire', bundled: true },
+	wire: { bodyModes: BODY_MODES, spare: 2, lane: 'wire', bundled: true, again: true },
 	/** Installs what was packed from the registry. */
-	package: { bodyModes: ['collected'], onlyWhenAsked: true },
+	package: { bodyModes: ['collected'], again: true, onlyWhenAsked: true },
 	/** Needs Debian's packages, see .ci/run. */
-	system: { bodyModes: BODY_MODES, onlyWhenAsked: true },
+	system: { bodyModes: BODY_MODES, again: true, onlyWhenAsked: true },
 };
 
 /** What these test is over before a body is looked at, or has none: one mode proves it. They run in the first, and in the other when named. */
@@ -151,25 +163,26 @@ const shared = mkdtempSync(join(tmpdir(), 'mtls-edge-proxy-tests-'));
 process.on('exit', () => rmSync(shared, { recursive: true, force: true }));
 
 function main(): void {
-	const { body, name, asked } = readCommandLine();
+	const { body, name, again, asked } = readCommandLine();
 	const passes = plan(asked).filter((pass) => body === undefined || pass.body === body);
 	if (passes.length === 0) refuse(`no test file in ${asked.join(', ') || 'test/'}`);
 	// Explicit, because node:test takes over uncaught exceptions and rejections of the process it runs in.
-	pipeline(report(passes, name), new spec(), process.stdout, { end: false }).catch((error) => {
+	pipeline(report(passes, name, again), new spec(), process.stdout, { end: false }).catch((error) => {
 		console.error(error);
 		process.exit(1);
 	});
 }
 
-function readCommandLine(): { body: BodyMode | undefined; name: RegExp | undefined; asked: string[] } {
+function readCommandLine(): { body: BodyMode | undefined; name: RegExp | undefined; again: boolean; asked: string[] } {
 	try {
 		const { values, positionals } = parseArgs({
-			options: { body: { type: 'string' }, name: { type: 'string' } },
+			options: { body: { type: 'string' }, name: { type: 'string' }, again: { type: 'boolean', default: false } },
 			allowPositionals: true,
 		});
 		const body = BODY_MODES.find((mode) => mode === values.body);
 		if (values.body !== undefined && body === undefined) throw new Error(`there is no body mode '${values.body}'`);
-		return { body, name: values.name === undefined ? undefined : new RegExp(values.name), asked: positionals };
+		const name = values.name === undefined ? undefined : new RegExp(values.name);
+		return { body, name, again: values.again, asked: positionals };
 	} catch (error) {
 		refuse((error as Error).message);
 	}
@@ -186,7 +199,10 @@ function plan(asked: string[]): Pass[] {
 	if (unknown !== undefined) refuse(`${unknown} is no test file`);
 
 	const passes = Object.entries(SUITES).flatMap(
-		([suite, { bodyModes, spare = 1, lane = 'pure', onlyWhenAsked, together, bundled = false }]): Pass[] => {
+		([
+			suite,
+			{ bodyModes, spare = 1, lane = 'pure', onlyWhenAsked, together, bundled = false, again = false },
+		]): Pass[] => {
 			const whole = asked.includes(suite) || (asked.length === 0 && !onlyWhenAsked);
 			const chosen = all.filter((file) => suiteOf(file) === suite && (whole || files.includes(file)));
 			if (chosen.length === 0) return [];
@@ -204,6 +220,7 @@ function plan(asked: string[]): Pass[] {
 								lane,
 								env,
 								bundled,
+								again,
 							},
 						];
 			});
@@ -273,39 +290,111 @@ function suiteOf(file: string): string {
 }
 
 /** The events of all passes as those of one run: one stream, one summary. Sets the exit code. */
-async function* report(passes: Pass[], name: RegExp | undefined): AsyncGenerator<TestEvent> {
+async function* report(passes: Pass[], name: RegExp | undefined, again: boolean): AsyncGenerator<TestEvent> {
 	const total: Counts = { tests: 0, suites: 0, passed: 0, cancelled: 0, skipped: 0, todo: 0, topLevel: 0 };
 	const start = performance.now();
+	const failed: Failed[] | undefined = again ? [] : undefined;
 	const lanes = [...Map.groupBy(passes, ({ lane }) => lane).values()];
 	// All lanes begin at once; the events of the second are kept until the first is over.
 	const events = lanes.map((lane) => {
 		const kept = new PassThrough({ objectMode: true, highWaterMark: Number.MAX_SAFE_INTEGER });
-		pipeline(runLane(lane, name, total, lanes.length > 1), kept).catch(() => {});
+		pipeline(runLane(lane, name, total, lanes.length > 1, failed), kept).catch(() => {});
 		return kept;
 	});
 	for (const lane of events) yield* lane;
+	if (failed !== undefined) yield* runAgain(failed, name, total);
 	if (total.tests === 0) process.exitCode = 1;
 	yield* summaryLines(total, performance.now() - start);
 }
 
-/** One pass after the other. Adds what they count to `total`. */
+/** One pass after the other. Adds what they count to `total`. @param failed takes files that may run again; without it none may. */
 async function* runLane(
 	passes: readonly Pass[],
 	name: RegExp | undefined,
 	total: Counts,
 	isShared: boolean,
+	failed: Failed[] | undefined,
 ): AsyncGenerator<TestEvent> {
-	for (const pass of passes) {
-		const env = pass.bundled ? { PROXY_TEST_MAIN: await testCommand(pass.body), ...pass.env } : pass.env;
-		for await (const event of runPass({ ...pass, env }, name, isShared)) {
+	for (const planned of passes) {
+		const env = planned.bundled ? { PROXY_TEST_MAIN: await testCommand(planned.body), ...planned.env } : planned.env;
+		const pass = { ...planned, env };
+		const all = runPass(pass, name, isShared);
+		const others = failed?.length ?? 0;
+		for await (const event of pass.again && failed !== undefined ? withoutFailed(all, pass, failed) : all) {
 			if (event.type === 'test:summary' && event.data.file === undefined) {
 				for (const key of Object.keys(total) as (keyof Counts)[]) total[key] += event.data.counts[key];
-				if (!event.data.success) process.exitCode = 1;
+				if (!event.data.success && (failed?.length ?? 0) === others) process.exitCode = 1;
 			} else if (!isSummaryLine(event)) {
+				if (isFailure(event)) process.exitCode = 1;
 				yield labelled(event, pass.suffix);
 			}
 		}
 	}
+}
+
+/** Files that may run again: that is for a busy machine, not for a change that breaks many. */
+const AGAIN_AT_MOST = 3;
+
+/** The events of the files that pass; those of a file that fails go to `failed`. */
+async function* withoutFailed(
+	events: AsyncIterable<TestEvent>,
+	pass: Pass,
+	failed: Failed[],
+): AsyncGenerator<TestEvent> {
+	let file: string | undefined;
+	let own: TestEvent[] = [];
+	const endOfFile = (): TestEvent[] => {
+		const known = pass.files.find((one) => resolve(root, one) === file);
+		const isHeld = known !== undefined && own.some(isFailure);
+		if (isHeld) failed.push({ pass, file: known, events: own });
+		return isHeld ? [] : own;
+	};
+	for await (const event of events) {
+		// These come at any time, and nothing is reported of them. All others of a file come in a row.
+		if (/^test:(enqueue|dequeue|complete)$/.test(event.type)) continue;
+		const its = event.data && 'file' in event.data ? event.data.file : undefined;
+		if (its !== file) {
+			yield* endOfFile();
+			[file, own] = [its, []];
+		}
+		own.push(event);
+	}
+	yield* endOfFile();
+}
+
+function isFailure(event: TestEvent): event is Extract<TestEvent, { type: 'test:fail' }> {
+	return event.type === 'test:fail' && event.data.todo === undefined;
+}
+
+/** Runs each file once more, alone. One that passes is named as unsteady, and counted as passed. */
+async function* runAgain(
+	failed: readonly Failed[],
+	name: RegExp | undefined,
+	total: Counts,
+): AsyncGenerator<TestEvent> {
+	for (const { pass, file, events } of failed) {
+		if (failed.length > AGAIN_AT_MOST || !(await passes({ ...pass, files: [file] }, name))) {
+			process.exitCode = 1;
+			for (const event of events) yield labelled(event, pass.suffix);
+			continue;
+		}
+		for (const { data } of events.filter(isFailure)) {
+			const { type, error } = data.details;
+			if (type === 'suite') continue;
+			total.passed++;
+			if ('failureType' in error && error.failureType === 'cancelledByParent') total.cancelled--;
+			const cause = error.cause instanceof Error ? error.cause.message : error.message;
+			yield diagnostic(`unsteady: ${file}${pass.suffix}: ${data.name}: ${cause}`);
+		}
+	}
+}
+
+async function passes(pass: Pass, name: RegExp | undefined): Promise<boolean> {
+	let isPassed = false;
+	for await (const { type, data } of runPass(pass, name, false)) {
+		if (type === 'test:summary' && data.file === undefined) isPassed = data.success && data.counts.tests > 0;
+	}
+	return isPassed;
 }
 
 /** What PROXY_TEST_MAIN names, by default a bundle of the present sources. */
@@ -358,14 +447,17 @@ function* summaryLines(total: Counts, durationMs: number): Generator<TestEvent> 
 		todo: total.todo,
 		duration_ms: Math.round(durationMs),
 	};
-	for (const [label, value] of Object.entries(lines)) {
-		const data = { nesting: 0, message: `${label} ${value}`, level: 'info' };
-		yield { type: 'test:diagnostic', data } as TestEvent;
-	}
+	for (const [label, value] of Object.entries(lines)) yield diagnostic(`${label} ${value}`);
+}
+
+function diagnostic(message: string): TestEvent {
+	return { type: 'test:diagnostic', data: { nesting: 0, message, level: 'info' } } as TestEvent;
 }
 
 function refuse(message: string): never {
-	console.error(`${message}\nusage: npm test -- [SUITE or FILE]… [--body ${BODY_MODES.join('|')}] [--name REGEXP]`);
+	console.error(
+		`${message}\nusage: npm test -- [SUITE or FILE]… [--body ${BODY_MODES.join('|')}] [--name REGEXP] [--again]`,
+	);
 	console.error(`suites: ${Object.keys(SUITES).join(', ')}`);
 	process.exit(2);
 }

@@ -12,6 +12,18 @@ import { bodyMode } from '#body';
 test('the mode', (t) => t.diagnostic(process.env.PROXY_TEST_BODY + ' and ' + bodyMode));`;
 const FAILS_STREAMING = `import { describe, test } from 'node:test';
 describe('body', () => test('fits', () => { if (process.env.PROXY_TEST_BODY === 'streaming') throw new Error('no'); }));`;
+/** Fails the first time. */
+const UNSTEADY = `import { existsSync, writeFileSync } from 'node:fs';
+import { describe, test } from 'node:test';
+const ran = import.meta.filename + '.' + process.env.PROXY_TEST_BODY;
+describe('suite', () => {
+	test('at first', () => {
+		if (existsSync(ran)) return;
+		writeFileSync(ran, '');
+		throw new Error('too slow');
+	});
+	test('always', () => {});
+});`;
 const BODY = {
 	'package.json': JSON.stringify({ type: 'module', imports: { '#body': { boxed_body: './s.ts', default: './c.ts' } } }),
 	's.ts': "export const bodyMode = 'streaming';",
@@ -19,7 +31,7 @@ const BODY = {
 };
 
 /** Runs the suites of a folder with these files. */
-function runner(t: TestContext, files: Record<string, string>) {
+function runner(t: TestContext, files: Record<string, string>, ...args: string[]) {
 	const root = fakePackage(t, { ...BODY, ...files });
 	mkdirSync(join(root, 'tools'));
 	for (const file of ['test.ts', 'test-deadline.ts']) cpSync(join(TOOLS, file), join(root, 'tools', file));
@@ -27,7 +39,7 @@ function runner(t: TestContext, files: Record<string, string>) {
 	const { NODE_TEST_CONTEXT: _, FORCE_COLOR: _colours, ...outer } = process.env;
 	// There is no command here to build.
 	const env = { ...outer, PROXY_TEST_DEADLINE_MS: '2000', PROXY_TEST_MAIN: 'none' };
-	return spawnSync(process.execPath, [join(root, 'tools/test.ts')], { cwd: root, env, encoding: 'utf8' });
+	return spawnSync(process.execPath, [join(root, 'tools/test.ts'), ...args], { cwd: root, env, encoding: 'utf8' });
 }
 
 describe('npm test', () => {
@@ -66,6 +78,36 @@ describe('npm test', () => {
 		const { stdout } = runner(t, files);
 		assert.match(stdout, /ℹ pass 2\nℹ fail 1\n/);
 		assert.match(stdout, /pid (\d+)\n[\s\S]*pid \1\n/);
+	});
+
+	test('with --again a wire file that failed runs once more: if it passes then, it is named as unsteady and counted as passed', (t) => {
+		const files = { 'test/wire/a.test.ts': UNSTEADY, 'test/wire/b.test.ts': PASSING };
+		const { status, stdout } = runner(t, files, '--again', '--body', 'collected');
+		assert.equal(status, 0, stdout);
+		assert.match(stdout, /^ℹ unsteady: test\/wire\/a\.test\.ts \[collected\]: at first: too slow$/m);
+		assert.match(stdout, /ℹ tests 3\nℹ suites 1\nℹ pass 3\nℹ fail 0\n/);
+		assert.equal(runner(t, files, '--body', 'collected').status, 1, 'not without --again');
+	});
+
+	test('with --again a wire file that fails twice is a failure, and a unit test that fails once', (t) => {
+		const unsteady = { 'test/wire/a.test.ts': UNSTEADY };
+		const twice = runner(t, { ...unsteady, 'test/wire/b.test.ts': FAILS_STREAMING }, '--again');
+		assert.equal(twice.status, 1);
+		assert.match(twice.stdout, /unsteady: test\/wire\/a\.test\.ts/);
+		assert.match(twice.stdout, /failing tests:\n\n.*\n✖ fits \[streaming\]/);
+		assert.match(twice.stdout, /ℹ fail 1\n/);
+		const unit = runner(t, { ...unsteady, 'test/unit/b.test.ts': UNSTEADY }, '--again', '--body', 'collected');
+		assert.equal(unit.status, 1);
+		assert.match(unit.stdout, /unsteady: test\/wire\/a\.test\.ts[\s\S]*ℹ fail 1\n/);
+	});
+
+	test('with --again more than three files that fail are failures at once', (t) => {
+		const names = ['a', 'b', 'c', 'd'];
+		const files = Object.fromEntries(names.map((name) => [`test/wire/${name}.test.ts`, UNSTEADY]));
+		const { status, stdout } = runner(t, files, '--again', '--body', 'collected');
+		assert.equal(status, 1);
+		assert.match(stdout, /ℹ pass 4\nℹ fail 4\n/);
+		assert.doesNotMatch(stdout, /unsteady/);
 	});
 
 	test('refuses to run while a file belongs to no suite', (t) => {
