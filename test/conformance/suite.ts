@@ -1,12 +1,11 @@
 /** What the gate promises, wherever it stands. */
 import assert from 'node:assert/strict';
-import { generateKeyPairSync, type KeyObject, X509Certificate } from 'node:crypto';
+import { X509Certificate } from 'node:crypto';
 import { describe, test } from 'node:test';
 import { signToken } from '../../packages/proxy/src/cli/demo/tokens.ts';
 import type { Protocol } from '../fixtures/clients.ts';
 import { AUDIENCE, ISSUER, testPki } from '../fixtures/pki.ts';
 import { assertRateLimited, assertUnauthorized, assertUnauthorizedToHead, rawAnswer } from './answers.ts';
-import { hostileTokens } from './hostile-tokens.ts';
 import { ask, type RunningGate, start } from './running-gate.ts';
 import type { GateSettings, Subject } from './subject.ts';
 
@@ -112,9 +111,11 @@ function addWiringTests(run: Run, protocol: Protocol): void {
 
 	test('refuses a token whose signature has one bit changed', async () => {
 		await using gate = await run();
-		const { tokenKey } = await testPki();
-		const { token } = hostileTokens(tokenKey, gate.claims()).find(({ what }) => what === ONE_BIT)!;
-		assertUnauthorized(await gate.ask(`Bearer ${token}`));
+		const token = gate.mint();
+		const [signed, signature] = [token.slice(0, token.lastIndexOf('.') + 1), token.slice(token.lastIndexOf('.') + 1)];
+		const bytes = Buffer.from(signature, 'base64url');
+		bytes[100]! ^= 1;
+		assertUnauthorized(await gate.ask(`Bearer ${signed}${bytes.toString('base64url')}`));
 	});
 
 	test('omits the body in its answer to HEAD, and nothing else', async () => {
@@ -141,23 +142,11 @@ function addWiringTests(run: Run, protocol: Protocol): void {
 	});
 }
 
-const ONE_BIT = 'a signature with one bit changed';
-
 function addTokenTests(run: Run): void {
 	test('passes on an empty scope if the token has none, or none that is a string', async () => {
 		await using gate = await run();
 		assert.deepEqual(await gate.whoami({}), { sub: 'tenant', scope: '' });
 		assert.deepEqual(await gate.whoami({ scope: ['read'] }), { sub: 'tenant', scope: '' });
-	});
-
-	test('refuses hostile tokens', async (t) => {
-		await using gate = await run();
-		const { tokenKey } = await testPki();
-		for (const { what, token } of hostileTokens(tokenKey, gate.claims())) {
-			// A refused request costs its connection tokens, which come back with time.
-			gate.clock.ms += 1;
-			await t.test(what, async () => assertUnauthorized(await gate.ask(`Bearer ${token}`)));
-		}
 	});
 
 	test('treats members with names of object members as plain members', async () => {
@@ -170,15 +159,6 @@ function addTokenTests(run: Run): void {
 }
 
 function addClaimTests(run: Run): void {
-	test('lets exp be missed by 59 s and not by 61 s, on the first use', async () => {
-		await using gate = await run();
-		const exp = gate.clock.wall;
-		gate.clock.wall = exp + 59;
-		assert.equal((await gate.ask(`Bearer ${gate.mint({ exp, jti: 'first' })}`)).status, 200);
-		gate.clock.wall = exp + 61;
-		assertUnauthorized(await gate.ask(`Bearer ${gate.mint({ exp, jti: 'second' })}`));
-	});
-
 	test('lets exp be missed by 59 s and not by 61 s, on a token that it has seen before', async () => {
 		await using gate = await run();
 		const exp = gate.clock.wall + 30;
@@ -188,12 +168,6 @@ function addClaimTests(run: Run): void {
 		assert.equal((await gate.ask(value)).status, 200);
 		gate.clock.wall = exp + 61;
 		assertUnauthorized(await gate.ask(value));
-	});
-
-	test('lets nbf be missed by 59 s and not by 61 s', async () => {
-		await using gate = await run();
-		assert.equal((await gate.ask(`Bearer ${gate.mint({ nbf: gate.clock.wall + 59 })}`)).status, 200);
-		assertUnauthorized(await gate.ask(`Bearer ${gate.mint({ nbf: gate.clock.wall + 61 })}`));
 	});
 
 	test('requires the configured issuer and audience', async () => {
@@ -235,21 +209,6 @@ function addLimitTests(run: Run): void {
 
 function addKeyTests(subject: Subject): void {
 	const startWith = (publicKeyPem: string) => start(subject, subject.protocols[0]!, { publicKeyPem });
-	const pem = (key: KeyObject) => key.export({ type: 'spki', format: 'pem' }) as string;
-
-	test('an RSA key of 1024 bits', async () => {
-		const { publicKey } = generateKeyPairSync('rsa', { modulusLength: 1024 });
-		await assert.rejects(startWith(pem(publicKey)), /1024 bits; at least 2048/);
-	});
-
-	test('an EC key instead of an RSA key', async () => {
-		const { publicKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' });
-		await assert.rejects(startWith(pem(publicKey)), /type ec; RS256 needs an RSA key/);
-	});
-
-	test('text that is not PEM', async () => {
-		await assert.rejects(startWith('ssh-rsa AAAA'), /contains an OpenSSH key/);
-	});
 
 	test('a private key, of which the message shows nothing', async () => {
 		const { tokenKey } = await testPki();

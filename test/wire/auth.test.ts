@@ -17,7 +17,7 @@ const seconds = (offset: number) => Math.floor(now()) + offset;
 const GOOD: TokenClaims = { iss: ISSUER, aud: AUDIENCE, sub: 'tenant', exp: seconds(3600) };
 const withClaims = (claims: TokenClaims) => mintToken(pki.tokenKey, { ...GOOD, ...claims });
 
-/** test/conformance has all hostile tokens, headers and keys, and the proxy is a subject there. */
+/** test/unit/gates/jwt.test.ts has all hostile tokens; test/conformance has headers and keys, and the proxy is a subject there. */
 const REFUSED = [
 	{ what: 'a signature of another key', token: mintToken(createTokenKey(), GOOD) },
 	{ what: 'an exp that passed 61 s ago', token: withClaims({ exp: seconds(-61) }) },

@@ -1,7 +1,12 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { type FailureReason, MAX_FAILURES, MAX_TENANTS } from '../../../packages/proxy/src/gates/breaker.ts';
+import {
+	type FailureReason,
+	isFailureStatus,
+	MAX_FAILURES,
+	MAX_TENANTS,
+} from '../../../packages/proxy/src/gates/breaker.ts';
 import {
 	BreakerCell,
 	CLOSED,
@@ -14,6 +19,12 @@ import {
 
 /** Two routes that share an upstream, and with it the breaker, but not the cooldown; ms. */
 const COOLDOWN = { impatient: 1000, patient: 2000 } as const;
+
+it('502, 503 and 504 are failures for a breaker, and no other status is', () => {
+	for (let status = 100; status < 600; status++) {
+		assert.equal(isFailureStatus(status), [502, 503, 504].includes(status), `${status}`);
+	}
+});
 
 describe('a breaker that two routes with different cooldowns share', () => {
 	it('does what the table says over every sequence of six events, in shared memory', () => {

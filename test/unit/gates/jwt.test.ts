@@ -1,15 +1,15 @@
 import assert from 'node:assert/strict';
-import { createPublicKey, generateKeyPairSync, type KeyObject, sign, webcrypto } from 'node:crypto';
+import { createPublicKey, generateKeyPairSync, type KeyObject, sign } from 'node:crypto';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { type JWTPayload, jwtVerify, SignJWT } from 'jose';
+import { SignJWT } from 'jose';
 import { bearerToken } from '../../../packages/gate/src/gates/bearer.ts';
 import { type Claims, isExpired } from '../../../packages/gate/src/gates/jwt.ts';
 import { readPublicKey } from '../../../packages/gate/src/gates/public-key.ts';
 import { Rejection, TOKEN_INVALID } from '../../../packages/gate/src/gates/rejection.ts';
 import { createTokenKey, mintToken, signToken, type TokenClaims } from '../../../packages/proxy/src/cli/demo/tokens.ts';
 import { assertRefusal } from '../../fixtures/refusal.ts';
-import { type TokenPolicy, verifyToken } from '../../fixtures/token-policy.ts';
+import { type TokenPolicy, verifyByJose, verifyToken } from '../../fixtures/token-policy.ts';
 
 const NOW = 1_800_000_000;
 const ISSUER = 'https://issuer.test';
@@ -342,7 +342,7 @@ describe('exp and nbf', () => {
 			for (const token of [withClaims({ exp: NOW - delta }), withClaims({ nbf: NOW + delta })]) {
 				assert.equal(
 					!(verifyToken(token, policy, NOW) instanceof Rejection),
-					(await jose(token, policy)) !== undefined,
+					(await verifyByJose(token, policy, NOW)) !== undefined,
 				);
 			}
 		}
@@ -515,7 +515,7 @@ describe('what we accept, jose accepts', () => {
 				}
 				accepted++;
 				assert.ok(tokens.includes(mutant), `accepted a mutant: ${mutant}`);
-				assert.ok(await jose(mutant, policy), mutant);
+				assert.ok(await verifyByJose(mutant, policy, NOW), mutant);
 			}),
 			{ numRuns: 3000 },
 		);
@@ -565,7 +565,7 @@ describe('what we accept, jose accepts', () => {
 				assert.equal(!(verdict instanceof Rejection), byTheDecisions(chosen, under));
 				if (verdict instanceof Rejection) return;
 				accepted++;
-				const oracle = await jose(token, under);
+				const oracle = await verifyByJose(token, under, NOW);
 				assert.ok(oracle, token);
 				assert.deepEqual(verdict.payload, oracle);
 				assert.equal(verdict.sub, oracle.sub);
@@ -573,39 +573,6 @@ describe('what we accept, jose accepts', () => {
 			{ numRuns: 1000 },
 		);
 		assert.ok(accepted > 20, `the generator is too wild: ${accepted} accepted`);
-	});
-
-	it('holds for header and payload texts that are nearly JSON', async () => {
-		const texts = [
-			'{"alg":"RS256","typ":"JWT"}',
-			`{"sub":"tenant","iss":"${ISSUER}","aud":["${AUDIENCE}"],"exp":${NOW + 9},"nbf":${NOW}}`,
-		] as const;
-		const edit = fc.record({
-			which: fc.nat(1),
-			at: fc.nat(100),
-			remove: fc.nat(2),
-			insert: fc.oneof(
-				fc.string({ unit: fc.constantFrom(...'"{}[]:,\\ \n019eE+-.'), maxLength: 2 }),
-				fc.constantFrom('', '"sub":"x",', '"crit":["x"],', '"aud":1,', '\ufeff', '\u2028', '\\u0061', 'é', '\0'),
-			),
-		});
-		let accepted = 0;
-		await fc.assert(
-			fc.asyncProperty(edit, async ({ which, at, remove, insert }) => {
-				const edited = texts.map((text, i) => {
-					if (i !== which) return text;
-					const start = at % (text.length + 1);
-					return text.slice(0, start) + insert + text.slice(start + remove);
-				});
-				const token = signToken(key, edited[0]!, edited[1]!);
-				const verdict = verifyToken(token, policy, NOW);
-				if (verdict instanceof Rejection) return;
-				accepted++;
-				assert.deepEqual(verdict.payload, await jose(token, policy), token);
-			}),
-			{ numRuns: 1500 },
-		);
-		assert.ok(accepted > 0);
 	});
 });
 
@@ -624,31 +591,6 @@ function byTheDecisions(claims: Record<string, unknown>, { issuer, audience }: T
 	if (typeof sub !== 'string' || sub.length < 1 || sub.length > 256) return false;
 	if (sub.startsWith(' ') || sub.endsWith(' ')) return false;
 	return [...sub].every((char) => char >= ' ' && char <= '~');
-}
-
-const oracleKey = await webcrypto.subtle.importKey(
-	'spki',
-	new Uint8Array(publicKey.export({ type: 'spki', format: 'der' })),
-	{ name: 'RSASSA-PKCS1-v1_5', hash: 'SHA-256' },
-	false,
-	['verify'],
-);
-
-/** The payload if jose accepts the token. jose wants a number in `iat`, we do not: no test sets it. */
-async function jose(token: string, { issuer, audience }: TokenPolicy): Promise<JWTPayload | undefined> {
-	try {
-		const { payload } = await jwtVerify(token, oracleKey, {
-			algorithms: ['RS256'],
-			clockTolerance: 60,
-			currentDate: new Date(NOW * 1000),
-			requiredClaims: ['sub', 'exp'],
-			...(issuer === undefined ? {} : { issuer }),
-			...(audience === undefined ? {} : { audience }),
-		});
-		return payload;
-	} catch {
-		return undefined;
-	}
 }
 
 /** Signs two segments as they stand, however they are spelled. */
