@@ -113,13 +113,17 @@ export class Fleet {
 			}
 			for (const event of this.#take()) event();
 			for (const replica of this.#replicas) {
-				// Replicas do not tick together.
-				if ((this.now + replica.index * 67) % INTERVAL_MS !== 0) continue;
+				if (this.sinceTick(replica.index) !== 0) continue;
 				if (isStalled(this.now, replica.index)) replica.isLate = true;
 				else this.#tick(replica);
 			}
 			requests(this.now);
 		}
+	}
+
+	/** Milliseconds since a replica's last tick was due. Replicas do not tick together. */
+	sinceTick(replica: number): number {
+		return (this.now + replica * 67) % INTERVAL_MS;
 	}
 
 	/** One request of a tenant. */

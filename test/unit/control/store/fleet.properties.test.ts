@@ -114,6 +114,31 @@ describe('one limit across all replicas', () => {
 		);
 	});
 
+	it('admits no more than the promise if each replica gets its burst while its call is in flight', () => {
+		const latencyMs = 25;
+		for (const [replicas, burst, atRateMs] of [
+			[4, 1_600, 250],
+			[6, 1_600, 200],
+			[12, 400, 50],
+		] as const) {
+			const given: Case = { replicas, rps: 400, burst, seed: 1, phases: [] };
+			const fleet = fleetOf(given, { latency: () => latencyMs });
+			const begin = fleet.now + atRateMs;
+			const greedy = new Set<number>();
+			fleet.run(2_000, (now) => {
+				for (let replica = 0; replica < replicas; replica++) {
+					// The store has counted the call, and its reply arrives in the next millisecond.
+					if (now >= begin && fleet.sinceTick(replica) === 2 * latencyMs - 1) greedy.add(replica);
+					if (!greedy.has(replica)) {
+						if ((now * given.rps) % 1000 < given.rps) fleet.ask(0, replica);
+					} else while (fleet.ask(0, replica));
+				}
+			});
+			const most = mostBeyond(given, settledMs(latencyMs));
+			assert.ok(fleet.mostBeyondRate(0) <= most + 1, `${fleet.mostBeyondRate(0)} of ${most}`);
+		}
+	});
+
 	it('refuses nothing that one limiter would admit, in any proportions over replicas, at any latency', () => {
 		fc.assert(
 			fc.property(anyCase, latencies, (given, { ms, jitter }) => {

@@ -206,10 +206,13 @@ export class Settlement {
 		return Math.min(MOST_SLACK_MS, Math.max(LEAST_SLACK_MS, this.#fleetDelayMs, this.delayMs));
 	}
 
-	/** The store has counted until it answered, which was not before the call was sent. */
+	/**
+	 * The store has counted until it answered, which was not before the call was sent. It lacks what this replica has admitted since the
+	 * call; without adding that, a burst during each call would hide what the other replicas admit.
+	 */
 	#raise(spent: Spent, aheadMicros: number, sentAt: number): void {
 		const most = MOST_DEBT_MS + (spent.burst * 1000 * this.storeHealth.replicas) / spent.rps;
-		const aheadMs = Math.min(aheadMicros / 1000 - this.slackMs, most);
+		const aheadMs = Math.min(aheadMicros / 1000 + this.#table.costMs(spent.slot) - this.slackMs, most);
 		if (aheadMs > 0) this.#table.slots.raise(spent.slot, spent.key, sentAt + aheadMs);
 	}
 

@@ -116,6 +116,12 @@ export class SpendingTable {
 		return isEmpty;
 	}
 
+	/** Milliseconds of the tenant's rate: the cost of the requests in the count. */
+	costMs(slot: number): number {
+		const requests = Atomics.load(this.#spent, slot);
+		return requests === 0 ? 0 : (requests * 1000) / this.#rates[2 * slot]!;
+	}
+
 	/** Puts a count back that could not be settled. */
 	putBack({ slot, key, requests }: Spent): void {
 		if (this.slots.key(slot) !== key) return;
