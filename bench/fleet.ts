@@ -211,12 +211,12 @@ export function fleetRows(results: readonly FleetResult[]): string {
 		'Tenants',
 		'`rps` of each',
 		'Requests per second',
-		'Largest excess, of the bound',
-		'Tenants over their rate get',
-		'Tenants at their rate get, all / worst',
+		'Largest excess',
+		'Tenants over their rate: admitted, of the rate',
+		'Tenants within their rate: admitted, of their requests, all / worst tenant',
 		'Round trips / keys per second',
 		'Recovery',
-		'Largest excess after it',
+		'Largest excess after the outage',
 	];
 	const rows = results.map((one) => [
 		number(one.replicas),
