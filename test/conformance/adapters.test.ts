@@ -10,7 +10,7 @@ import { FakeClock } from './subject.ts';
 import { addTests } from './suite.ts';
 
 for (const adapter of adapters) {
-	addTests(adapter, { whole: adapter.name === 'node:http' });
+	addTests(adapter);
 
 	describe(adapter.name, () => {
 		test('leaves /health outside the gate, as it was told', async () => {

@@ -1,4 +1,4 @@
 import { proxy } from './proxy.ts';
 import { addTests } from './suite.ts';
 
-addTests(proxy, { whole: true });
+addTests(proxy);

@@ -1,4 +1,5 @@
 /** Responses of an upstream: right ones, of which it is known what they say, and all kinds of wrong ones. */
+import { FRAMING_WORDS, ODD_LINES, oddChunkLines, oddFramingField } from './framing.ts';
 import { mutate } from './mutation.ts';
 import type { Random } from './random.ts';
 
@@ -238,118 +239,8 @@ const STATUS_LINES = [
 	],
 ];
 
-const ODD_LINES = [
-	...[
-		'x : y',
-		'x\t: y',
-		' x: y',
-		': y',
-		'x',
-		'x y: z',
-		'x\r: y',
-		'x\x00: y',
-		'x: \x00',
-		'x: \x7f',
-		'x: a\rb',
-		'x: a\nb',
-		'x: a\n',
-		'\xe4: y',
-	],
-	...[
-		'x: y\r\n z',
-		'x: y\r\n\tz',
-		'x:\r\n y',
-		'x: \x01',
-		'"x": y',
-		'x;y: z',
-		'x(y): z',
-		'\x80x: y',
-		'x: y\r',
-		'x: \x0b',
-		'',
-		' ',
-	],
-	...[
-		'Connection: upgrade\r\nUpgrade: websocket',
-		'Upgrade: h2c',
-		'Connection: close\r\nConnection: keep-alive',
-		'Connection: content-length',
-	],
-	...[
-		'Proxy-Connection: close',
-		'Content-Length : 5',
-		'Content-Length\t: 5',
-		'Transfer-Encoding : chunked',
-		'Transfer-Encoding\x0b: chunked',
-	],
-];
-
-const LENGTHS = [
-	...[
-		'5',
-		'05',
-		'0',
-		'4',
-		'6',
-		'+5',
-		'-5',
-		'0x5',
-		'5 5',
-		'',
-		'5.0',
-		'5,',
-		'5, 5',
-		'5,5',
-		'5;',
-		'\xb25',
-		'5\t',
-		'1e1',
-		' 5 ',
-		'_5',
-		'5_0',
-	],
-	...[
-		'99999999999999999999',
-		'18446744073709551616',
-		'18446744073709551621',
-		'9007199254740993',
-		'4294967301',
-		'00000000000000000005',
-	],
-];
-const CODINGS = [
-	...[
-		'chunked',
-		'Chunked',
-		'xchunked',
-		'chunkedx',
-		'gzip, chunked',
-		'chunked, identity',
-		'chunked, chunked',
-		'identity',
-		'gzip',
-		'',
-	],
-	...[
-		'chunked;a',
-		'chunked ',
-		' chunked',
-		'chunked,',
-		',chunked',
-		'"chunked"',
-		'chunked\t',
-		'chun ked',
-		'chunked\x0b',
-		'identity, chunked',
-	],
-];
-
 function oddFraming(random: Random): string {
-	const fields = random.list(random.between(1, 3), (): string =>
-		random.chance(0.5)
-			? `${random.anyCase('Content-Length')}: ${random.pick(LENGTHS)}\r\n`
-			: `${random.anyCase('Transfer-Encoding')}: ${random.pick(CODINGS)}\r\n`,
-	);
+	const fields = random.list(random.between(1, 3), () => oddFramingField(random));
 	const version = random.chance(0.1) ? 'HTTP/1.0' : 'HTTP/1.1';
 	const body = random.pick([
 		'hello',
@@ -365,66 +256,9 @@ function oddFraming(random: Random): string {
 
 const NEXT = 'HTTP/1.1 200 OK\r\ncontent-length: 3\r\n\r\nbad';
 
-const SIZES = [
-	...[
-		'5',
-		'0x5',
-		'+5',
-		'-5',
-		' 5',
-		'5 ',
-		'5\t',
-		'',
-		'g',
-		'5g',
-		'5,',
-		'5 5',
-		'\xb25',
-		'05',
-		'00000005',
-		'5.',
-		'5h',
-		'5\x00',
-		'5\x0b',
-	],
-	...[
-		'ffffffffffffffff',
-		'100000000000000005',
-		'10000000000000005',
-		'00000000000000000000005',
-		'7fffffff',
-		'80000005',
-		'5;',
-		'5;;',
-		'5; ',
-	],
-	...[
-		'5;a',
-		'5;a=',
-		'5;a="',
-		'5;a="\r\n"',
-		'5;\n',
-		'5;a\n',
-		'5;a\r',
-		'5\n',
-		'5\r',
-		'5\r\r',
-		'5;a\x00',
-		'5;a\x7f',
-		'5;\xe4',
-		'5 ;a',
-		'5\t;a',
-	],
-];
-const CHUNK_ENDS = ['\r\n', '\r\n', '\n', '\r', '', 'x\r\n', '\rx', ' \r\n', '\r\n\r\n', '\n\r', '0\r\n'];
-
 function oddChunks(random: Random): string {
-	let text = 'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n';
-	for (let chunks = random.between(1, 3); chunks > 0; chunks--) {
-		const size = random.chance(0.4) ? '5' : random.pick(SIZES);
-		text += `${size}${random.chance(0.85) ? '\r\n' : random.pick(['\n', '\r', ''])}hello${random.chance(0.6) ? '\r\n' : random.pick(CHUNK_ENDS)}`;
-	}
-	return `${text}${random.pick(['0\r\n\r\n', '0\r\n\r\n', '0\r\n', '0\n\n', '0\r\n\n', '0\n\r\n', '', '0', '0;\r\n\r\n', `0\r\n\r\n${NEXT}`])}`;
+	const head = 'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n';
+	return `${head}${oddChunkLines(random)}${random.pick(['0\r\n\r\n', '0\r\n\r\n', '0\r\n', '0\n\n', '0\r\n\n', '0\n\r\n', '', '0', '0;\r\n\r\n', `0\r\n\r\n${NEXT}`])}`;
 }
 
 function oddTrailers(random: Random): string {
@@ -456,47 +290,24 @@ function atTheLimits(random: Random): string {
 
 /** What responses are made of, and what does not belong there. */
 const WORDS = [
-	...[
-		'\r\n',
-		'\r\n\r\n',
-		'\n',
-		'\r',
-		'\0',
-		' ',
-		'\t',
-		': ',
-		':',
-		';',
-		',',
-		'0',
-		'5',
-		'0\r\n\r\n',
-		'5\r\nhello\r\n',
-		'\r\n ',
-	],
-	...[
-		'HTTP/1.1 200 OK\r\n',
-		'HTTP/1.1 100 Continue\r\n\r\n',
-		'HTTP/1.1 103 x\r\n\r\n',
-		'HTTP/1.0 200 OK\r\n',
-		'HTTP/1.1 204 x\r\n\r\n',
-	],
-	...[
-		'content-length: 5\r\n',
-		'content-length: 0\r\n',
-		'Content-Length: 6\r\n',
-		'transfer-encoding: chunked\r\n',
-		'connection: close\r\n',
-	],
-	...[
-		'Connection: keep-alive\r\n',
-		'connection: upgrade\r\n',
-		'upgrade: websocket\r\n',
-		'x: y\r\n',
-		'x:\r\n',
-		' folded\r\n',
-		'chunked',
-		'identity',
-	],
-	...['ffffffff', '100000000', '\x80', '\xff', '\xc2\xa0', '\x85', '\x0b', '\x0c', '\x1c', '\x7f', NEXT],
+	...FRAMING_WORDS,
+	'HTTP/1.1 200 OK\r\n',
+	'HTTP/1.1 100 Continue\r\n\r\n',
+	'HTTP/1.1 103 x\r\n\r\n',
+	'HTTP/1.0 200 OK\r\n',
+	'HTTP/1.1 204 x\r\n\r\n',
+	'Content-Length: 6\r\n',
+	'Connection: keep-alive\r\n',
+	'connection: upgrade\r\n',
+	'x: y\r\n',
+	'x:\r\n',
+	' folded\r\n',
+	'identity',
+	'ffffffff',
+	'100000000',
+	'\xc2\xa0',
+	'\x85',
+	'\x0c',
+	'\x1c',
+	NEXT,
 ];

@@ -2,55 +2,10 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
 import { Budget, budgetInUse } from '../../../packages/proxy/src/memory/budget.ts';
-import type { TakeTask } from './budget.thread.ts';
+import type { ClaimTask } from './claims.thread.ts';
 import { runThreads } from './thread-pool.ts';
 
 describe('a budget', () => {
-	it('grants up to its limit and not a unit more', () => {
-		const memory = Budget.allocate(3, 1, 1);
-		const budget = new Budget(memory, 0);
-		assert.deepEqual([budget.tryClaim(1), budget.tryClaim(2), budget.tryClaim(1)], [true, true, false]);
-		assert.equal(budgetInUse(memory), 3);
-		budget.release(1);
-		assert.equal(budget.tryClaim(1), true);
-	});
-
-	it('takes nothing when it refuses', () => {
-		const memory = Budget.allocate(10, 1, 1);
-		const budget = new Budget(memory, 0);
-		assert.equal(budget.tryClaim(11), false);
-		assert.equal(budgetInUse(memory), 0);
-		assert.equal(budget.tryClaim(10), true);
-	});
-
-	it('is one for all workers', () => {
-		const memory = Budget.allocate(4, 1, 2);
-		const [one, two] = [new Budget(memory, 0), new Budget(memory, 1)];
-		assert.equal(one.tryClaim(3), true);
-		assert.equal(two.tryClaim(2), false);
-		assert.equal(two.tryClaim(1), true);
-		one.release(3);
-		assert.equal(two.tryClaim(3), true);
-	});
-
-	it('counts in whole units, rounded up, and gives back what it took', () => {
-		const memory = Budget.allocate(4096, 1024, 1);
-		const budget = new Budget(memory, 0);
-		for (const [amount, bytes] of [
-			[0, 0],
-			[1, 1024],
-			[1024, 1024],
-			[1025, 2048],
-			[4096, 4096],
-		] as const) {
-			assert.equal(budget.tryClaim(amount), true);
-			assert.equal(budgetInUse(memory), bytes);
-			budget.release(amount);
-			assert.equal(budgetInUse(memory), 0);
-		}
-		assert.equal(budget.tryClaim(4097), false);
-	});
-
 	it('counts a gibibyte of the largest bodies without running over', () => {
 		const memory = Budget.allocate(2 ** 30, 1024, 1);
 		const budget = new Budget(memory, 0);
@@ -110,8 +65,8 @@ describe('a budget', () => {
 		const granted = new SharedArrayBuffer(4 * rounds);
 		// 4 x 50 attempts of one unit each for 64 units.
 		const memory = Budget.allocate(64, 1, 4);
-		const task: TakeTask = { memory, rounds, attempts: 50, amount: 1, granted };
-		await runThreads(new URL('./budget.thread.ts', import.meta.url), 4, task);
+		const task: ClaimTask = { budget: memory, rounds, attempts: 50, granted };
+		await runThreads(new URL('./claims.thread.ts', import.meta.url), 4, task);
 		assert.deepEqual([...new Int32Array(granted)], Array(rounds).fill(64));
 		assert.equal(budgetInUse(memory), 0);
 		for (let worker = 0; worker < 4; worker++) Budget.reclaim(memory, worker);

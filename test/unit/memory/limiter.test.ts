@@ -29,16 +29,6 @@ function drain(limiter: FixedRateLimiter, key: bigint, now: number): number {
 }
 
 describe('the limiter on one thread', () => {
-	it('passes the burst, then one request a period, for each tenant by itself', () => {
-		const limiter = new FixedRateLimiter(TenantLimiter.allocate(SECRET), 5, 0);
-		const [a, b] = [limiter.keyOf('tenant-a'), limiter.keyOf('tenant-b')];
-		assert.equal(drain(limiter, a, 0), 5);
-		assert.equal(drain(limiter, a, 199), 0);
-		assert.equal(drain(limiter, b, 199), 5);
-		assert.equal(drain(limiter, a, 200), 1);
-		assert.equal(drain(limiter, a, 10_000), 5);
-	});
-
 	it('refuses every tenant when the time is not finite, and charges none', () => {
 		const limiter = new FixedRateLimiter(TenantLimiter.allocate(SECRET), 5, 0);
 		const key = limiter.keyOf('tenant-a');

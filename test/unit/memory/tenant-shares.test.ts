@@ -3,55 +3,15 @@ import { describe, it } from 'node:test';
 import fc from 'fast-check';
 import { tenantKey } from '../../../packages/gate/src/memory/tenant-key.ts';
 import { TenantShares, tenantHolds } from '../../../packages/proxy/src/memory/tenant-shares.ts';
-import type { ShareTask } from './tenant-shares.thread.ts';
+import type { ClaimTask } from './claims.thread.ts';
 import { runThreads } from './thread-pool.ts';
 
 const SECRET = new Uint8Array(32).fill(7);
-const [A, B] = ['a', 'b'].map((sub) => tenantKey(SECRET, sub)) as [bigint, bigint];
+const A = tenantKey(SECRET, 'a');
 /** Fourteen bits choose the cell of each row. */
 const IN_ROWS = (one: number, other: number) => BigInt(one) + (BigInt(other) << 14n);
 
 describe('the share of a tenant', () => {
-	it('is granted up to its limit and not a unit more, and is nothing to another tenant', () => {
-		const memory = TenantShares.allocate(3, 1, 1);
-		const shares = new TenantShares(memory, 0);
-		assert.deepEqual([shares.tryClaim(A, 1), shares.tryClaim(A, 2), shares.tryClaim(A, 1)], [true, true, false]);
-		assert.equal(tenantHolds(memory, A), 3);
-		assert.equal(shares.tryClaim(B, 3), true);
-		shares.release(A, 2);
-		assert.deepEqual([shares.tryClaim(A, 2), shares.tryClaim(A, 1)], [true, false]);
-	});
-
-	it('takes nothing when it refuses', () => {
-		const memory = TenantShares.allocate(10, 1, 1);
-		const shares = new TenantShares(memory, 0);
-		assert.equal(shares.tryClaim(A, 11), false);
-		assert.equal(tenantHolds(memory, A), 0);
-		assert.equal(shares.tryClaim(A, 10), true);
-	});
-
-	it('is one across all workers, and what a dead one held comes back', () => {
-		const memory = TenantShares.allocate(10_240, 1024, 3);
-		const [one, two, three] = [0, 1, 2].map((worker) => new TenantShares(memory, worker)) as [
-			TenantShares,
-			TenantShares,
-			TenantShares,
-		];
-		assert.deepEqual([one.tryClaim(A, 4000), two.tryClaim(A, 6000), three.tryClaim(A, 1)], [true, true, false]);
-		assert.equal(two.tryClaim(B, 10_000), true);
-		TenantShares.reclaim(memory, 1);
-		assert.deepEqual([tenantHolds(memory, A), tenantHolds(memory, B)], [4096, 0]);
-		assert.equal(three.tryClaim(A, 6000), true);
-		// Its successor goes on in the same place.
-		assert.equal(new TenantShares(memory, 1).tryClaim(B, 10_000), true);
-		TenantShares.reclaim(memory, 1);
-		TenantShares.reclaim(memory, 1);
-		assert.equal(tenantHolds(memory, B), 0);
-		one.release(A, 4000);
-		three.release(A, 6000);
-		assert.equal(tenantHolds(memory, A), 0);
-	});
-
 	it('is not used up by others, unless both of its cells are', () => {
 		const shares = new TenantShares(TenantShares.allocate(10, 1, 1), 0);
 		assert.equal(shares.tryClaim(IN_ROWS(1, 1), 10), true);
@@ -114,8 +74,8 @@ describe('the share of a tenant', () => {
 		const granted = new SharedArrayBuffer(4 * rounds);
 		// 4 x 50 attempts of one unit each for 64 units.
 		const memory = TenantShares.allocate(64, 1, 4);
-		const task: ShareTask = { memory, rounds, attempts: 50, tenant: A, granted };
-		await runThreads(new URL('./tenant-shares.thread.ts', import.meta.url), 4, task);
+		const task: ClaimTask = { shares: { memory, tenant: A }, rounds, attempts: 50, granted };
+		await runThreads(new URL('./claims.thread.ts', import.meta.url), 4, task);
 		assert.deepEqual([...new Int32Array(granted)], Array(rounds).fill(64));
 		assert.equal(tenantHolds(memory, A), 0);
 		for (let worker = 0; worker < 4; worker++) TenantShares.reclaim(memory, worker);
