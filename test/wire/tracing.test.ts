@@ -4,11 +4,14 @@ import { randomBytes } from 'node:crypto';
 import { after, before, describe, test } from 'node:test';
 import { connect, h1Raw, PROTOCOLS, type RequestOptions, request } from '../fixtures/clients.ts';
 import { Collector } from '../fixtures/collector.ts';
+import { GrpcClient, type GrpcServer, startGrpcServer } from '../fixtures/grpc-interop.ts';
 import type { OtlpSpan } from '../fixtures/otlp.ts';
 import { testPki } from '../fixtures/pki.ts';
 import { BODY_MODE, type ProxyProcess, startProxy } from '../fixtures/proxy.ts';
 import { startUpstream, type Upstream } from '../fixtures/upstream.ts';
 import { until } from '../fixtures/wait.ts';
+import { openWebSocket } from '../fixtures/web-socket-client.ts';
+import { startWebSocketUpstream, type WebSocketUpstream } from '../fixtures/web-socket-upstream.ts';
 
 const COLLECTED = BODY_MODE === 'collected';
 const LIMIT = 1000;
@@ -79,9 +82,12 @@ const REFUSED: readonly Refused[] = [
 describe('a request whose traceparent says that it is sampled', () => {
 	let upstream: Upstream;
 	let broken: Upstream;
+	let calls: GrpcServer;
+	let sockets: WebSocketUpstream;
 	let proxy: ProxyProcess;
 	before(async () => {
 		[upstream, broken] = await Promise.all([startUpstream(), startUpstream()]);
+		[calls, sockets] = await Promise.all([startGrpcServer(), startWebSocketUpstream()]);
 		proxy = await startProxy({
 			workers: 1,
 			config: { tenant_rps: 0, health_interval_secs: 3600, default_cooldown_secs: 3600 },
@@ -96,12 +102,14 @@ describe('a request whose traceparent says that it is sampled', () => {
 			routes: [
 				{ prefix: '/up', upstream: upstream.url },
 				{ prefix: '/broken', upstream: broken.url },
+				{ prefix: '/grpc.testing.TestService', upstream: calls.url, health_grpc: true },
+				{ prefix: '/ws', upstream: sockets.url, websocket: true },
 			],
 		});
 	});
 	after(async () => {
 		await proxy[Symbol.asyncDispose]();
-		await Promise.all([upstream.close(), broken.close()]);
+		await Promise.all([upstream.close(), broken.close(), calls[Symbol.asyncDispose](), sockets[Symbol.asyncDispose]()]);
 	});
 
 	for (const protocol of PROTOCOLS) {
@@ -168,6 +176,37 @@ describe('a request whose traceparent says that it is sampled', () => {
 				assert.ok(age > -1000 && age < 60_000, `${age} ms old`);
 				const text = JSON.stringify(span, (_, value) => (typeof value === 'bigint' ? `${value}` : value));
 				assert.ok(!text.includes(SECRET) && !text.includes('eyJ'), text);
+			});
+
+			test('of a WebSocket is one span, which ends with the tunnel', async () => {
+				const traceId = newTrace();
+				const headers = { traceparent: `00-${traceId}-${PARENT}-01` };
+				const client = await openWebSocket(protocol, proxy, { path: '/ws', ws: { headers, perMessageDeflate: false } });
+				client.ws.send('up');
+				assert.equal(await client.text(), 'up');
+				const between = await send({ path: '/nowhere' });
+				client.ws.close(1000);
+				await client.closed;
+				await client[Symbol.asyncDispose]();
+				const [span, meanwhile] = await Promise.all([spanOf(traceId), between()]);
+				assert.ok(span.end > meanwhile.end, 'the span ends with the tunnel');
+				assert.equal(span.parentId, PARENT);
+				const { request: seen } = sockets.accepted.at(-1)!;
+				assert.equal(seen.headers.traceparent, `00-${traceId}-${span.spanId}-01`);
+				assert.deepEqual(names(span), [...FIRST, 'route', ...LAST]);
+				const method = protocol === 'h2' ? 'CONNECT' : 'GET';
+				assert.deepEqual([span.name, span.status], [`${method} /ws`, 0]);
+				assertAttributes(span, {
+					'http.request.method': method,
+					'http.response.status_code': protocol === 'h2' ? 200 : 101,
+					'http.route': '/ws',
+					'network.protocol.version': protocol === 'h2' ? '2' : '1.1',
+					'http.request.body.size': 16,
+					'http.response.body.size': 8,
+					'proxy.upstream': new URL(sockets.url).host,
+					'proxy.ending': undefined,
+					'error.type': undefined,
+				});
 			});
 
 			test('has the gates that its tenant, its body and its route ask for', async () => {
@@ -265,6 +304,34 @@ describe('a request whose traceparent says that it is sampled', () => {
 			});
 		});
 	}
+
+	test('of a gRPC call is one span with its status, a child of the client and the parent of the upstream', async () => {
+		using client = await GrpcClient.to(proxy);
+		const called = async (fields: Record<string, string | Buffer>) => {
+			const traceId = newTrace();
+			const metadata = client.metadata({ traceparent: `00-${traceId}-${PARENT}-01`, ...fields });
+			await client.unary('UnaryCall', Buffer.from('up'), metadata).outcome;
+			return traceId;
+		};
+		const good = await called({});
+		const [seen] = calls.metadata.get('traceparent');
+		const failing = await called({ 'x-fails-bin': Buffer.from('5 not here') });
+		const [span, failed] = await Promise.all([good, failing].map(spanOf));
+		assert.equal(span!.parentId, PARENT);
+		assert.equal(seen, `00-${good}-${span!.spanId}-01`);
+		assert.equal(span!.name, 'POST /grpc.testing.TestService');
+		assertAttributes(span!, {
+			'http.response.status_code': 200,
+			'url.path': '/grpc.testing.TestService/UnaryCall',
+			'network.protocol.version': '2',
+			'rpc.system': 'grpc',
+			'rpc.grpc.status_code': 0,
+			'http.request.body.size': 7,
+			'http.response.body.size': 7,
+			'proxy.upstream': new URL(calls.url).host,
+		});
+		assertAttributes(failed!, { 'http.response.status_code': 200, 'rpc.grpc.status_code': 5 });
+	});
 
 	test('has the gate at which it fails after the others, and is an error then', async () => {
 		const send = async (path: string) => {

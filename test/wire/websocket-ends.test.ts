@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import type { Readable, Writable } from 'node:stream';
 import { after, before, describe, it } from 'node:test';
 import { PROTOCOLS } from '../fixtures/clients.ts';
+import { crlPem, issueCrl } from '../fixtures/crl.ts';
 import type { Http2Upstream } from '../fixtures/h2-upstream.ts';
 import { type TestPki, temporaryFolder, testPki } from '../fixtures/pki.ts';
 import { ASKED_ONCE, firstVerdicts, type ProxyOptions, type ProxyProcess, startProxy } from '../fixtures/proxy.ts';
@@ -81,6 +82,7 @@ async function ends(
 	assert.equal(await client.closed, code);
 	const line = await target.waitForLog((line) => line.path === path && line.tunnel_end !== undefined, undefined, from);
 	assert.equal(line.tunnel_end, reason);
+	if (!reason.startsWith('upstream')) await until(() => codes.get(path) === 1001, 'the Close at the upstream');
 }
 
 async function nothingIsLeft(target = proxy): Promise<void> {
@@ -121,14 +123,12 @@ for (const protocol of PROTOCOLS) {
 
 		it('a WebSocket ends with 1001 after idle_timeout_secs without a byte', async () => {
 			await ends(protocol, 'idle', 1001, () => {}, { path: '/idle' });
-			await until(() => codes.get(`/idle/${paths}`) === 1001, 'the Close at the upstream');
 		});
 
 		it('a WebSocket ends with 1008 when its token expires, unless websocket_end_at_expiry is false', async () => {
 			const token = pki.token('tenant', { exp: Math.floor(Date.now() / 1000) - 57 });
 			await using lasting = await openWebSocket(protocol, proxy, { path: '/lasting', token });
 			await ends(protocol, 'token_expired', 1008, () => {}, { token });
-			await until(() => codes.get(`/${paths}`) === 1001, 'the Close at the upstream');
 			lasting.ws.send('still here');
 			assert.equal(await lasting.text(), 'still here');
 		});
@@ -264,33 +264,50 @@ describe('a WebSocket over TLS to its upstream', () => {
 });
 
 describe('all WebSockets', () => {
-	it('WebSockets of a revoked tenant, token or certificate end with 1008, and others stay', async () => {
-		const revocable = await startProxy(settings());
+	it('WebSockets of a revoked tenant, token or certificate end with 1008, whether or not their clients read, and others stay', async () => {
+		const crl = async (...serials: string[]) =>
+			pki.writeFile('web-sockets.crl', crlPem(await issueCrl(pki.ca, { serials })));
+		const revocable = await startProxy(settings({ tls: { crl_path: await crl() } }));
 		await firstVerdicts(revocable);
-		const certificate = await pki.issueClient();
 		const token = pki.token('tenant', { jti: 'one' });
 		for (const [i, protocol] of PROTOCOLS.entries()) {
-			const lists: [list: string, options: WebSocketOptions][] = [
-				[`tenants = ["gone-${i}"]`, { token: pki.token(`gone-${i}`) }],
-				[`tokens = ["one-${i}"]`, { token: pki.token('tenant', { jti: `one-${i}` }) }],
+			const [named, listed] = await Promise.all([pki.issueClient(), pki.issueClient()]);
+			const list = (text: string) => () => {
+				revocable.writeConfig({ config: { revoked_path: pki.writeFile(`revoked-${++paths}.toml`, text) } });
+			};
+			const ways: [revoke: () => unknown, options: WebSocketOptions][] = [
+				[list(`tenants = ["gone-${i}"]`), { token: pki.token(`gone-${i}`) }],
+				[list(`tokens = ["one-${i}"]`), { token: pki.token('tenant', { jti: `one-${i}` }) }],
+				[list(`certificates = ["${new X509Certificate(named.certPem).fingerprint256}"]`), { cert: named }],
+				[() => crl(new X509Certificate(listed.certPem).serialNumber), { cert: listed }],
 			];
-			if (i === 1)
-				lists.push([
-					`certificates = ["${new X509Certificate(certificate.certPem).fingerprint256}"]`,
-					{ cert: certificate },
-				]);
-			for (const [list, options] of lists) {
+			for (const [revoke, options] of ways) {
 				await using other = await openWebSocket(protocol, revocable, { token });
-				const revoke = async () => {
-					revocable.writeConfig({ config: { revoked_path: pki.writeFile(`revoked-${++paths}.toml`, list) } });
+				const reload = async () => {
+					await revoke();
 					await revocable.reload();
 				};
-				await ends(protocol, 'revoked', 1008, revoke, options, revocable);
+				await ends(protocol, 'revoked', 1008, reload, options, revocable);
 				other.ws.send('still here');
 				assert.equal(await other.text(), 'still here');
 			}
 		}
 		await nothingIsLeft(revocable);
+		const cert = await pki.issueClient();
+		const deaf = await Promise.all(
+			PROTOCOLS.map((protocol) => openWebSocket(protocol, revocable, { cert, path: `/deaf/${protocol}` })),
+		);
+		for (const { ws, stream } of deaf) {
+			ws.pause();
+			stream?.pause();
+		}
+		await crl(new X509Certificate(cert.certPem).serialNumber);
+		await revocable.reload();
+		await nothingIsLeft(revocable);
+		for (const protocol of PROTOCOLS) {
+			await until(() => codes.get(`/deaf/${protocol}`) === 1001, 'the Close at the upstream');
+		}
+		for (const client of deaf) await client[Symbol.asyncDispose]();
 		await revocable.stop();
 	});
 

@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto';
 import { after, before, describe, it } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { WebSocket } from 'ws';
-import { h1Raw, PROTOCOLS, request } from '../fixtures/clients.ts';
+import { connect, h1Raw, PROTOCOLS, request } from '../fixtures/clients.ts';
 import { testPki } from '../fixtures/pki.ts';
 import { ASKED_ONCE, firstVerdicts, type ProxyProcess, startProxy } from '../fixtures/proxy.ts';
 import { DEADLINE_MS, until } from '../fixtures/wait.ts';
@@ -50,7 +50,10 @@ before(async () => {
 			{ prefix: '/scoped', upstream: upstream.url, websocket: true, scopes: ['chat'] },
 		],
 		config: { ...ASKED_ONCE, tenant_rps: 0 },
-		tenants: [{ name: 'few', concurrency: 1 }],
+		tenants: [
+			{ name: 'few', concurrency: 1 },
+			...PROTOCOLS.map((protocol) => ({ name: `metered-${protocol}`, rps: 1, burst: 40 })),
+		],
 		log: { access: 'all' },
 		workers: 1,
 	});
@@ -165,6 +168,25 @@ for (const protocol of PROTOCOLS) {
 			await until(async () => (await open()) === 1, 'the tunnels of earlier tests to be gone');
 			await client[Symbol.asyncDispose]();
 			await until(async () => (await request('h1', proxy, { path: '/ws', token })).status !== 429, 'a free place');
+		});
+
+		it("costs one request of its tenant's rate, whatever it carries", async () => {
+			const pki = await testPki();
+			const token = pki.token(`metered-${protocol}`);
+			const begun = performance.now();
+			for (let i = 0; i < 20; i++) {
+				await using client = await openWebSocket(protocol, proxy, { path: '/ws', token });
+				for (const text of ['one', 'two', 'three']) {
+					client.ws.send(text);
+					assert.equal(await client.text(), text);
+				}
+			}
+			await using plain = await connect(protocol, proxy);
+			let admitted = 0;
+			while ((await plain.request({ path: '/plain', token })).status === 200) admitted++;
+			// Of a burst of 40, and of one more for each second.
+			const most = 20 + 1 + (performance.now() - begun) / 1000;
+			assert.ok(admitted >= 20 && admitted <= most, `${admitted} more were admitted, at most ${most}`);
 		});
 
 		it('is held back to its messages a second while another one talks on, and stays', async () => {
