@@ -228,6 +228,25 @@ for (const protocol of PROTOCOLS) {
 			await atRest(proxy);
 		});
 
+		test('a client that awaits 100 Continue gets one, however often the request is sent', async () => {
+			let seen = 0;
+			upstream.script = (stream, headers, body) => {
+				if (++seen > 3) return echo(stream, headers, body);
+				const refuse = () => stream.close(constants.NGHTTP2_REFUSED_STREAM);
+				if (BODY_MODE === 'streaming') refuse();
+				else void body.then(refuse);
+			};
+			async function* afterRefusals() {
+				if (BODY_MODE === 'streaming') await until(() => seen === 4, 'the request to be sent again');
+				yield Buffer.from('late');
+			}
+			const headers = { expect: '100-continue' };
+			const answer = await ask(protocol, { method: 'POST', headers, body: afterRefusals() });
+			deepEqual([answer.status, answer.text, answer.informational], [200, 'late', [100]]);
+			equal(seen, 4);
+			await atRest(proxy);
+		});
+
 		test('a refused request whose body is too long to be kept is a 502 in streaming mode', async () => {
 			let seen = 0;
 			upstream.script = (stream, headers, body) => {

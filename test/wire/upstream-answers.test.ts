@@ -53,6 +53,27 @@ for (const protocol of PROTOCOLS) {
 			});
 		}
 
+		test('bodies in very many chunks of a byte arrive whole, and others are answered meanwhile', async () => {
+			const lane = edge.lane();
+			const chunks = Buffer.from('1\r\nx\r\n'.repeat(200_000));
+			lane.upstream.script = (exchange) => {
+				exchange.write('HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n');
+				exchange.write(chunks);
+				exchange.write('0\r\n\r\n');
+			};
+			const answers = Array.from({ length: 4 }, () => ask(lane));
+			const other = edge.lane();
+			other.upstream.script = ok200;
+			equal((await ask(other)).text, 'ok');
+			for (const { status, body, ended } of await Promise.all(answers)) {
+				deepEqual([status, body.length, ended], [200, 200_000, 'complete']);
+				ok(body.every((byte) => byte === 0x78));
+			}
+			lane.upstream.script = ok200;
+			equal((await ask(lane)).text, 'ok');
+			equal(await lane.circuit(), CIRCUIT.closed);
+		});
+
 		test('every final status passes as it is', async () => {
 			const lane = edge.lane();
 			for (const status of [200, 201, 203, 206, 226, 300, 301, 307, 400, 401, 404, 418, 451, 499, 500, 511, 599]) {

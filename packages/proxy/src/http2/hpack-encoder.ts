@@ -64,12 +64,10 @@ export class CodedName {
 	constructor(name: string) {
 		const isSensitive = SENSITIVE.has(name);
 		const pattern = isSensitive ? NEVER_INDEXED : WITHOUT_INDEXING;
-		const index = STATIC_NAMES.indexOf(name) + 1;
-		this.#opening = index === 0 ? String.fromCharCode(pattern) + codedString(name) : codedInteger(index, 0x0f, pattern);
-		const whole = STATIC_TABLE.flatMap(([known, value], at): [string, string][] =>
-			known === name && value !== '' && !isSensitive ? [[value, codedInteger(at + 1, 0x7f, 0x80)]] : [],
-		);
-		this.#whole = whole.length === 0 ? undefined : new Map(whole);
+		const known = STATIC_NAMES.get(name);
+		this.#opening =
+			known === undefined ? String.fromCharCode(pattern) + codedString(name) : codedInteger(known.index, 0x0f, pattern);
+		this.#whole = isSensitive || known === undefined || known.whole.size === 0 ? undefined : known.whole;
 	}
 
 	field(value: string): string {
@@ -84,7 +82,13 @@ SENSITIVE.clears(() => {
 	names = new Map();
 });
 
-const STATIC_NAMES = STATIC_TABLE.map(([name]) => name);
+/** The first index of each name in the static table, and the codes of its complete fields by value. */
+const STATIC_NAMES = new Map<string, { readonly index: number; readonly whole: Map<string, string> }>();
+for (const [at, [name, value]] of STATIC_TABLE.entries()) {
+	const known = STATIC_NAMES.get(name) ?? { index: at + 1, whole: new Map() };
+	if (value !== '') known.whole.set(value, codedInteger(at + 1, 0x7f, 0x80));
+	STATIC_NAMES.set(name, known);
+}
 
 let names = new Map<string, CodedName>();
 const MAX_NAMES = 512;

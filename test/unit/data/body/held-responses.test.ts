@@ -4,7 +4,7 @@ import { describe, it } from 'node:test';
 import { BufferedBytes } from '../../../../packages/proxy/src/data/body/buffered-bytes.ts';
 import * as streaming from '../../../../packages/proxy/src/data/body/streaming.ts';
 import { Budget, budgetInUse } from '../../../../packages/proxy/src/memory/budget.ts';
-import { dataFrame, headersFrame, settingsFrame } from '../../../fixtures/h2-frames.ts';
+import { dataFrame, ERROR_CODE, headersFrame, rstStreamFrame, settingsFrame } from '../../../fixtures/h2-frames.ts';
 import { Client, Edge, LIMITED } from '../fixtures/fake-edge.ts';
 import { settle } from '../fixtures/fake-plane.ts';
 
@@ -60,6 +60,45 @@ describe('a streamed response whose client does not read', () => {
 		const { edge, client, held } = await slow(PIECE);
 		deepEqual([client.isReset, held()], [true, 0]);
 		equal(edge.upstreams[0]!.failures(), 0);
+		edge.assertQuiet();
+	});
+});
+
+describe('the part of a request that is kept in case the upstream refuses it', () => {
+	const KEPT = 'x'.repeat(16_384);
+
+	/** A request whose body an HTTP/2 upstream has got, and a max_buffered_bytes that another one's response needs. */
+	async function beside() {
+		const edge = new Edge(streaming, 1, LIMITED, 'h2');
+		edge.use(edge.upstreams, { limits: undefined, pending: undefined });
+		const memory = Budget.allocate(4 * PIECE, 1024, 1);
+		Object.assign(edge.plane, { bufferedBytes: new BufferedBytes(new Budget(memory, 0), undefined) });
+		const kept = new Client(edge, 'tenant', KEPT);
+		await settle();
+		const socket = edge.upstreams[0]!.sockets[0]!;
+		socket.accept();
+		socket.answer(settingsFrame());
+		await settle();
+		return { edge, kept, socket };
+	}
+
+	it('is not the reason why another request lacks memory', async () => {
+		const { edge, kept, socket } = await beside();
+		const client = new SlowClient(edge, 'tenant');
+		await settle();
+		const piece = dataFrame(3, Buffer.alloc(PIECE, 'x'));
+		const head = headersFrame(3, [[':status', '200']], { endStream: false });
+		socket.answer(Buffer.concat([head, piece, piece, piece]));
+		await settle();
+		equal(client.isReset, false);
+		client.reads = true;
+		client.exchange.onClientDrained(0);
+		socket.answer(Buffer.concat([dataFrame(3, '', true), rstStreamFrame(1, ERROR_CODE.REFUSED_STREAM)]));
+		await settle();
+		// It is sent again on the same connection.
+		socket.answer(headersFrame(5, [[':status', '200']]));
+		await settle();
+		deepEqual([client.status, kept.status], [200, 200]);
 		edge.assertQuiet();
 	});
 });

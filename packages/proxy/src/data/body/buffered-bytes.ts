@@ -6,6 +6,8 @@ import type { TenantShares } from '../../memory/tenant-shares.ts';
 export class BufferedBytes {
 	readonly #all: Budget;
 	readonly #shares: TenantShares | undefined;
+	/** Bytes that `tryKeep` has granted. */
+	#kept = 0;
 
 	/** @param shares `undefined`: one tenant may hold all. */
 	constructor(all: Budget, shares: TenantShares | undefined) {
@@ -19,6 +21,21 @@ export class BufferedBytes {
 		if (this.#all.tryClaim(bytes)) return undefined;
 		this.#shares?.release(tenant, bytes);
 		return ALL_IS_HELD;
+	}
+
+	/**
+	 * Takes memory for what requests can do without. This has a limit of its own in each worker, so it never takes the place of a body.
+	 *
+	 * @returns whether there is room; if so, the same amount must be given back by `unkeep`.
+	 */
+	tryKeep(bytes: number): boolean {
+		if (this.#kept + bytes > MAX_KEPT) return false;
+		this.#kept += bytes;
+		return true;
+	}
+
+	unkeep(bytes: number): void {
+		this.#kept -= bytes;
 	}
 
 	release(tenant: bigint, bytes: number): void {
@@ -58,6 +75,9 @@ export class Reservation {
 		this.size = 0;
 	}
 }
+
+/** Bytes. */
+const MAX_KEPT = 2 * 2 ** 20;
 
 const TENANT_HOLDS_ITS_SHARE = OVERLOADED.because('this tenant holds its share of max_buffered_bytes');
 const ALL_IS_HELD = OVERLOADED.because('all of max_buffered_bytes is held');

@@ -12,7 +12,7 @@ import type { BodyMode, ServedRequest } from '../request/contract.ts';
 import { STATE } from '../request/state.ts';
 import { StreamExpiry } from '../request/stream-expiry.ts';
 import type { OutgoingBody, UpstreamRequest } from '../upstream/contract.ts';
-import type { Reservation } from './buffered-bytes.ts';
+import type { BufferedBytes, Reservation } from './buffered-bytes.ts';
 import { chargeHeld } from './held-bytes.ts';
 import { KeptPieces } from './kept-pieces.ts';
 import { chunkedBody, lengthLine, NO_PIECES, noBody } from './outgoing-body.ts';
@@ -43,7 +43,8 @@ export class Bodies implements BodyMode {
 	#trailers: Trailers | undefined = undefined;
 	/** What has been passed on to an HTTP/2 upstream, if that is all of it, until the response begins. */
 	#kept: KeptPieces | undefined = undefined;
-	#keptMemory: Reservation | undefined = undefined;
+	/** Bytes of it that are counted (`BufferedBytes.tryKeep`). */
+	#counted = 0;
 	/** The client was told that its body may come. */
 	#asked = false;
 	/** The bytes that complete a body of declared length, held until the client has ended it. */
@@ -113,7 +114,7 @@ export class Bodies implements BodyMode {
 		// The client is read again.
 		this.#uploadPaused = false;
 		this.#asked = true;
-		if (this.#kept === undefined) this.#keptMemory?.release();
+		if (this.#kept === undefined) this.#forget();
 		if (before === undefined || connection === undefined) return;
 		for (let piece = before.shift(); piece !== undefined; piece = before.shift()) this.#pass(connection, piece);
 		if (this.#uploadComplete) connection.finish(this.#trailers);
@@ -150,14 +151,20 @@ export class Bodies implements BodyMode {
 	#keep(kept: KeptPieces, chunk: Buffer): void {
 		if (kept.length + chunk.length > MAX_KEPT) return this.#forget();
 		kept.add(chunk);
-		if (kept.length <= UNCHARGED) return;
-		this.#keptMemory = chargeHeld(this.#keptMemory, kept.length, this.#request.context, () => this.#forget());
+		if (kept.length <= Math.max(UNCOUNTED, this.#counted)) return;
+		if (!this.#memory.tryKeep(kept.length - this.#counted)) return this.#forget();
+		this.#counted = kept.length;
+	}
+
+	get #memory(): BufferedBytes {
+		return this.#request.context.plane.bufferedBytes;
 	}
 
 	/** The request will not be sent again. */
 	#forget(): void {
 		this.#kept = undefined;
-		this.#keptMemory?.release();
+		if (this.#counted > 0) this.#memory.unkeep(this.#counted);
+		this.#counted = 0;
 	}
 
 	/** The connection holds the memory, but it is charged to the tenant, like a collected body. */
@@ -339,8 +346,8 @@ export class Bodies implements BodyMode {
 
 /** Largest part of a body that is kept, bytes. */
 const MAX_KEPT = 16_384;
-/** A kept part of this size is no more than the rest of its request takes, so nobody is charged for it; bytes. */
-const UNCHARGED = 1024;
+/** A kept part of this size is no more than the rest of its request takes, so it is not counted; bytes. */
+const UNCOUNTED = 1024;
 
 const STOPPED_READING = rejection.SLOW_CLIENT.because('client stopped reading');
 const STOPPED_SENDING = rejection.SLOW_CLIENT.because('client stopped sending');

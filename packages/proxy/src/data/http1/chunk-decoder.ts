@@ -9,6 +9,8 @@ import { FieldScanner, isFraming, splitFields } from './field-scanner.ts';
 export class ChunkDecoder {
 	/** Content of the last `read`; a part of its bytes. */
 	piece: Buffer = NOTHING;
+	/** Chunks of less than `SMALL_CHUNK` bytes that the last `read` has begun. */
+	smallChunks = 0;
 	/** In words, why the bytes are not a body; its end is then unknown. `undefined`: no problem so far. */
 	problem: string | undefined = undefined;
 	/** As they were sent, once the body is complete. */
@@ -39,6 +41,7 @@ export class ChunkDecoder {
 	 *   not arrived completely: pass it again with the following bytes.
 	 */
 	read(bytes: Buffer, from: number): number {
+		this.smallChunks = 0;
 		let at = from;
 		let start = -1;
 		let end = -1;
@@ -50,11 +53,15 @@ export class ChunkDecoder {
 					start = at;
 					end = next;
 				} else {
-					bytes.copyWithin(end, at, next);
+					moveTo(bytes, end, at, next);
 					end += next - at;
 				}
 				this.#left -= next - at;
-				if (this.#left === 0) this.#state = CHUNK_END;
+				if (this.#left === 0) {
+					const isWhole = bytes[next] === CR && bytes[next + 1] === LF;
+					this.#state = isWhole ? CHUNK_SIZE : CHUNK_END;
+					if (isWhole) next += 2;
+				}
 			} else {
 				next = this.#framing(bytes, at);
 			}
@@ -104,6 +111,7 @@ export class ChunkDecoder {
 		if (bytes[end + 1] !== LF) return this.#fail(BAD_SIZE);
 		this.#left = size;
 		this.#extensions += size;
+		if (size < SMALL_CHUNK) this.smallChunks++;
 		this.#state = size === 0 ? TRAILERS : CHUNK_DATA;
 		return end + 2;
 	}
@@ -151,6 +159,10 @@ const NOTHING = Buffer.alloc(0);
 const CR = 0x0d;
 const LF = 0x0a;
 
+/** Bytes. */
+const SMALL_CHUNK = 256;
+/** Bytes. */
+const SHORT_MOVE = 64;
 /** Up to 2^52: counted exactly. */
 const MAX_SIZE_DIGITS = 13;
 /** Longest extensions of a chunk, bytes. */
@@ -166,6 +178,12 @@ const MAX_EXCESS = 16_384;
  * them: some readers treat a blank as the end of the line.
  */
 const EXTENSIONS = new RegExp(`^(?:;${TOKEN_SOURCE}(?:=(?:${TOKEN_SOURCE}|${QUOTED_STRING_SOURCE}))?)*$`);
+
+/** Moves bytes to the front. For a few of them the call into the engine costs more than the move. */
+function moveTo(bytes: Buffer, to: number, from: number, end: number): void {
+	if (end - from > SHORT_MOVE) return void bytes.copyWithin(to, from, end);
+	for (let i = 0; i < end - from; i++) bytes[to + i] = bytes[from + i]!;
+}
 
 function hexDigit(byte: number | undefined): number {
 	if (byte === undefined) return -1;

@@ -43,6 +43,8 @@ export class Http2Request extends Stream implements ClientRequest {
 	/** Body bytes that are not wanted yet, or too few to hand on separately. */
 	#kept: KeptPieces | undefined;
 	#bodyState: 'unasked' | 'waits' | 'read' | 'paused' = 'unasked';
+	/** A 100 has been sent: a request may go to several addresses. */
+	#saidContinue = false;
 	#endTold = false;
 	#awaitsReadEnd = false;
 	/** Trailers of a whole response. */
@@ -206,7 +208,9 @@ export class Http2Request extends Stream implements ClientRequest {
 		this.#bodyState = 'read';
 		this.isTakenAtOnce = takesBodyAtOnce;
 		const { head } = this;
-		if (!(head instanceof Rejection) && head.expectsContinue && this.isRemoteOpen && this.received === 0) {
+		const expectsContinue = !(head instanceof Rejection) && head.expectsContinue;
+		if (expectsContinue && !this.#saidContinue && this.isRemoteOpen && this.received === 0) {
+			this.#saidContinue = true;
 			this.sendHeaders(codedStatus(100), false);
 		}
 		this.#handOn();

@@ -29,7 +29,7 @@ export interface ReadSink extends FaultOwner {
  * A socket is read into `READ_BUFFER`, and its bytes are handed on at once. As `data` events they would pass a queue and a tick in which
  * the stream asks for more, which a socket does not need: a twentieth of the cost of an HTTP/1.1 request. Any other stream gives events.
  */
-export class PacedReads {
+export class PacedReads implements Deferred {
 	/** The connection wants no bytes at the moment. */
 	isPaused = false;
 	/** Takes a read of `READ_BUFFER`. */
@@ -161,7 +161,7 @@ export class PacedReads {
 		this.#queue.add(this);
 	}
 
-	/** For `ReadQueue`. @returns `false` if there are no tokens for it yet. */
+	/** For `ReadQueue`. */
 	goOn(now: number): boolean {
 		try {
 			return this.#goOn(now);
@@ -213,11 +213,17 @@ export class PacedReads {
 	}
 }
 
+/** A connection whose reads are deferred. */
+export interface Deferred {
+	/** @param now monotonic milliseconds. @returns `false` if there are no tokens for it yet. */
+	goOn(now: number): boolean;
+}
+
 /** Connections of a worker whose reads are deferred. Those of one certificate take turns. */
 export class ReadQueue {
 	readonly #turnEnd: TurnEnd;
 	readonly #clock: Clock;
-	#waiting: PacedReads[] = [];
+	#waiting: Deferred[] = [];
 	#lenders: ConnectionShare[] = [];
 	#isScheduled = false;
 	#timer: NodeJS.Timeout | undefined;
@@ -232,7 +238,7 @@ export class ReadQueue {
 		return this.#clock.now();
 	}
 
-	add(reads: PacedReads): void {
+	add(reads: Deferred): void {
 		this.#waiting.push(reads);
 		this.#schedule();
 	}

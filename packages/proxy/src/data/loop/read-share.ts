@@ -28,9 +28,25 @@ export class PeerShare {
 	take(wanted: number, now: number): number {
 		this.#tokens = refilled(this.#tokens, now - this.#at, SHARE);
 		if (now > this.#at) this.#at = now;
-		const taken = Math.min(wanted, this.#tokens);
+		const taken = Math.max(0, Math.min(wanted, this.#tokens));
 		this.#tokens -= taken;
 		return taken;
+	}
+
+	/** Whether there is a debt; `settle` says whether it has been paid by now. */
+	get isOverdrawn(): boolean {
+		return this.#tokens < 0;
+	}
+
+	/** Spends more than there is, if need be. */
+	spend(tokens: number): void {
+		this.#tokens -= tokens;
+	}
+
+	/** @param now monotonic milliseconds. @returns whether the returned tokens have paid the debt. */
+	settle(now: number): boolean {
+		this.take(0, now);
+		return !this.isOverdrawn;
 	}
 
 	release(tokens: number): void {
@@ -66,6 +82,13 @@ export class ConnectionShare {
 		if (this.#tokens <= ALLOWANCE.burst) return;
 		this.#certificate.release(this.#tokens - ALLOWANCE.burst);
 		this.#tokens = ALLOWANCE.burst;
+	}
+
+	/** The connection has ended: the others pay its debt. */
+	leave(): void {
+		this.endTurn();
+		if (this.isOverdrawn) this.#certificate.spend(-this.#tokens);
+		this.#tokens = 0;
 	}
 
 	/** Spends for this turn only. @returns whether this is the first time in the turn; the caller must then arrange for `endTurn`. */

@@ -8,6 +8,7 @@ import type { ResponseFields } from '../client/response-fields.ts';
 import { lastChunk } from '../http1/last-chunk.ts';
 import { TICK_MS, Timed } from '../loop/deadlines.ts';
 import { endOwner, guarded } from '../loop/faults.ts';
+import type { Deferred } from '../loop/paced-reads.ts';
 import {
 	type OutgoingBody,
 	type OutgoingRequest,
@@ -31,7 +32,7 @@ import { Upload } from './upload.ts';
  * One HTTP/1.1 connection to an upstream, one request at a time. Anything unsolicited from the upstream ends the
  * connection: a stray byte before the next tenant's response would be worse than any reconnect.
  */
-export class UpstreamConnection extends Timed implements UpstreamRequest, ResponseEvents {
+export class UpstreamConnection extends Timed implements UpstreamRequest, ResponseEvents, Deferred {
 	/** Requests sent so far. */
 	requests = 0;
 	/** Monotonic milliseconds until which an idle connection may be used again. */
@@ -56,6 +57,9 @@ export class UpstreamConnection extends Timed implements UpstreamRequest, Respon
 	#connected = false;
 	#gone = false;
 	#paused = false;
+	/** Nothing is read until the address has paid its debt. */
+	#isWaiting = false;
+	#isQueued = false;
 	readonly #openedAt: number;
 	/** Time that connecting took: at least one round trip, ms. */
 	#connectMs = 0;
@@ -109,6 +113,7 @@ export class UpstreamConnection extends Timed implements UpstreamRequest, Respon
 		this.#connected = true;
 		this.#connectMs = this.endpoint.clock.now() - this.#openedAt;
 		this.cancelDeadline();
+		if (this.endpoint.share.isOverdrawn) this.#settle();
 		this.#handler?.onConnected();
 	}
 
@@ -139,6 +144,8 @@ export class UpstreamConnection extends Timed implements UpstreamRequest, Respon
 		this.requests++;
 		this.#parser.expect(request.method, this, request.handshake !== undefined);
 		const socket = this.#socket;
+		// A handshake is not delayed.
+		if (this.#connected && this.endpoint.share.isOverdrawn) this.#settle();
 		if (complete && this.#chunked) return this.#sendChunked(head, body);
 		if (pieces.length === 0) return void socket.write(head, 'latin1');
 		socket.cork();
@@ -190,7 +197,56 @@ export class UpstreamConnection extends Timed implements UpstreamRequest, Respon
 	resume(): void {
 		if (!this.#paused) return;
 		this.#paused = false;
+		if (!this.#isWaiting) this.#socket.resume();
+	}
+
+	/** The connection is idle: it is read, so that its end is noticed. A debt delays its next response. */
+	#watch(): void {
+		if (this.#isReading) return;
+		this.#isWaiting = false;
+		this.#paused = false;
 		this.#socket.resume();
+	}
+
+	#chargeSmallRead(): void {
+		if (this.#parser.isTunnel) return;
+		this.#parser.cost += PRICE_OF_SMALL_READ;
+		this.#charge();
+	}
+
+	/** Charges the address for what was just read. */
+	#charge(): void {
+		const { share } = this.endpoint;
+		share.spend(this.#parser.cost);
+		this.#parser.cost = 0;
+		// A whole response is given on: a debt delays the next one.
+		if (share.isOverdrawn && this.#handler !== undefined) this.#settle();
+	}
+
+	/** Reads later, if the address has used up its share of the worker. */
+	#settle(): void {
+		const { endpoint } = this;
+		if (this.#isWaiting || endpoint.share.settle(endpoint.reads.now)) return;
+		endpoint.reportDelay();
+		this.#isWaiting = true;
+		this.#socket.pause();
+		if (this.#isQueued) return;
+		this.#isQueued = true;
+		endpoint.reads.add(this);
+	}
+
+	/** For `ReadQueue`. */
+	goOn(now: number): boolean {
+		const { share } = this.endpoint;
+		if (this.#isWaiting && !this.#gone) {
+			if (!share.settle(now)) return false;
+			// Otherwise all that wait would be read at once.
+			share.spend(PRICE_OF_DELAY);
+			this.#isWaiting = false;
+			if (!this.#paused) this.#socket.resume();
+		}
+		this.#isQueued = false;
+		return true;
 	}
 
 	/** Ends the connection: the request is no longer wanted, or nothing was asked. */
@@ -268,16 +324,25 @@ export class UpstreamConnection extends Timed implements UpstreamRequest, Respon
 				handler.onBodyInRoom(length);
 				this.#parser.skip(length);
 				if (this.#parser.isDone) this.#complete(true);
-				return !this.#paused;
+				else if (length < SMALL_READ) this.#chargeSmallRead();
+				return this.#isReading;
 			}
-			const used = this.#parser.push(length === READ_BUFFER.length ? READ_BUFFER : READ_BUFFER.subarray(0, length));
-			if (this.#parser.isDone) this.#complete(used === length);
-			return !this.#paused;
+			const parser = this.#parser;
+			const used = parser.push(length === READ_BUFFER.length ? READ_BUFFER : READ_BUFFER.subarray(0, length));
+			if (parser.isDone) this.#complete(used === length);
+			else if (length < SMALL_READ) this.#chargeSmallRead();
+			if (parser.cost > 0) this.#charge();
+			return this.#isReading;
 		} catch (error) {
 			if (!(error instanceof ProtocolError)) throw error;
+			this.endpoint.share.spend(this.#parser.cost);
 			this.#fail({ kind: 'malformed', cause: String(error.cause ?? error.message) });
 			return false;
 		}
+	}
+
+	get #isReading(): boolean {
+		return !this.#paused && !this.#isWaiting;
 	}
 
 	/** The response is whole. The connection goes back first, so that the handler's next request can use it. */
@@ -288,10 +353,10 @@ export class UpstreamConnection extends Timed implements UpstreamRequest, Respon
 		this.#trailers = undefined;
 		const reusable = clean && this.#sent && this.#parser.keepAlive && !this.#gone;
 		if (reusable && this.#socket.writableLength === 0) {
-			this.resume();
+			this.#watch();
 			this.#pool.release(this);
 		} else if (reusable && this.transport.writesEndLater) {
-			this.resume();
+			this.#watch();
 			setImmediate(releaseDrained, this);
 		} else {
 			this.destroy();
@@ -391,3 +456,10 @@ function releaseDrained(connection: UpstreamConnection): void {
 
 /** Time for the upstream to take a client's last bytes, ms. */
 const CLOSE_LIMIT_MS = 1_000;
+
+/** A read of less than this has a price if the response goes on, bytes. */
+const SMALL_READ = 256;
+/** Tokens: as much as a small message over HTTP/2. */
+const PRICE_OF_SMALL_READ = 1;
+/** Tokens. */
+const PRICE_OF_DELAY = 100;

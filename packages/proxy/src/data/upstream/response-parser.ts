@@ -34,6 +34,8 @@ export class ResponseParser {
 	keepAliveTimeoutMs: number | undefined = undefined;
 	/** A byte of the current response has arrived. */
 	started = false;
+	/** Price of what responses do not need, in tokens (`PeerShare`). Whoever takes them sets it to 0. */
+	cost = 0;
 	#events: ResponseEvents | undefined;
 	#state = DONE;
 	#headRequest = false;
@@ -186,6 +188,7 @@ export class ResponseParser {
 			if (!couldBeStatusLine(chunk, at)) throw new ProtocolError('no status line');
 			if (hasBareLf(chunk, at, at + this.#searched)) throw new ProtocolError('bare LF in a head');
 			this.#searched = chunk.length - at;
+			this.cost += COSTS.partOfHead;
 			return -1;
 		}
 		this.#searched = 0;
@@ -206,9 +209,16 @@ export class ResponseParser {
 			return end + 4;
 		}
 		const head = responseHead(status, isHttp11(text), reader);
+		this.#charge(reader.fields);
 		this.#begin(head);
 		if (isRepeated) this.#heads.remember(head, chunk.subarray(at, end + 4));
 		return end + 4;
+	}
+
+	/** @param fields names and values in turn. */
+	#charge(fields: readonly string[]): void {
+		const excess = fields.length / 2 - FREE_FIELDS;
+		if (excess > 0) this.cost += excess * COSTS.field;
 	}
 
 	/** RFC 9110 section 15.2: 100, 102 and 103 end at this hop; 101 would leave HTTP, which was not requested. */
@@ -217,6 +227,7 @@ export class ResponseParser {
 		// It promises another response behind it (HTTP/1.0 has none of this kind), so it cannot end the connection.
 		if (!goesOn) throw new ProtocolError('interim response that ends the connection');
 		if (++this.#interim > MAX_INTERIM) throw new ProtocolError('too many interim responses');
+		this.cost += COSTS.interim;
 	}
 
 	/** RFC 9110 section 15.2.2. The handshake checks the rest of the response (`gates/web-socket.ts`). */
@@ -266,8 +277,10 @@ export class ResponseParser {
 		const chunks = this.#chunks!;
 		const next = chunks.read(chunk, at);
 		if (chunks.piece.length > 0) this.#events!.onBody(chunks.piece);
+		if (chunks.smallChunks > FREE_CHUNKS) this.cost += chunks.smallChunks * COSTS.smallChunk;
 		if (chunks.problem !== undefined) throw new ProtocolError(chunks.problem);
 		if (chunks.isComplete) {
+			if (chunks.trailers !== undefined) this.#charge(chunks.trailers);
 			this.#end(withoutNamed(chunks.trailers, this.#named));
 			return next;
 		}
@@ -281,6 +294,20 @@ export class ResponseParser {
 		this.#events!.onEnd(trailers);
 	}
 }
+
+/** Tokens. */
+const COSTS = {
+	/** A read that does not complete a head. */
+	partOfHead: 3,
+	interim: 2,
+	/** Beyond `FREE_FIELDS`, of a head that is unlike the last ones, or of trailers. */
+	field: 1 / 2,
+	/** Of less than 256 bytes. */
+	smallChunk: 1 / 16,
+} as const;
+const FREE_FIELDS = 64;
+/** Small chunks of a read. */
+const FREE_CHUNKS = 8;
 
 const CR = 13;
 const LF = 10;

@@ -174,9 +174,13 @@ export class ClientProtocol implements FrameSink {
 		this.output.write(pingFrame(opaque, false));
 	}
 
-	/** Bytes have arrived, and their read has been charged to the share. `receive` follows, perhaps later. */
-	onRead(): void {
-		this.#budget.read();
+	/**
+	 * Bytes have arrived, and their read has been charged to the share. `receive` follows, perhaps later.
+	 *
+	 * @param isHeld earlier bytes come first, and wait for tokens.
+	 */
+	onRead(isHeld: boolean): void {
+		this.#budget.read(isHeld);
 	}
 
 	/**

@@ -64,16 +64,16 @@ export const UNSHARED: ThreadShare = { isOverdrawn: false, spend() {}, release()
 export class ServerBudget {
 	readonly #share: ThreadShare;
 	readonly #tokens = new TokenBucket(SERVER_BURST, SERVER_TOKENS_PER_SECOND);
-	/** The price of the last read can still be given back. */
-	#isReadDue = false;
+	/** Reads whose price can still be given back: the last one, and those that wait with it. */
+	#readsDue = 0;
 
 	constructor(share: ThreadShare) {
 		this.#share = share;
 	}
 
-	/** A read has been charged to the share. */
-	read(): void {
-		this.#isReadDue = true;
+	/** A read has been charged to the share. @param isHeld it waits behind another. */
+	read(isHeld: boolean): void {
+		this.#readsDue = isHeld ? this.#readsDue + 1 : 1;
 	}
 
 	/** @param now monotonic milliseconds. @throws ConnectionError ENHANCE_YOUR_CALM. */
@@ -113,8 +113,9 @@ export class ServerBudget {
 		this.#tokens.release(COSTS.earnedByData);
 		if (length >= COSTS.smallData) return this.#share.release(COSTS.earnedByData);
 		this.#share.spend(1 - length / COSTS.smallData);
-		if (this.#isReadDue) this.#share.release(COSTS.read);
-		this.#isReadDue = false;
+		if (this.#readsDue === 0) return;
+		this.#readsDue--;
+		this.#share.release(COSTS.read);
 	}
 
 	response(): void {

@@ -11,7 +11,7 @@ import {
 	pingFrame,
 	rstStreamFrame,
 } from '../../../../fixtures/h2-frames.ts';
-import { Edge } from '../../fixtures/fake-edge.ts';
+import { Client, Edge } from '../../fixtures/fake-edge.ts';
 import { FakeHttp2Server } from '../../fixtures/fake-h2-server.ts';
 import { settle } from '../../fixtures/fake-plane.ts';
 import type { FakeSocket } from '../../fixtures/fake-upstream.ts';
@@ -84,6 +84,18 @@ for (const [what, end] of Object.entries(ENDS)) {
 			scene.edge.assertQuiet();
 		});
 
+		it('are paid for by the address, whose other connections are read later', async () => {
+			const scene = new Scene();
+			const server = await scene.used();
+			await scene.edge.ask();
+			server.send(...FLOOD);
+			await settle();
+			end(scene.sockets[0]!);
+			await scene.edge.plane.pass(2);
+			const { share } = scene.edge.upstreams[0]!.upstream;
+			equal(share.take(1, scene.edge.plane.clock.now()), 0);
+		});
+
 		it('count as heard when they arrive: the request in question is not sent again', async () => {
 			const scene = new Scene();
 			const server = await scene.used();
@@ -140,6 +152,42 @@ describe('small messages of a response, fifty in a millisecond', () => {
 			}
 			scene.sockets[0]!.destroy();
 			deepEqual([client.text.length, delays], [200 * 50 * 20, 0]);
+		});
+	}
+});
+
+/** A client whose body comes in pieces, all in one turn or each in one of its own. */
+class PiecesClient extends Client {
+	readonly #inTurns: boolean;
+
+	constructor(edge: Edge, inTurns: boolean) {
+		super(edge, 'tenant', 'x'.repeat(100));
+		this.#inTurns = inTurns;
+	}
+
+	override readBody(): void {
+		setImmediate(async () => {
+			for (let i = 0; i < 5; i++) {
+				this.exchange.onRequestBody(Buffer.from('x'));
+				if (this.#inTurns) await settle();
+			}
+		});
+	}
+}
+
+describe('the end of a used connection to an HTTP/2 upstream after several pieces of a body', () => {
+	for (const [inTurns, reason] of [
+		[false, 'idle connection was closed by the upstream'],
+		[true, 'closed before a response'],
+	] as const) {
+		it(`that went out in ${inTurns ? 'several turns' : 'one turn'}: ${reason}`, async () => {
+			const scene = new Scene(streaming);
+			await scene.used();
+			const client = new PiecesClient(scene.edge, inTurns);
+			for (let i = 0; i < 8; i++) await settle();
+			scene.sockets[0]!.crash();
+			await settle();
+			deepEqual(client.verdict, [502, reason]);
 		});
 	}
 });

@@ -55,6 +55,8 @@ export class Http2UpstreamConnection extends Timed implements ClientEvents, Flus
 	requests = 0;
 	/** Reads so far. */
 	reads = 0;
+	/** Writes so far, one for each turn of the loop. */
+	writes = 0;
 	/** `ticks` at the last read, or at the beginning. */
 	heardAt: number;
 	readonly endpoint: Endpoint;
@@ -286,7 +288,7 @@ export class Http2UpstreamConnection extends Timed implements ClientEvents, Flus
 		this.reads++;
 		this.heardAt = this.#owner.ticks;
 		this.#isDoubted = false;
-		this.protocol.onRead();
+		this.protocol.onRead(this.#reads.isHolding);
 		return this.#reads.callback(length);
 	}
 
@@ -320,6 +322,7 @@ export class Http2UpstreamConnection extends Timed implements ClientEvents, Flus
 		const socket = this.#socket;
 		if (this.#isGone || socket.destroyed || output.bytes === 0) return;
 		this.protocol.sends(this.#owner.now);
+		this.writes++;
 		const taken = output.take();
 		const mayGoOn =
 			typeof taken === 'string'
@@ -408,6 +411,7 @@ export class Http2UpstreamConnection extends Timed implements ClientEvents, Flus
 		this.#liveness.cancelDeadline();
 		this.protocol.output.clear();
 		this.#reads.pause();
+		this.#share.leave();
 		this.#owner.forget(this);
 		// Over TLS, Node reports the end of this turn's writes in the next one.
 		this.transport.close(this.#socket, true);

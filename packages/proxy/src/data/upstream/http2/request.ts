@@ -18,8 +18,10 @@ export class Http2UpstreamRequest extends ClientStream implements UpstreamReques
 	/** When it was sent: reads of the connection until then, and ticks of the timer of all time limits. */
 	readsBefore = 0;
 	sentAtTick = 0;
-	/** How many times more of its body has been given. */
+	/** Turns of the loop in which more of its body has been given. */
 	turns = 0;
+	/** `writes` of the connection in the last of them. */
+	#lastTurn = -1;
 	readonly #connection: Http2UpstreamConnection;
 	#handler: ResponseHandler | undefined;
 	#onWritten: (() => void) | undefined;
@@ -87,7 +89,9 @@ export class Http2UpstreamRequest extends ClientStream implements UpstreamReques
 
 	write(bytes: Buffer): boolean {
 		if (this.isClosed) return true;
-		this.turns++;
+		const { writes } = this.#connection;
+		if (writes !== this.#lastTurn) this.turns++;
+		this.#lastTurn = writes;
 		return this.sendData(bytes, false, true);
 	}
 
