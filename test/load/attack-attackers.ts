@@ -8,6 +8,7 @@ import { WebSocketServer } from 'ws';
 import type { Identity } from './attack-identity.ts';
 import { FLOODS, RATED } from './attack-list.ts';
 import { Attacker } from './attacks.ts';
+import { serveCalls } from './grpc-floods.ts';
 import { serveHostile, takeFlooded } from './hostile-upstream.ts';
 
 /** What the parent asks for. `serve` is answered with `Served`, `stop` with what the attackers have got. */
@@ -20,6 +21,8 @@ export type AttackOrder =
 export interface Served {
 	/** Over HTTP/1.1; takes WebSockets, too. */
 	readonly upstream: number;
+	/** Over HTTP/2; takes gRPC calls. */
+	readonly calls: number;
 	readonly hostile: number;
 	readonly hostileHttp1: number;
 }
@@ -48,7 +51,9 @@ process.on('message', (order: AttackOrder) => {
 			const { port } = upstream.address() as AddressInfo;
 			serveHostile('h2', (hostile) => {
 				serveHostile('h1', (hostileHttp1) => {
-					process.send!({ upstream: port, hostile, hostileHttp1 } satisfies Served);
+					serveCalls((calls) => {
+						process.send!({ upstream: port, calls, hostile, hostileHttp1 } satisfies Served);
+					});
 				});
 			});
 		});

@@ -96,6 +96,7 @@ export class Stage {
 				{ prefix: '/victim', upstream: `http://127.0.0.1:${(upstream.address() as AddressInfo).port}` },
 				{ prefix: '/', upstream: `http://127.0.0.1:${served.upstream}` },
 				{ prefix: '/tunnel', upstream: `http://127.0.0.1:${served.upstream}`, websocket: true },
+				{ prefix: '/grpc', upstream: `h2c://127.0.0.1:${served.calls}`, failures: 100, cooldown_secs: 1 },
 				// Their breakers are no defence here.
 				{ prefix: '/hostile', upstream: `h2c://127.0.0.1:${served.hostile}`, failures: 100, cooldown_secs: 1 },
 				{

@@ -22,7 +22,7 @@ import type { Attack, Attacker } from './attacks.ts';
 /** The names of the sizes that each flood comes in are numbers of connections. */
 export const FLOOD_SIZES = [1, 4, 16, 64] as const;
 
-interface Flood {
+export interface Flood {
 	readonly name: string;
 	readonly alpn: 'h2' | 'http/1.1';
 	/** Behind the preface over HTTP/2. */
@@ -174,7 +174,7 @@ export const UNCAPPED: readonly Attack[] = pours([
 	})),
 ]);
 
-async function pour(attacker: Attacker, { alpn, begin, chunk, isSame }: Flood): Promise<TLSSocket | undefined> {
+export async function pour(attacker: Attacker, { alpn, begin, chunk, isSame }: Flood): Promise<TLSSocket | undefined> {
 	const socket = alpn === 'h2' ? await attacker.connectH2() : await attacker.connect(alpn);
 	if (socket === undefined) return undefined;
 	if (alpn === 'http/1.1') attacker.watchH1(socket);

@@ -76,6 +76,7 @@ function http1Response(bytes: number, areTrailers: boolean): Buffer {
 }
 
 const HTTP1_HEAD = 'HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n';
+const TRAILERS = Array.from({ length: 250 }, (_, i): [string, string] => [`x-${i}`, 'y']);
 const DATA_OF_A_BYTE = { begin: head, chunk: (id: number) => many(dataFrame(id, 'x')) };
 const THRASHED = { chunk: (id: number) => thrash(id, 1_500), varies: true };
 
@@ -109,6 +110,16 @@ const FLOODS: readonly ServerFlood[] = [
 		name: 'empty CONTINUATION',
 		begin: (id) => headersFrame(id, [[':status', '200']], { endHeaders: false, endStream: false }),
 		chunk: (id) => many(frame(FRAME.CONTINUATION, 0, id)),
+	},
+	{
+		name: 'trailers without end',
+		begin: (id) => Buffer.concat([head(id), headersFrame(id, [['x-a', 'b']], { endHeaders: false })]),
+		chunk: (id) => many(continuationFrame(id, [['x-more', 'x'.repeat(100)]], false)),
+	},
+	{
+		name: 'trailers of 250 fields',
+		isWhole: true,
+		chunk: (id) => Buffer.concat([head(id), headersFrame(id, TRAILERS)]),
 	},
 	{ name: 'DATA of a byte', ...DATA_OF_A_BYTE },
 	{ name: 'DATA of a byte, on many connections', ...DATA_OF_A_BYTE, spreads: true },
@@ -195,6 +206,10 @@ class HostileConnection {
 	#onRequest(id: number, block: Buffer): void {
 		if (flood === undefined || block.includes('/health')) {
 			this.#socket.write(headersFrame(id, [[':status', '204']]));
+		} else if (flood.isWhole) {
+			const response = flood.chunk(id);
+			flooded += response.length;
+			this.#socket.write(response);
 		} else if (!this.#isFlooding) {
 			this.#isFlooding = true;
 			pour(this.#socket, flood, id);
