@@ -66,4 +66,4 @@ export function prefixDoubt(prefix: string): string | undefined {
 }
 
 /** A star, `{id}`, `<id>`, a segment `:id`, and typical regular expression syntax. */
-const PATTERN = /\*|\{[^}]*\}|<[^>]*>|(?<=\/):[a-z_]|\^|\$$|\.\+|\[[^\]]*\]/i;
+const PATTERN = /\*|\{[^}]*\}|<[^>]*>|(?<=\/):[A-Za-z_]|\^|\$$|\.\+|\[[^\]]*\]/;

@@ -3,9 +3,10 @@
  * the request as the proxy sent it, so that the demo can show the header contract.
  */
 import { once } from 'node:events';
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { http } from '../../shared/node-http.ts';
 import { serveWebSocket } from './web-socket.ts';
 
 export interface SampleUpstream {
@@ -30,7 +31,7 @@ export async function startSampleUpstream(name: string): Promise<SampleUpstream>
 		server.close();
 		server.closeAllConnections();
 	};
-	const server = createServer((request, response) => {
+	const server = http.createServer((request, response) => {
 		if (onDeath !== undefined && request.url !== '/health') {
 			stop();
 			onDeath();

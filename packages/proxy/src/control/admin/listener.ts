@@ -1,6 +1,7 @@
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { Logger } from '@mtls-edge-proxy/gate/shared/log.ts';
+import { http } from '../../shared/node-http.ts';
 import { descriptorsExhausted, keepSpareDescriptor } from '../../shared/spare-descriptor.ts';
 import { type ListenAddress, listenProblem } from '../listen.ts';
 import type { MetricSources } from '../metrics/families.ts';
@@ -56,7 +57,7 @@ export async function startAdmin(
 		}),
 	]);
 	// Scrapers send small requests and read at once. Any other client gets its connection for a few seconds only.
-	const server = createServer({
+	const server = http.createServer({
 		headersTimeout: 5_000,
 		requestTimeout: 5_000,
 		keepAliveTimeout: 75_000,

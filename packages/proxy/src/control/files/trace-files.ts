@@ -1,7 +1,7 @@
-import { validateHeaderName, validateHeaderValue } from 'node:http';
 import { readCertificates } from '@mtls-edge-proxy/gate/tls/certificates.ts';
 import type { ConfigFiles } from '../../config/config.ts';
 import type { ConfigProblem } from '../../config/error.ts';
+import { http } from '../../shared/node-http.ts';
 import { type Judged, readNamed } from './named-file.ts';
 
 /** Contents of the files of `[trace]`. */
@@ -61,8 +61,8 @@ export function readHeaderLines(text: string): Record<string, string> {
 
 function isField(name: string, value: string): boolean {
 	try {
-		validateHeaderName(name);
-		validateHeaderValue(name, value);
+		http.validateHeaderName(name);
+		http.validateHeaderValue(name, value);
 		return name !== '__proto__';
 	} catch {
 		return false;

@@ -1,4 +1,4 @@
-import * as http from 'node:http';
+import type { ClientRequest, IncomingMessage } from 'node:http';
 import * as https from 'node:https';
 import { Socket } from 'node:net';
 import { type ConnectionOptions, connect } from 'node:tls';
@@ -7,6 +7,7 @@ import { connectionCause, SPEAKS_TLS, silenceCause } from '@mtls-edge-proxy/gate
 import type { HealthSettings, UpstreamAddress } from '../../config/config.ts';
 import { HEALTH_CHECK_PATH, healthProblem, healthRequest, MAX_RESPONSE } from '../../gates/grpc-health.ts';
 import type { UpstreamProtocol } from '../../shared/messages.ts';
+import { http } from '../../shared/node-http.ts';
 import type { Verdict } from './health.ts';
 import { CLOSED, callHttp2 } from './http2-call.ts';
 
@@ -168,7 +169,7 @@ function verdictOn(status: number): Verdict {
 }
 
 /** Reads and drops the body. The time limit still applies, so it cannot last long. */
-function discard(response: http.IncomingMessage, probe: http.ClientRequest): void {
+function discard(response: IncomingMessage, probe: ClientRequest): void {
 	let bytes = 0;
 	response.on('data', (chunk: Buffer) => {
 		bytes += chunk.length;

@@ -4,11 +4,20 @@ import { type Content, html, type Markup } from './markup.ts';
 
 const NOT_KNOWN = html`<span class="none">–</span>`;
 
-const WHOLE = new Intl.NumberFormat('en', { maximumFractionDigits: 0 });
-const THREE_DIGITS = new Intl.NumberFormat('en', { maximumSignificantDigits: 3 });
+const whole = formatter({ maximumFractionDigits: 0 });
+const threeDigits = formatter({ maximumSignificantDigits: 3 });
+
+/** Made for the first page: it takes 20 ms, for which a start need not wait. */
+function formatter(options: Intl.NumberFormatOptions): (value: number) => string {
+	let format: Intl.NumberFormat | undefined;
+	return (value) => {
+		format ??= new Intl.NumberFormat('en', options);
+		return format.format(value);
+	};
+}
 
 export function count(value: number | null): Markup {
-	return value === null ? NOT_KNOWN : html`${WHOLE.format(value)}`;
+	return value === null ? NOT_KNOWN : html`${whole(value)}`;
 }
 
 /** The highest value of a chart; `null`: none is known. */
@@ -20,26 +29,26 @@ export function peakOf(values: readonly (number | null)[]): number | null {
 /** Per second: 0.3, 12.5, 1,240. */
 export function rate(value: number | null): Markup {
 	if (value === null) return NOT_KNOWN;
-	return html`${value >= 100 ? WHOLE.format(value) : THREE_DIGITS.format(Number(value.toFixed(value < 10 ? 2 : 1)))}`;
+	return html`${value >= 100 ? whole(value) : threeDigits(Number(value.toFixed(value < 10 ? 2 : 1)))}`;
 }
 
 /** A short time: 0.42 ms, 12.3 ms, 1.2 s. */
 export function latency(seconds: number | null): Markup {
 	if (seconds === null) return NOT_KNOWN;
-	return html`${seconds < 1 ? `${THREE_DIGITS.format(seconds * 1000)} ms` : `${THREE_DIGITS.format(seconds)} s`}`;
+	return html`${seconds < 1 ? `${threeDigits(seconds * 1000)} ms` : `${threeDigits(seconds)} s`}`;
 }
 
 const BYTE_UNITS = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
 
 export function bytes(value: number): string {
 	const power = value < 1 ? 0 : Math.min(Math.floor(Math.log2(value) / 10), BYTE_UNITS.length - 1);
-	return `${THREE_DIGITS.format(value / 1024 ** power)} ${BYTE_UNITS[power]}`;
+	return `${threeDigits(value / 1024 ** power)} ${BYTE_UNITS[power]}`;
 }
 
 export function percent(share: number | null): Markup {
 	if (share === null) return NOT_KNOWN;
 	const rounded = Number((share * 100).toFixed(share < 0.01 ? 2 : 1));
-	return html`${share > 0 && rounded === 0 ? 'under 0.01' : THREE_DIGITS.format(rounded)} %`;
+	return html`${share > 0 && rounded === 0 ? 'under 0.01' : threeDigits(rounded)} %`;
 }
 
 /** A long time, in its two largest units: 3 d 4 h, 12 min, 40 s. */

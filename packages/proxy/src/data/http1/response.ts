@@ -1,6 +1,6 @@
-import { STATUS_CODES } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Trailers } from '../../gates/trailers.ts';
+import { http } from '../../shared/node-http.ts';
 import { SLAB_BYTES, SLABS } from '../../shared/slabs.ts';
 import type { ResponseFields } from '../client/response-fields.ts';
 import type { Flushed, FlushQueue } from '../loop/turn-end.ts';
@@ -184,7 +184,7 @@ const ONE_WRITE = 16_384;
 const statusLines: (string | undefined)[] = [];
 
 function statusLine(status: number): string {
-	statusLines[status] ??= `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? 'Unknown'}\r\n`;
+	statusLines[status] ??= `HTTP/1.1 ${status} ${http.STATUS_CODES[status] ?? 'Unknown'}\r\n`;
 	return statusLines[status];
 }
 
