@@ -65,7 +65,7 @@ interface Suite {
 	 * their tests. Each file is a `describe` there, so its hooks stay its own.
 	 */
 	readonly together?: true;
-	/** They start the command as one bundle, not from its sources. */
+	/** They start the command, or a thread of it, from one bundle, not from its sources. */
 	readonly bundled?: true;
 	/** They run the real command or other programs, so a busy machine may fail one of them: see `AGAIN_AT_MOST`. */
 	readonly again?: true;
@@ -73,7 +73,7 @@ interface Suite {
 }
 
 const SUITES: Record<string, Suite> = {
-	conformance: { bodyModes: ['collected'] },
+	conformance: { bodyModes: ['collected'], bundled: true },
 	unit: { bodyModes: ['collected'], together: true },
 	wire: { bodyModes: BODY_MODES, spare: 2, lane: 'wire', bundled: true, again: true },
 	/** Installs what was packed from the registry. */
@@ -397,12 +397,16 @@ async function passes(pass: Pass, name: RegExp | undefined): Promise<boolean> {
 	return isPassed;
 }
 
+const bundles: Partial<Record<BodyMode, Promise<string>>> = {};
+
 /** What PROXY_TEST_MAIN names, by default a bundle of the present sources. */
 async function testCommand(body: BodyMode): Promise<string> {
 	if (process.env.PROXY_TEST_MAIN !== undefined) return process.env.PROXY_TEST_MAIN;
 	const { buildTestCommand } = await import('./test-command.ts');
 	const cache = resolve(root, 'node_modules/.cache/test-command');
-	return buildTestCommand(root, cache, body === 'streaming' ? ['boxed_body'] : []);
+	// Both lanes ask for it.
+	bundles[body] ??= buildTestCommand(root, cache, body === 'streaming' ? ['boxed_body'] : []);
+	return bundles[body];
 }
 
 /** @param isShared another lane runs at the same time: then pure code leaves it a core. */

@@ -9,9 +9,9 @@ import { FAULT_KINDS } from '../load/fault-kinds.ts';
 import { FaultRun } from '../load/fault-run.ts';
 import { faultsLeft, processLeft } from '../load/leftovers.ts';
 
-const REQUESTS = 800;
+const REQUESTS = 500;
 /** So that those that are rare in a long run have their turn in a short one. */
-const KINDS = FAULT_KINDS.map((kind) => ({ ...kind, weight: Math.max(1, Math.min(kind.weight, 5)) }));
+const KINDS = FAULT_KINDS.map((kind) => ({ ...kind, weight: 1 }));
 
 test('whatever an upstream does, no answer is silently truncated, duplicated, mixed up or withheld', async () => {
 	await using run = await FaultRun.start({ mode: BODY_MODE, seed: 1, kinds: KINDS, talkers: 4 });
