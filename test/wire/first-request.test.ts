@@ -7,7 +7,8 @@ import { type Stage, startStage } from '../fixtures/stage.ts';
 import { assertLimited, drip, sideBySide } from '../fixtures/time-limits.ts';
 import { until } from '../fixtures/wait.ts';
 
-const FIRST_REQUEST_MS = 1000;
+/** Clients that behave have to send a request in that time, on a busy machine, too. */
+const FIRST_REQUEST_MS = 2000;
 
 let stage: Stage;
 let token: string;

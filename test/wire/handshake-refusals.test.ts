@@ -21,7 +21,7 @@ before(async () => {
 	// One worker: each worker has its own limit of lines.
 	stage = await startStage({
 		workers: 1,
-		limits: { max_connections: MAX_CONNECTIONS, tls_handshake_timeout_secs: 1 },
+		limits: { max_connections: MAX_CONNECTIONS, tls_handshake_timeout_secs: 3 },
 	});
 });
 after(async () => {

@@ -369,7 +369,7 @@ describe('a TLS session', () => {
 });
 
 describe('the time limit of the handshake', () => {
-	const LIMIT_MS = 1000;
+	const LIMIT_MS = 2000;
 	let stage: Stage;
 	before(async () => {
 		stage = await startStage({ limits: { tls_handshake_timeout_secs: LIMIT_MS / 1000 } });
@@ -437,7 +437,7 @@ describe('the time limit of the handshake', () => {
 });
 
 describe('connections that share a port of their client', () => {
-	const LIMIT_MS = 1000;
+	const LIMIT_MS = 2000;
 	let stage: Stage;
 	before(async () => {
 		// One worker, or each of them might have one of the connections.
@@ -514,7 +514,7 @@ describe('the limit of connections', () => {
 	const MAX = 4;
 	let stage: Stage;
 	before(async () => {
-		stage = await startStage({ limits: { max_connections: MAX, tls_handshake_timeout_secs: 1 } });
+		stage = await startStage({ limits: { max_connections: MAX, tls_handshake_timeout_secs: 3 } });
 	});
 	after(() => stage[Symbol.asyncDispose]());
 

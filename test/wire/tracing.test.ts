@@ -91,7 +91,7 @@ describe('a request whose traceparent says that it is sampled', () => {
 		proxy = await startProxy({
 			workers: 1,
 			config: { tenant_rps: 0, health_interval_secs: 3600, default_cooldown_secs: 3600 },
-			limits: { max_request_body_bytes: LIMIT, upstream_timeout_secs: 1 },
+			limits: { max_request_body_bytes: LIMIT, upstream_timeout_secs: 3 },
 			breaker: { failures: 2, tenants: 1 },
 			tenants: [
 				{ name: 'limited-h1', rps: 1 },
@@ -347,7 +347,7 @@ describe('a request whose traceparent says that it is sampled', () => {
 		const breaking = [await send('/broken'), await send('/broken'), await send('/broken')];
 		const [late, theirs, failed, , open] = await Promise.all([slow, failing, ...breaking].map(spanOf));
 		assert.deepEqual(names(late!), [...FIRST, 'route', ...LAST]);
-		assert.deepEqual([late!.status, late!.message], [2, 'no response within 1 s']);
+		assert.deepEqual([late!.status, late!.message], [2, 'no response within 3 s']);
 		assertAttributes(late!, { 'http.response.status_code': 504, 'error.type': 'upstream-timeout' });
 		// The upstream's own: no gate has refused anything.
 		assertAttributes(theirs!, { 'http.response.status_code': 500, 'error.type': '500', 'proxy.refused': undefined });

@@ -34,7 +34,7 @@ function settings(more: ProxyOptions = {}): ProxyOptions {
 	return {
 		routes: [
 			{ prefix: '/', upstream: upstream.url, websocket: true },
-			{ prefix: '/idle', upstream: upstream.url, websocket: true, idle_timeout_secs: 1 },
+			{ prefix: '/idle', upstream: upstream.url, websocket: true, idle_timeout_secs: 2 },
 			{ prefix: '/scripted', upstream: scripted.url, websocket: true, idle_timeout_secs: 1 },
 			{ prefix: '/lasting', upstream: upstream.url, websocket: true, websocket_end_at_expiry: false },
 		],
