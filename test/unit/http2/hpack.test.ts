@@ -49,8 +49,11 @@ function decoder(maxFields = 1000, maxBytes = 100_000) {
 	};
 	const lines = (bytes: Buffer, endsStream = false): Line[] =>
 		block(bytes, endsStream).fields.map(({ name, value }) => [name, value] as const);
-	return { block, lines };
+	return { block, lines, earn: () => hpack.earn() };
 }
+
+/** More new fields than a decoder keeps for a peer that is owed nothing. */
+const unpaid = () => Buffer.concat(Array.from({ length: 200 }, (_, i) => literal(`x-${i}`, 'v')));
 
 const hex = (text: string) => Buffer.from(text.replaceAll(/\s/g, ''), 'hex');
 const latin1 = (text: string) => Buffer.from(text, 'latin1');
@@ -224,6 +227,25 @@ describe('the dynamic table', () => {
 		]);
 		assert.throws(() => lines(hex('bf')), ConnectionError);
 	});
+
+	it('holds the text of a new entry and no field, as long as too many of the fields before were nobody’s message', () => {
+		const { lines, earn } = decoder();
+		lines(unpaid());
+		lines(Buffer.concat([add('a', 'b'), add('c', 'd')]));
+		const madeBy = (bytes: string) => {
+			made = 0;
+			assert.deepEqual(lines(hex(bytes)), [
+				['c', 'd'],
+				['a', 'b'],
+			]);
+			return made;
+		};
+		assert.equal(madeBy('be bf'), 2);
+		assert.equal(madeBy('be bf'), 2, 'each time anew');
+		earn();
+		assert.equal(madeBy('be bf'), 2);
+		assert.equal(madeBy('be bf'), 0);
+	});
 });
 
 describe('limits of a header block', () => {
@@ -344,12 +366,17 @@ describe('HPACK', () => {
 	const common = fc.constantFrom('a', ':path', 'x-a', 'cookie', 'accept', 'authorization');
 	const field = fc.tuple(fc.oneof(common, text), fc.oneof(text, fc.constantFrom('gzip, deflate', 'x'.repeat(200), '')));
 
+	const blocks = fc.array(fc.array(field, { maxLength: 12 }), { maxLength: 6 });
+
 	it('decodes whatever another encoder writes, in every way in which a field can be written', () => {
 		fc.assert(
-			fc.property(fc.array(fc.array(field, { maxLength: 12 }), { maxLength: 6 }), fc.integer(), (blocks, seed) => {
+			fc.property(blocks, fc.integer(), fc.array(fc.nat(5), { maxLength: 2 }), (blocks, seed, owed) => {
 				const writer = new HpackWriter(new Random(seed));
-				const { lines } = decoder();
-				for (const fields of blocks) {
+				const { lines, earn } = decoder();
+				for (const [i, fields] of blocks.entries()) {
+					// With the fields as objects, with their text, and with both.
+					if (owed.length > 0) lines(unpaid());
+					if (owed.includes(i)) earn();
 					const plain = fields.map(([name, value]) => [name, value.replaceAll('{', '')] as const);
 					const parts = writer.write(plain).map((part) => (typeof part === 'string' ? part : ''));
 					assert.deepEqual(lines(latin1(parts.join(''))), plain);

@@ -39,6 +39,8 @@ export class HeaderBlock<Field> {
 	bytes = 0;
 	/** Number of fields, including those that were not kept. */
 	count = 0;
+	/** The fields may be kept for the next block. Garbage that survives collections of the young generation is expensive. */
+	mayBeKept = true;
 	/** What readers have made of the block, each in its own place. */
 	readonly memo: [open: unknown, ended: unknown] = [undefined, undefined];
 }
@@ -55,7 +57,9 @@ export class HpackDecoder<Field extends TableEntry> {
 	/** New fields made so far: they are most of the cost of decoding. */
 	made = 0;
 	readonly #reading: FieldReading<Field>;
-	readonly #table = new DynamicTable<Field>();
+	readonly #table = new DynamicTable<Field>((name, value) => this.#make(name, value, undefined));
+	/** New fields that the table and the memos may still keep as objects. */
+	#keeps = MAX_KEPT;
 	/** The last block that did not end its stream, and the last one that did. Two memos, since heads and trailers alternate. */
 	readonly #open = new RememberedBlock<Field>();
 	readonly #ended = new RememberedBlock<Field>();
@@ -79,19 +83,25 @@ export class HpackDecoder<Field extends TableEntry> {
 		const last = endsStream ? this.#ended : this.#open;
 		const known = last.find(bytes, from, to, table.version);
 		if (known !== undefined) {
-			for (const entry of last.entries) table.add(entry);
+			for (const entry of last.entries) table.add(entry, true);
 			return known;
 		}
 		const { version } = table;
 		this.#entries = [];
 		this.#stands = true;
 		const block = this.#decode(bytes, from, to);
-		const isShort = to - from <= MAX_BLOCK && block.count <= MAX_REMEMBERED_FIELDS;
+		block.mayBeKept = this.#keeps >= 0 && block.count <= MAX_REMEMBERED_FIELDS;
+		const isShort = to - from <= MAX_BLOCK && block.mayBeKept;
 		const mayComeAgain = isShort && (this.#stands || version === table.version);
 		if (mayComeAgain) last.remember(block, this.#entries, this.#stands ? undefined : version, bytes, from, to);
 		// Held until the next block, they would survive collections of the young generation.
 		this.#entries = [];
 		return block;
+	}
+
+	/** The peer was owed its last block: new fields may be kept again. */
+	earn(): void {
+		this.#keeps = MAX_KEPT;
 	}
 
 	#decode(bytes: Buffer, from: number, to: number): HeaderBlock<Field> {
@@ -135,7 +145,7 @@ export class HpackDecoder<Field extends TableEntry> {
 		if ((first & 0x80) !== 0) return this.#entry(this.#integer(0x7f));
 		if ((first & 0x40) !== 0) {
 			const field = this.#literal(this.#integer(0x3f));
-			this.#table.add(field);
+			this.#table.add(field, this.#keeps >= 0);
 			this.#entries.push(field);
 			return field;
 		}
@@ -148,7 +158,9 @@ export class HpackDecoder<Field extends TableEntry> {
 	#entry(index: number): Field {
 		const isStatic = index <= STATIC_TABLE.length;
 		if (!isStatic) this.#stands = false;
-		const field = isStatic ? this.#reading.staticFields[index - 1] : this.#table.at(index - STATIC_TABLE.length - 1);
+		const field = isStatic
+			? this.#reading.staticFields[index - 1]
+			: this.#table.at(index - STATIC_TABLE.length - 1, this.#keeps >= 0);
 		if (field === undefined) throw malformed('an index beyond the tables');
 		return field;
 	}
@@ -162,20 +174,21 @@ export class HpackDecoder<Field extends TableEntry> {
 		const { literals } = this.#reading;
 		// A short value is decoded faster than it is looked up.
 		const isUsual = length < MIN_LITERAL || length > MAX_LITERAL || name.charCodeAt(0) === COLON;
-		if (isUsual || literals === undefined) return this.#make(name, named);
+		if (isUsual || literals === undefined) return this.#make(name, this.#string(), named);
 		const known = literals.find(name, this.#bytes, begin, end);
 		if (known !== undefined) {
 			this.#at = end;
 			return known;
 		}
-		const field = this.#make(name, named);
-		literals.add(field, this.#bytes, begin, end);
+		const field = this.#make(name, this.#string(), named);
+		if (this.#keeps >= 0) literals.add(field, this.#bytes, begin, end);
 		return field;
 	}
 
-	#make(name: string, named: Field | undefined): Field {
+	#make(name: string, value: string, named: Field | undefined): Field {
 		this.made++;
-		return this.#reading.make(name, this.#string(), named);
+		this.#keeps--;
+		return this.#reading.make(name, value, named);
 	}
 
 	/** The end of the string literal that begins here. The position does not move. */
@@ -277,6 +290,11 @@ const MAX_BLOCK = 4096;
  * garbage of the old one, which only a full collection frees.
  */
 const MAX_REMEMBERED_FIELDS = 64;
+/**
+ * New fields of a connection that are kept as objects without a message that the peer was owed (`earn`). After them the table keeps
+ * text, and no block or literal is remembered.
+ */
+const MAX_KEPT = 128;
 /**
  * Encoded lengths of remembered values, bytes: most tokens are longer than the first, and no accepted token is longer than the
  * second (`MAX_TOKEN_LENGTH`).

@@ -3,6 +3,7 @@ import { describe, it } from 'node:test';
 import fc from 'fast-check';
 import {
 	ALLOWANCE,
+	ALLOWANCES,
 	CertificateShares,
 	ConnectionShare,
 	PeerShare,
@@ -44,11 +45,44 @@ describe('a share of a worker', () => {
 					largest[i] = Math.max(largest[i]!, waste);
 				}
 				const overshoot = largest.reduce((sum, waste) => sum + waste, 0);
-				const allowed = SHARE.burst + SHARE.perMs * now + count * (ALLOWANCE.burst + ALLOWANCE.perMs * now) + overshoot;
+				const allowed = mostWork(count, now) + overshoot;
 				assert.ok(work <= allowed + 1e-6, `${work} of ${allowed}`);
 			}),
 		);
 	});
+
+	it('bounds the work for a certificate, however many connections use up what they have', () => {
+		const connections = fc.integer({ min: 1, max: 1000 });
+		fc.assert(
+			fc.property(
+				connections,
+				fc.integer({ min: 1, max: 20 }),
+				fc.integer({ min: 1, max: 50 }),
+				(count, step, waste) => {
+					const certificate = new PeerShare();
+					const connections = Array.from({ length: count }, () => new ConnectionShare(certificate));
+					let work = 0;
+					let now = 0;
+					for (; now < 1000; now += step) {
+						for (const share of connections) {
+							while (!share.isOverdrawn || share.settle(now)) {
+								share.spend(waste);
+								work += waste;
+							}
+						}
+					}
+					assert.ok(work <= mostWork(count, now) + count * waste, `${work} in ${now} ms`);
+				},
+			),
+			{ numRuns: 30 },
+		);
+	});
+
+	/** Tokens for so many connections in so many milliseconds. */
+	function mostWork(count: number, ms: number): number {
+		const begun = count * ALLOWANCE.burst;
+		return begun + ALLOWANCES.burst + SHARE.burst + (ALLOWANCES.perMs + SHARE.perMs) * ms;
+	}
 
 	it('does not delay a client whose requests are all admitted, whatever others waste', () => {
 		fc.assert(

@@ -186,6 +186,7 @@ export class Http2Connection extends Timed implements LiveConnection, ProtocolEv
 
 	giveBackTokens(price: number): void {
 		this.#share.release(price);
+		this.#protocol.earn();
 	}
 
 	whenRead(request: Http2Request): void {

@@ -136,6 +136,11 @@ export class Protocol implements FrameSink {
 		return this.#share.isOverdrawn;
 	}
 
+	/** A request has been admitted. */
+	earn(): void {
+		this.#decoder.earn();
+	}
+
 	ping(opaque: string): void {
 		this.output.write(pingFrame(opaque, false));
 	}

@@ -147,7 +147,7 @@ export class RequestFieldsReader {
 		if (known !== undefined) return known;
 		const facts = this.#withOtherPath(block, endStream) ?? this.#read(block, endStream);
 		block.memo[at] = facts;
-		const isUnderstood = typeof facts !== 'string' && !(facts.head instanceof Rejection);
+		const isUnderstood = block.mayBeKept && typeof facts !== 'string' && !(facts.head instanceof Rejection);
 		this.#last.remember(isUnderstood ? facts : undefined, block.fields, endStream);
 		return facts;
 	}

@@ -5,8 +5,8 @@
  * honest traffic costs next to nothing. A connection spends its own allowance first, then the share of its certificate. If
  * both are empty, the connection is read later (`PacedReads`).
  *
- * So the work that a certificate causes is bounded, however many connections it has open: `SHARE` and one `ALLOWANCE` per
- * connection. A connection that stays within its allowance is not delayed by others of its certificate.
+ * So the work that a certificate causes is bounded, however many connections it has open: `SHARE`, `ALLOWANCES` and, once for each new
+ * connection, whose handshake costs more, the burst of `ALLOWANCE`.
  */
 
 /** A connection's own tokens: the maximum, and how many return per millisecond. Enough for four hundred frames or forty heads. */
@@ -16,31 +16,41 @@ export const ALLOWANCE = { burst: 500, perMs: 1 } as const;
  * its part of the worker to a tenth.
  */
 export const SHARE = { burst: 1_000, perMs: 100 } as const;
+/** What the allowances of a certificate's connections return together: as much as those of 32 connections. */
+export const ALLOWANCES = { burst: 32 * ALLOWANCE.burst, perMs: 32 * ALLOWANCE.perMs } as const;
 
-/** The share of one peer in this worker: a client's certificate, or an address of an upstream. */
-export class PeerShare {
-	/** Live connections. */
-	connections = 0;
-	#tokens: number = SHARE.burst;
+interface Refill {
+	readonly burst: number;
+	readonly perMs: number;
+}
+
+class Tokens {
+	readonly #refill: Refill;
+	#left: number;
 	#at = Number.NEGATIVE_INFINITY;
+
+	constructor(refill: Refill) {
+		this.#refill = refill;
+		this.#left = refill.burst;
+	}
 
 	/** @param now monotonic milliseconds. @returns how many of the `wanted` tokens were taken. */
 	take(wanted: number, now: number): number {
-		this.#tokens = refilled(this.#tokens, now - this.#at, SHARE);
+		this.release(returned(now - this.#at, this.#refill.perMs));
 		if (now > this.#at) this.#at = now;
-		const taken = Math.max(0, Math.min(wanted, this.#tokens));
-		this.#tokens -= taken;
+		const taken = Math.max(0, Math.min(wanted, this.#left));
+		this.#left -= taken;
 		return taken;
 	}
 
 	/** Whether there is a debt; `settle` says whether it has been paid by now. */
 	get isOverdrawn(): boolean {
-		return this.#tokens < 0;
+		return this.#left < 0;
 	}
 
 	/** Spends more than there is, if need be. */
 	spend(tokens: number): void {
-		this.#tokens -= tokens;
+		this.#left -= tokens;
 	}
 
 	/** @param now monotonic milliseconds. @returns whether the returned tokens have paid the debt. */
@@ -50,7 +60,23 @@ export class PeerShare {
 	}
 
 	release(tokens: number): void {
-		this.#tokens = Math.min(SHARE.burst, this.#tokens + tokens);
+		this.#left = Math.min(this.#refill.burst, this.#left + tokens);
+	}
+}
+
+/** The share of one peer in this worker: a client's certificate, or an address of an upstream. */
+export class PeerShare extends Tokens {
+	/** Live connections. */
+	connections = 0;
+	readonly #allowances = new Tokens(ALLOWANCES);
+
+	constructor() {
+		super(SHARE);
+	}
+
+	/** For a connection's own allowance. */
+	allow(wanted: number, now: number): number {
+		return this.#allowances.take(wanted, now);
 	}
 }
 
@@ -113,7 +139,11 @@ export class ConnectionShare {
 	 * @returns whether it has them; otherwise it must be read later.
 	 */
 	settle(now: number, needed = 0): boolean {
-		this.#tokens = refilled(this.#tokens, now - this.#at, ALLOWANCE);
+		const due = returned(now - this.#at, ALLOWANCE.perMs);
+		if (due > 0) {
+			const missing = Math.max(0, ALLOWANCE.burst - this.#tokens);
+			this.#tokens = Math.min(ALLOWANCE.burst, this.#tokens + this.#certificate.allow(Math.min(due, missing), now));
+		}
 		if (now > this.#at) this.#at = now;
 		if (this.#tokens < needed) this.#tokens += this.#certificate.take(needed - this.#tokens, now);
 		return this.#tokens >= needed;
@@ -146,8 +176,7 @@ export class CertificateShares {
 	}
 }
 
-function refilled(tokens: number, ms: number, { burst, perMs }: { burst: number; perMs: number }): number {
+function returned(ms: number, perMs: number): number {
 	// At the first call no time has passed, and the tokens are those of a new bucket.
-	if (!(ms > 0 && ms < Number.POSITIVE_INFINITY)) return tokens;
-	return Math.min(burst, tokens + ms * perMs);
+	return ms > 0 && ms < Number.POSITIVE_INFINITY ? ms * perMs : 0;
 }

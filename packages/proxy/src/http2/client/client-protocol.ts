@@ -254,6 +254,7 @@ export class ClientProtocol implements FrameSink {
 		}
 		stream.isRemoteOpen = false;
 		this.#budget.response();
+		this.#decoder.earn();
 		// Section 5.1, half-closed: the client's side may go on.
 		if (stream.isTunnel && stream.isLocalOpen) return stream.onResponseEnd(undefined);
 		// The server answered before the end of the request, and does not need the rest.
