@@ -77,11 +77,12 @@ export class FrameReader {
 		checkSize(length);
 		at = this.#take(bytes, at, FRAME_HEAD + length);
 		if (this.#keptLength < FRAME_HEAD + length) return at;
-		// The buffer is dropped before the call: otherwise one cut frame would cost memory for the life of the connection.
+		// A larger buffer is dropped or given back: otherwise one cut frame would cost memory for the life of the connection.
 		const whole = this.#kept;
 		this.#keptLength = 0;
-		this.#kept = NOTHING;
+		if (whole.length > FIRST_ROOM) this.#kept = NOTHING;
 		sink.onFrame(whole[3]!, whole[4]!, streamIdAt(whole, 0), whole, FRAME_HEAD, FRAME_HEAD + length);
+		if (whole.length === LARGEST && SPARES.length < MAX_SPARES) SPARES.push(whole);
 		return at;
 	}
 
@@ -96,8 +97,8 @@ export class FrameReader {
 	#keep(bytes: Buffer, from: number, to: number): number {
 		const needed = this.#keptLength + to - from;
 		if (needed > this.#kept.length) {
-			const size = Math.min(Math.max(needed, 2 * this.#kept.length, FIRST_ROOM), FRAME_HEAD + MAX_FRAME_SIZE);
-			const bigger = Buffer.allocUnsafeSlow(size);
+			const bigger =
+				needed > MEDIUM ? largeBuffer() : Buffer.allocUnsafeSlow(Math.max(needed, 2 * this.#kept.length, FIRST_ROOM));
 			bigger.set(this.#kept.subarray(0, this.#keptLength));
 			this.#kept = bigger;
 		}
@@ -186,5 +187,16 @@ function tooMuchPadding(): ConnectionError {
 	return protocolError('more padding than payload');
 }
 
+function largeBuffer(): Buffer {
+	return SPARES.pop() ?? Buffer.allocUnsafeSlow(LARGEST);
+}
+
 const NOTHING = Buffer.alloc(0);
+/** Enough for the head of a DATA frame, and for most frames without a header block. */
 const FIRST_ROOM = 64;
+/** Frames with fewer bytes get buffers of about their size, so few bytes do not take up much memory. */
+const MEDIUM = 2048;
+const LARGEST = FRAME_HEAD + MAX_FRAME_SIZE;
+/** Buffers for larger cut frames, shared by all connections of a thread. A new one for each would be garbage that V8 collects slowly. */
+const SPARES: Buffer[] = [];
+const MAX_SPARES = 16;
