@@ -16,7 +16,7 @@ import { type DocExample, fragmentsIn, programsIn } from './doc-examples.ts';
 import { TYPE_CHECKS } from './type-checks.ts';
 
 const ROOT = resolve(import.meta.dirname, '../..');
-const PARTS = ['', '/node', '/fastify', '/hono', '/fetch', '/tls'];
+const PARTS = ['', '/node', '/fastify', '/hono', '/fetch', '/tls', '/grpc', '/connect'];
 const FRAMEWORKS = ['express', 'fastify', 'hono', '@hono/node-server', 'koa', 'cors', 'socket.io', 'ws', 'undici'];
 const RPC = ['@grpc/grpc-js', '@connectrpc/connect', '@connectrpc/connect-node', '@bufbuild/protobuf'];
 const NEST = ['@nestjs/core', '@nestjs/common', '@nestjs/platform-express', 'reflect-metadata', 'rxjs'];
@@ -58,6 +58,8 @@ describe('the packed gate', () => {
 			'claimsOf,guard',
 			'guard',
 			'GateError,createMtlsServer',
+			'admittedOf,gateInterceptor',
+			'admittedOf,gated',
 		]);
 	});
 

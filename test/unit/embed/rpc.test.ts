@@ -1,5 +1,5 @@
 /** The recipes of docs/reference/embed.md for servers of gRPC and Connect, as they stand there, behind mutual TLS. */
-import { deepEqual, equal, ok } from 'node:assert/strict';
+import { deepEqual, equal, ok, throws } from 'node:assert/strict';
 import { X509Certificate } from 'node:crypto';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -14,26 +14,28 @@ import {
 	file_google_protobuf_wrappers,
 	type StringValueSchema,
 } from '@bufbuild/protobuf/wkt';
-import { ConnectError, type ContextKey, createClient } from '@connectrpc/connect';
 import {
-	type ConnectNodeAdapterOptions,
-	connectNodeAdapter,
-	createConnectTransport,
-	createGrpcTransport,
-} from '@connectrpc/connect-node';
+	ConnectError,
+	type ConnectRouter,
+	createClient,
+	createContextValues,
+	type HandlerContext,
+} from '@connectrpc/connect';
+import { type connectNodeAdapter, createConnectTransport, createGrpcTransport } from '@connectrpc/connect-node';
 import {
 	Client,
 	credentials,
 	Metadata,
-	Server,
+	type Server,
 	ServerCredentials,
 	type ServerDuplexStream,
-	type ServerInterceptor,
 	type ServerUnaryCall,
 	type ServiceError,
 	type sendUnaryData,
 } from '@grpc/grpc-js';
-import { type Admitted, createGate, type Gate } from '../../../packages/gate/src/embed/gate.ts';
+import { admittedOf as admittedToConnect } from '../../../packages/gate/src/embed/connect.ts';
+import { createGate, type Gate } from '../../../packages/gate/src/embed/gate.ts';
+import { admittedOf as admittedToGrpc } from '../../../packages/gate/src/embed/grpc.ts';
 import { blockNamed, type DocBlock } from '../../fixtures/doc-blocks.ts';
 import { AUDIENCE, ISSUER, type TestPki, temporaryFolder, testPki } from '../../fixtures/pki.ts';
 import { until } from '../../fixtures/wait.ts';
@@ -58,10 +60,11 @@ function newGate(): Gate {
 
 /** The recipe as a module, with the sources in the place of the package. */
 async function recipe(name: string, { code }: DocBlock): Promise<unknown> {
-	const embed = import.meta.resolve('../../../packages/gate/src/embed/gate.ts');
 	const file = join(temporaryFolder('recipe'), `${name}.ts`);
 	const resolved = code.replaceAll(/ from '([^']+)'/g, (_all, from: string) => {
-		return ` from '${from === 'mtls-edge-gate' ? embed : import.meta.resolve(from)}'`;
+		const [, part] = /^mtls-edge-gate(?:\/(.+))?$/.exec(from) ?? [];
+		const own = from.startsWith('mtls-edge-gate') && `../../../packages/gate/src/embed/${part ?? 'gate'}.ts`;
+		return ` from '${import.meta.resolve(own || from)}'`;
 	});
 	writeFileSync(file, resolved);
 	return import(pathToFileURL(file).href);
@@ -130,8 +133,8 @@ function behavesAsAGate(start: (gate: Gate) => Promise<Service>): void {
 }
 
 interface GrpcRecipe {
-	readonly admitted: WeakMap<Metadata, Admitted>;
-	gateInterceptor(gate: Gate): ServerInterceptor;
+	serverBehind(gate: Gate): Server;
+	tenantOf(call: { readonly metadata: Metadata }): string;
 }
 
 const asIs = (bytes: Buffer) => bytes;
@@ -154,11 +157,11 @@ describe('a server of @grpc/grpc-js with the gate', () => {
 
 	async function start(gate: Gate, kind: keyof typeof METHODS): Promise<Service> {
 		let handled = 0;
-		const whoIs = ({ metadata }: { metadata: Metadata }) => {
+		const whoIs = (call: { readonly metadata: Metadata }) => {
 			handled++;
-			return Buffer.from(loaded.admitted.get(metadata)!.tenant);
+			return Buffer.from(loaded.tenantOf(call));
 		};
-		const server = new Server({ interceptors: [loaded.gateInterceptor(gate)] });
+		const server = loaded.serverBehind(gate);
 		server.addService(METHODS, {
 			unary: (call: ServerUnaryCall<Buffer, Buffer>, answer: sendUnaryData<Buffer>) => answer(null, whoIs(call)),
 			stream: (call: ServerDuplexStream<Buffer, Buffer>) => {
@@ -210,8 +213,8 @@ describe('a server of @grpc/grpc-js with the gate', () => {
 });
 
 interface ConnectRecipe {
-	readonly admitted: ContextKey<Admitted | undefined>;
-	gated(gate: Gate): Pick<ConnectNodeAdapterOptions, 'contextValues' | 'requestGate'>;
+	adapterBehind(gate: Gate, routes: (router: ConnectRouter) => void): ReturnType<typeof connectNodeAdapter>;
+	tenantOf(context: HandlerContext): string;
 }
 
 const WHO = createFileRegistry(
@@ -249,20 +252,18 @@ describe('a server of @connectrpc/connect-node with the gate', () => {
 
 	async function start(gate: Gate, newTransport: typeof createGrpcTransport, kind: 'unary' | 'stream') {
 		let handled = 0;
-		const whoIs = (value: Admitted | undefined) => {
+		const whoIs = (context: HandlerContext) => {
 			handled++;
-			return { value: value!.tenant };
+			return { value: loaded.tenantOf(context) };
 		};
-		const handler = connectNodeAdapter({
-			routes: ({ service }) =>
-				service(WHO, {
-					unary: (_request, { values }) => whoIs(values.get(loaded.admitted)),
-					async *stream(_request, { values }) {
-						yield whoIs(values.get(loaded.admitted));
-					},
-				}),
-			...loaded.gated(gate),
-		});
+		const handler = loaded.adapterBehind(gate, ({ service }) =>
+			service(WHO, {
+				unary: (_request, context) => whoIs(context),
+				async *stream(_request, context) {
+					yield whoIs(context);
+				},
+			}),
+		);
 		const running = await listening({ http2: true }, handler as never);
 		const { certPem: cert, keyPem: key } = pki.clients.valid;
 		const client = createClient(
@@ -300,4 +301,10 @@ describe('a server of @connectrpc/connect-node with the gate', () => {
 		for (const kind of ['unary', 'stream'] as const)
 			describe(`asked by ${protocol} for a ${kind} call`, () =>
 				behavesAsAGate((gate) => start(gate, newTransport, kind)));
+});
+
+it('a handler that no gate is in front of gets an error instead of a tenant', () => {
+	const noClaims = { code: 'ERR_GATE_NO_CLAIMS' };
+	throws(() => admittedToGrpc(new Metadata()), noClaims);
+	throws(() => admittedToConnect(createContextValues()), noClaims);
 });

@@ -1,0 +1,49 @@
+import { addAbortListener } from 'node:events';
+import type * as connectRpc from '@connectrpc/connect';
+import type { ConnectNodeAdapterOptions } from '@connectrpc/connect-node';
+import { authorizationOf } from './authorization.ts';
+import { certificateOf } from './caller.ts';
+import { GateError } from './error.ts';
+import type { Admitted, Gate } from './gate.ts';
+import { grpcStatusOf, signalHeaders } from './refusal.ts';
+
+type Received = Parameters<NonNullable<ConnectNodeAdapterOptions['contextValues']>>[0];
+
+const received: connectRpc.ContextKey<Received | undefined> = { id: Symbol('request'), defaultValue: undefined };
+const admitted: connectRpc.ContextKey<Admitted | undefined> = { id: Symbol('verdict'), defaultValue: undefined };
+
+/**
+ * Options of `connectNodeAdapter` (`@connectrpc/connect-node` 2.2 and later): a refused call ends with its status, and its handler is not
+ * called.
+ *
+ * @param library `import * as connect from '@connectrpc/connect'`.
+ */
+export function gated(
+	gate: Gate,
+	{ ConnectError, createContextValues }: Pick<typeof connectRpc, 'ConnectError' | 'createContextValues'>,
+): Pick<ConnectNodeAdapterOptions, 'contextValues' | 'requestGate'> {
+	return {
+		contextValues: (req) => createContextValues().set(received, req),
+		requestGate({ values, signal }) {
+			const req = values.get(received)!;
+			const verdict = gate.check(authorizationOf(req), { certificate: () => certificateOf(req) });
+			if (!verdict.ok) {
+				const { refusal } = verdict;
+				throw new ConnectError(refusal.body, grpcStatusOf(refusal), signalHeaders(refusal));
+			}
+			values.set(admitted, verdict);
+			// The signal is aborted when the call is over, also without an error.
+			addAbortListener(signal, () => verdict.slot?.release());
+		},
+	};
+}
+
+/** For handlers: who calls. @param values of the handler's context. */
+export function admittedOf(values: connectRpc.ContextValues): Admitted {
+	const verdict = values.get(admitted);
+	if (verdict !== undefined) return verdict;
+	throw new GateError(
+		'ERR_GATE_NO_CLAIMS',
+		'this call did not pass a gate: give gated(gate, connect) to connectNodeAdapter',
+	);
+}
