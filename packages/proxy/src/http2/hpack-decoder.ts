@@ -158,9 +158,7 @@ export class HpackDecoder<Field extends TableEntry> {
 	#entry(index: number): Field {
 		const isStatic = index <= STATIC_TABLE.length;
 		if (!isStatic) this.#stands = false;
-		const field = isStatic
-			? this.#reading.staticFields[index - 1]
-			: this.#table.at(index - STATIC_TABLE.length - 1, this.#keeps >= 0);
+		const field = isStatic ? this.#reading.staticFields[index - 1] : this.#table.at(index - STATIC_TABLE.length - 1);
 		if (field === undefined) throw malformed('an index beyond the tables');
 		return field;
 	}

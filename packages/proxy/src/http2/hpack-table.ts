@@ -56,11 +56,11 @@ export class DynamicTable<Entry extends TableEntry> {
 		return this.#count;
 	}
 
-	/** @param index 0 is the newest. @param keeps an entry that has to be made is kept as an object from now on. */
-	at(index: number, keeps: boolean): Entry | undefined {
+	/** @param index 0 is the newest. An entry of text becomes an object: a block may refer to it thousands of times. */
+	at(index: number): Entry | undefined {
 		if (index >= this.#count) return undefined;
 		const slot = (this.#newest + index) & (this.#entries.length - 1);
-		return this.#entries[slot] ?? this.#fromText(slot, keeps);
+		return this.#entries[slot] ?? this.#fromText(slot);
 	}
 
 	/**
@@ -103,7 +103,7 @@ export class DynamicTable<Entry extends TableEntry> {
 	/** The capacity is a power of two, and small at first: most connections repeat a few fields. */
 	#grow(capacity: number): void {
 		const entries: (Entry | undefined)[] = new Array(capacity).fill(undefined);
-		for (let i = 0; i < this.#count; i++) entries[i] = this.at(i, true);
+		for (let i = 0; i < this.#count; i++) entries[i] = this.at(i);
 		this.#entries = entries;
 		this.#newest = 0;
 	}
@@ -124,12 +124,12 @@ export class DynamicTable<Entry extends TableEntry> {
 		this.#places[3 * slot + 2] = value.length;
 	}
 
-	#fromText(slot: number, keeps: boolean): Entry {
+	#fromText(slot: number): Entry {
 		const begin = this.#places[3 * slot]!;
 		const middle = begin + this.#places[3 * slot + 1]!;
 		const end = middle + this.#places[3 * slot + 2]!;
 		const entry = this.#make(this.#text.toString('latin1', begin, middle), this.#text.toString('latin1', middle, end));
-		if (keeps) this.#entries[slot] = entry;
+		this.#entries[slot] = entry;
 		return entry;
 	}
 }

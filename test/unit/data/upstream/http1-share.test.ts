@@ -216,6 +216,18 @@ describe('an HTTP/1.1 upstream that has used up its share', () => {
 		assert.equal(other.seen.isOver, true);
 	});
 
+	it('delays the requests of that time only: once the debt is paid, many of them are answered at once', async (t) => {
+		const stage = new Stage(t);
+		const asked = Array.from({ length: 50 }, () => stage.ask());
+		for (const { socket } of asked) socket.answer(OK);
+		stage.owe(500);
+		const delayed = Array.from({ length: 50 }, () => stage.ask());
+		for (const { socket } of delayed) socket.answer(OK);
+		assert.ok(delayed.every(({ seen }) => !seen.isOver));
+		await stage.pass(10);
+		assert.ok(delayed.every(({ seen }) => seen.isOver));
+	});
+
 	it('is not read while the client takes nothing, even if the debt is paid', async (t) => {
 		const stage = new Stage(t);
 		const { socket, seen, request } = stage.ask();

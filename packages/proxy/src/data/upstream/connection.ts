@@ -60,6 +60,8 @@ export class UpstreamConnection extends Timed implements UpstreamRequest, Respon
 	/** Nothing is read until the address has paid its debt. */
 	#isWaiting = false;
 	#isQueued = false;
+	/** The wait began in the middle of a response, so the rest of it may be unread. */
+	#hasUnread = false;
 	readonly #openedAt: number;
 	/** Time that connecting took: at least one round trip, ms. */
 	#connectMs = 0;
@@ -113,7 +115,7 @@ export class UpstreamConnection extends Timed implements UpstreamRequest, Respon
 		this.#connected = true;
 		this.#connectMs = this.endpoint.clock.now() - this.#openedAt;
 		this.cancelDeadline();
-		if (this.endpoint.share.isOverdrawn) this.#settle();
+		if (this.endpoint.share.isOverdrawn) this.#settle(false);
 		this.#handler?.onConnected();
 	}
 
@@ -145,7 +147,7 @@ export class UpstreamConnection extends Timed implements UpstreamRequest, Respon
 		this.#parser.expect(request.method, this, request.handshake !== undefined);
 		const socket = this.#socket;
 		// A handshake is not delayed.
-		if (this.#connected && this.endpoint.share.isOverdrawn) this.#settle();
+		if (this.#connected && this.endpoint.share.isOverdrawn) this.#settle(false);
 		if (complete && this.#chunked) return this.#sendChunked(head, body);
 		if (pieces.length === 0) return void socket.write(head, 'latin1');
 		socket.cork();
@@ -220,15 +222,16 @@ export class UpstreamConnection extends Timed implements UpstreamRequest, Respon
 		share.spend(this.#parser.cost);
 		this.#parser.cost = 0;
 		// A whole response is given on: a debt delays the next one.
-		if (share.isOverdrawn && this.#handler !== undefined) this.#settle();
+		if (share.isOverdrawn && this.#handler !== undefined) this.#settle(true);
 	}
 
 	/** Reads later, if the address has used up its share of the worker. */
-	#settle(): void {
+	#settle(hasUnread: boolean): void {
 		const { endpoint } = this;
 		if (this.#isWaiting || endpoint.share.settle(endpoint.reads.now)) return;
 		endpoint.reportDelay();
 		this.#isWaiting = true;
+		this.#hasUnread = hasUnread;
 		this.#socket.pause();
 		if (this.#isQueued) return;
 		this.#isQueued = true;
@@ -240,8 +243,9 @@ export class UpstreamConnection extends Timed implements UpstreamRequest, Respon
 		const { share } = this.endpoint;
 		if (this.#isWaiting && !this.#gone) {
 			if (!share.settle(now)) return false;
-			// Otherwise all that wait would be read at once.
-			share.spend(PRICE_OF_DELAY);
+			// Otherwise all that wait would be read at once. A request that has just been sent pays nothing: under load, such prices would
+			// prolong a debt for ever.
+			if (this.#hasUnread) share.spend(PRICE_OF_DELAY);
 			this.#isWaiting = false;
 			if (!this.#paused) this.#socket.resume();
 		}
@@ -419,7 +423,8 @@ export class UpstreamConnection extends Timed implements UpstreamRequest, Respon
 	 * after it has taken part of the body, has received the request.
 	 */
 	get #isStale(): boolean {
-		if (this.requests === 1 || this.#parser.started) return false;
+		// While it waits, the kernel may have had the response.
+		if (this.requests === 1 || this.#parser.started || this.#isWaiting) return false;
 		const ticks = this.#pool.ticks - this.takenAt;
 		const isTakenInParts = (this.#upload?.turns ?? 0) > 2;
 		return ticks <= 1 + (2 * this.#connectMs) / TICK_MS && !isTakenInParts;
