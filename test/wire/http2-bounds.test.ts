@@ -111,12 +111,16 @@ describe('an HTTP/2 connection is ended, told why, and counted for', () => {
 	it('admitted requests that are reset are charged: their connection is read later', async () => {
 		const delays = () => stage.proxy.metric('proxy_reads_delayed_total', { protocol: 'h2' });
 		using connection = await connect();
-		connection.send(...times(40, (i) => open(idOf(i))));
-		await until(async () => (await stage.proxy.metric('proxy_requests_in_flight')) === 40, 'all uploads');
 		const before = await delays();
-		connection.send(...times(40, (i) => rstStreamFrame(idOf(i))));
-		await until(async () => (await delays()) > before, 'a delay');
-		await until(async () => (await stage.proxy.metric('proxy_requests_in_flight')) === 0, 'their end');
+		// Tokens return while a slow machine reads the resets, so one round may not be enough.
+		for (let round = 0; (await delays()) === before; round++) {
+			assert.ok(round < 10, 'no delay');
+			const ids = Array.from({ length: 60 }, (_, i) => idOf(60 * round + i));
+			connection.send(...ids.map(open));
+			await until(async () => (await stage.proxy.metric('proxy_requests_in_flight')) === ids.length, 'all uploads');
+			connection.send(...ids.map((id) => rstStreamFrame(id)));
+			await until(async () => (await stage.proxy.metric('proxy_requests_in_flight')) === 0, 'their end');
+		}
 	});
 
 	it('HTTP/2 connection errors are logged at a bounded rate, and all counted', async () => {

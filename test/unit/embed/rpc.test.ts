@@ -1,5 +1,5 @@
 /** The recipes of docs/reference/embed.md for servers of gRPC and Connect, as they stand there, behind mutual TLS. */
-import { deepEqual, equal, ok, throws } from 'node:assert/strict';
+import { deepEqual, equal, match, ok, throws } from 'node:assert/strict';
 import { X509Certificate } from 'node:crypto';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -21,7 +21,7 @@ import {
 	createContextValues,
 	type HandlerContext,
 } from '@connectrpc/connect';
-import { type connectNodeAdapter, createConnectTransport, createGrpcTransport } from '@connectrpc/connect-node';
+import { connectNodeAdapter, createConnectTransport, createGrpcTransport } from '@connectrpc/connect-node';
 import {
 	Client,
 	credentials,
@@ -33,7 +33,7 @@ import {
 	type ServiceError,
 	type sendUnaryData,
 } from '@grpc/grpc-js';
-import { admittedOf as admittedToConnect } from '../../../packages/gate/src/embed/connect.ts';
+import { admittedOf as admittedToConnect, gated } from '../../../packages/gate/src/embed/connect.ts';
 import { createGate, type Gate } from '../../../packages/gate/src/embed/gate.ts';
 import { admittedOf as admittedToGrpc } from '../../../packages/gate/src/embed/grpc.ts';
 import { blockNamed, type DocBlock } from '../../fixtures/doc-blocks.ts';
@@ -250,13 +250,18 @@ describe('a server of @connectrpc/connect-node with the gate', () => {
 		loaded = (await recipe('connect', blockNamed('a gate for @connectrpc/connect-node'))) as ConnectRecipe;
 	});
 
-	async function start(gate: Gate, newTransport: typeof createGrpcTransport, kind: 'unary' | 'stream') {
+	async function start(
+		gate: Gate,
+		newTransport: typeof createGrpcTransport,
+		kind: 'unary' | 'stream',
+		adapterBehind = loaded.adapterBehind,
+	) {
 		let handled = 0;
 		const whoIs = (context: HandlerContext) => {
 			handled++;
 			return { value: loaded.tenantOf(context) };
 		};
-		const handler = loaded.adapterBehind(gate, ({ service }) =>
+		const handler = adapterBehind(gate, ({ service }) =>
 			service(WHO, {
 				unary: (_request, context) => whoIs(context),
 				async *stream(_request, context) {
@@ -301,6 +306,21 @@ describe('a server of @connectrpc/connect-node with the gate', () => {
 		for (const kind of ['unary', 'stream'] as const)
 			describe(`asked by ${protocol} for a ${kind} call`, () =>
 				behavesAsAGate((gate) => start(gate, newTransport, kind)));
+
+	for (const kind of ['unary', 'stream'] as const)
+		it(`ends every ${kind} call if the adapter is too old to ask the gate`, async () => {
+			const adapterBehind: ConnectRecipe['adapterBehind'] = (gate, routes) =>
+				connectNodeAdapter({
+					routes,
+					...gated(gate, { ConnectError, createContextValues }),
+					requestGate: undefined as never,
+				});
+			await using service = await start(newGate(), connect, kind, adapterBehind);
+			const outcome = await service.call(`Bearer ${pki.token('acme')}`);
+			equal(outcome.code, 13);
+			match(outcome.text, /needs @connectrpc\/connect-node 2\.2 or later/);
+			equal(service.handled, 0);
+		});
 });
 
 it('a handler that no gate is in front of gets an error instead of a tenant', () => {

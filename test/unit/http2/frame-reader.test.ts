@@ -67,4 +67,13 @@ describe('frames that reads have cut', () => {
 		assert.equal(cut(), first);
 		assert.equal(cut(), first);
 	});
+
+	it('of a few kilobytes get a buffer of about their size, if there is no other', () => {
+		const readers = Array.from({ length: 20 }, () => new Frames());
+		const bytes = frame(UNKNOWN, 0, 0, Buffer.alloc(2_500));
+		for (const frames of readers) frames.push(bytes.subarray(0, 2_400));
+		const last = readers.at(-1)!;
+		last.push(bytes.subarray(2_400));
+		assert.ok(last.memory[0]!.byteLength <= 2 * bytes.length);
+	});
 });

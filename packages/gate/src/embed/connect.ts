@@ -14,15 +14,21 @@ const admitted: connectRpc.ContextKey<Admitted | undefined> = { id: Symbol('verd
 
 /**
  * Options of `connectNodeAdapter` (`@connectrpc/connect-node` 2.2 and later): a refused call ends with its status, and its handler is not
- * called.
+ * called. Add interceptors of your own behind these. An older adapter does not know `requestGate`, so the interceptor ends all its calls.
  *
  * @param library `import * as connect from '@connectrpc/connect'`.
  */
 export function gated(
 	gate: Gate,
 	{ ConnectError, createContextValues }: Pick<typeof connectRpc, 'ConnectError' | 'createContextValues'>,
-): Pick<ConnectNodeAdapterOptions, 'contextValues' | 'requestGate'> {
+): Required<Pick<ConnectNodeAdapterOptions, 'contextValues' | 'requestGate' | 'interceptors'>> {
 	return {
+		interceptors: [
+			(next) => (call) => {
+				if (call.contextValues.get(admitted) === undefined) throw new ConnectError(NO_GATE, INTERNAL);
+				return next(call);
+			},
+		],
 		contextValues: (req) => createContextValues().set(received, req),
 		requestGate({ values, signal }) {
 			const req = values.get(received)!;
@@ -37,6 +43,10 @@ export function gated(
 		},
 	};
 }
+
+const NO_GATE = 'the call did not pass the gate, which needs @connectrpc/connect-node 2.2 or later';
+/** `Code.Internal`. */
+const INTERNAL = 13;
 
 /** For handlers: who calls. @param values of the handler's context. */
 export function admittedOf(values: connectRpc.ContextValues): Admitted {

@@ -97,8 +97,7 @@ export class FrameReader {
 	#keep(bytes: Buffer, from: number, to: number): number {
 		const needed = this.#keptLength + to - from;
 		if (needed > this.#kept.length) {
-			const bigger =
-				needed > MEDIUM ? largeBuffer() : Buffer.allocUnsafeSlow(Math.max(needed, 2 * this.#kept.length, FIRST_ROOM));
+			const bigger = bufferOf(Math.max(needed, 2 * this.#kept.length, FIRST_ROOM));
 			bigger.set(this.#kept.subarray(0, this.#keptLength));
 			this.#kept = bigger;
 		}
@@ -187,14 +186,17 @@ function tooMuchPadding(): ConnectionError {
 	return protocolError('more padding than payload');
 }
 
-function largeBuffer(): Buffer {
-	return SPARES.pop() ?? Buffer.allocUnsafeSlow(LARGEST);
+/** @param size bytes that it must have. */
+function bufferOf(size: number): Buffer {
+	const spare = size > MEDIUM ? SPARES.pop() : undefined;
+	// Few bytes must not take up much memory.
+	return spare ?? Buffer.allocUnsafeSlow(size > LARGEST / 2 ? LARGEST : size);
 }
 
 const NOTHING = Buffer.alloc(0);
 /** Enough for the head of a DATA frame, and for most frames without a header block. */
 const FIRST_ROOM = 64;
-/** Frames with fewer bytes get buffers of about their size, so few bytes do not take up much memory. */
+/** Frames with fewer bytes never get a spare buffer. */
 const MEDIUM = 2048;
 const LARGEST = FRAME_HEAD + MAX_FRAME_SIZE;
 /** Buffers for larger cut frames, shared by all connections of a thread. A new one for each would be garbage that V8 collects slowly. */

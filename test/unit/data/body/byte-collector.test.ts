@@ -21,6 +21,22 @@ function memory(allKib: number, shareKib: number) {
 	};
 }
 
+describe('what is kept of bodies', () => {
+	it('has a limit of its own, of which a tenant gets a quarter', () => {
+		const { bytes, held } = memory(300, 128);
+		const quarter = 512 * KIB;
+		assert.equal(bytes.tryKeep(A, quarter), true);
+		assert.equal(bytes.tryKeep(A, 1), false);
+		for (const tenant of [B, 7n, 8n]) assert.equal(bytes.tryKeep(tenant, quarter), true);
+		assert.equal(bytes.tryKeep(9n, 1), false, 'all of it is kept');
+		bytes.unkeep(B, 1);
+		assert.equal(bytes.tryKeep(9n, 1), true);
+		bytes.unkeep(A, quarter);
+		assert.equal(bytes.tryKeep(A, quarter), true);
+		assert.deepEqual(held(), [0, 0, 0]);
+	});
+});
+
 describe('what a body holds', () => {
 	it('is never more than its share, and is given back whole, whatever sizes it has had', () => {
 		fc.assert(

@@ -150,12 +150,32 @@ describe('the shares of certificates', () => {
 		const first = shares.enter('A');
 		assert.equal(shares.enter('A'), first);
 		assert.notEqual(shares.enter('B'), first);
-		shares.leave('A');
+		shares.leave('A', 0);
 		assert.equal(shares.enter('A'), first);
-		shares.leave('A');
-		shares.leave('A');
-		shares.leave('B');
+		shares.leave('A', 0);
+		shares.leave('A', 0);
+		shares.leave('B', 0);
 		assert.equal(shares.size, 0);
 		assert.notEqual(shares.enter('A'), first);
+	});
+
+	it('keep the debt of a connection that has ended, and that of the last one until it is paid', () => {
+		const shares = new CertificateShares();
+		const certificate = shares.enter('A');
+		const connection = new ConnectionShare(certificate);
+		connection.settle(0);
+		const debt = 100 * SHARE.perMs;
+		connection.spend(ALLOWANCE.burst + SHARE.burst + debt);
+		connection.leave();
+		shares.leave('A', 0);
+		assert.equal(shares.enter('A'), certificate);
+		assert.equal(certificate.settle(99), false);
+		shares.leave('A', 99);
+		shares.enter('B');
+		shares.leave('B', 99);
+		assert.equal(shares.size, 2, 'the oldest debt is not paid');
+		shares.enter('C');
+		shares.leave('C', 100);
+		assert.equal(shares.size, 0);
 	});
 });

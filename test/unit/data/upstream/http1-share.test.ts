@@ -52,7 +52,7 @@ class Seen implements ResponseHandler {
 	onResponseHeld(): void {}
 	room(): undefined {}
 	onBodyInRoom(): void {}
-	onFault = assert.ifError;
+	onFault: (error: unknown) => void = assert.ifError;
 }
 
 /** An address and its connections in one worker. */
@@ -226,6 +226,60 @@ describe('an HTTP/1.1 upstream that has used up its share', () => {
 		assert.ok(delayed.every(({ seen }) => !seen.isOver));
 		await stage.pass(10);
 		assert.ok(delayed.every(({ seen }) => seen.isOver));
+	});
+
+	/** A request on a used connection, sent while the address is in debt. */
+	function askInDebt(stage: Stage): ReturnType<Stage['ask']> {
+		stage.ask().socket.answer(OK);
+		stage.owe(2_000);
+		return stage.ask();
+	}
+
+	it('had ended its idle connection if the first read after the delay brings the end', async (t) => {
+		const stage = new Stage(t);
+		const { socket, seen } = askInDebt(stage);
+		socket.close();
+		assert.equal(seen.failure, undefined);
+		await stage.pass(40);
+		assert.equal(seen.failure!.kind, 'stale');
+	});
+
+	it('has failed if it ends the connection some time after the delay', async (t) => {
+		const stage = new Stage(t);
+		const { socket, seen } = askInDebt(stage);
+		await stage.pass(40);
+		socket.close();
+		assert.equal(seen.failure!.kind, 'unanswered');
+	});
+
+	it('has failed if the connection breaks while reads are delayed: the response may be unread', (t) => {
+		const stage = new Stage(t);
+		const { socket, seen } = askInDebt(stage);
+		socket.reset();
+		assert.equal(seen.failure!.kind, 'unanswered');
+	});
+
+	it('loses only its own request to a fault of the proxy when the delay ends', async (t) => {
+		const stage = new Stage(t);
+		const [first, second] = [stage.ask(), stage.ask()];
+		for (const { socket } of [first, second]) socket.answer(CHUNKED);
+		stage.owe(0);
+		for (const { socket } of [first, second]) {
+			socket.answer(CHUNK.repeat(100));
+			socket.answer(CHUNK + END);
+		}
+		const fault = new Error('a fault of the proxy');
+		let seenFault: unknown;
+		first.seen.onFault = (error) => {
+			seenFault = error;
+		};
+		first.socket.resume = () => {
+			throw fault;
+		};
+		await stage.pass(60);
+		assert.equal(seenFault, fault);
+		assert.equal(first.socket.destroyed, true);
+		assert.equal(second.seen.isOver, true);
 	});
 
 	it('is not read while the client takes nothing, even if the debt is paid', async (t) => {

@@ -6,8 +6,9 @@ import type { TenantShares } from '../../memory/tenant-shares.ts';
 export class BufferedBytes {
 	readonly #all: Budget;
 	readonly #shares: TenantShares | undefined;
-	/** Bytes that `tryKeep` has granted. */
+	/** Bytes that `tryKeep` has granted, in total and by tenant. */
 	#kept = 0;
+	readonly #keptOf = new Map<bigint, number>();
 
 	/** @param shares `undefined`: one tenant may hold all. */
 	constructor(all: Budget, shares: TenantShares | undefined) {
@@ -25,17 +26,23 @@ export class BufferedBytes {
 
 	/**
 	 * Takes memory for what requests can do without. This has a limit of its own in each worker, so it never takes the place of a body.
+	 * A tenant gets at most a quarter of it.
 	 *
 	 * @returns whether there is room; if so, the same amount must be given back by `unkeep`.
 	 */
-	tryKeep(bytes: number): boolean {
-		if (this.#kept + bytes > MAX_KEPT) return false;
+	tryKeep(tenant: bigint, bytes: number): boolean {
+		const own = (this.#keptOf.get(tenant) ?? 0) + bytes;
+		if (own > MAX_KEPT_OF_TENANT || this.#kept + bytes > MAX_KEPT) return false;
 		this.#kept += bytes;
+		this.#keptOf.set(tenant, own);
 		return true;
 	}
 
-	unkeep(bytes: number): void {
+	unkeep(tenant: bigint, bytes: number): void {
 		this.#kept -= bytes;
+		const own = this.#keptOf.get(tenant)! - bytes;
+		if (own > 0) this.#keptOf.set(tenant, own);
+		else this.#keptOf.delete(tenant);
 	}
 
 	release(tenant: bigint, bytes: number): void {
@@ -78,6 +85,7 @@ export class Reservation {
 
 /** Bytes. */
 const MAX_KEPT = 2 * 2 ** 20;
+const MAX_KEPT_OF_TENANT = MAX_KEPT / 4;
 
 const TENANT_HOLDS_ITS_SHARE = OVERLOADED.because('this tenant holds its share of max_buffered_bytes');
 const ALL_IS_HELD = OVERLOADED.because('all of max_buffered_bytes is held');

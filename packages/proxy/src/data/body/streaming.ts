@@ -12,7 +12,7 @@ import type { BodyMode, ServedRequest } from '../request/contract.ts';
 import { STATE } from '../request/state.ts';
 import { StreamExpiry } from '../request/stream-expiry.ts';
 import type { OutgoingBody, UpstreamRequest } from '../upstream/contract.ts';
-import type { BufferedBytes, Reservation } from './buffered-bytes.ts';
+import type { Reservation } from './buffered-bytes.ts';
 import { chargeHeld } from './held-bytes.ts';
 import { KeptPieces } from './kept-pieces.ts';
 import { chunkedBody, lengthLine, NO_PIECES, noBody } from './outgoing-body.ts';
@@ -152,18 +152,16 @@ export class Bodies implements BodyMode {
 		if (kept.length + chunk.length > MAX_KEPT) return this.#forget();
 		kept.add(chunk);
 		if (kept.length <= Math.max(UNCOUNTED, this.#counted)) return;
-		if (!this.#memory.tryKeep(kept.length - this.#counted)) return this.#forget();
+		const { plane, identity } = this.#request.context;
+		if (!plane.bufferedBytes.tryKeep(identity!.tenantKey, kept.length - this.#counted)) return this.#forget();
 		this.#counted = kept.length;
-	}
-
-	get #memory(): BufferedBytes {
-		return this.#request.context.plane.bufferedBytes;
 	}
 
 	/** The request will not be sent again. */
 	#forget(): void {
 		this.#kept = undefined;
-		if (this.#counted > 0) this.#memory.unkeep(this.#counted);
+		const { plane, identity } = this.#request.context;
+		if (this.#counted > 0) plane.bufferedBytes.unkeep(identity!.tenantKey, this.#counted);
 		this.#counted = 0;
 	}
 

@@ -293,8 +293,12 @@ export class Listener implements HandshakeEvents, HeaderEvents {
 
 	/** The connection's share of this worker; a part of it is common to all connections with the same certificate. */
 	#shareOf(socket: TLSSocket, { fingerprint256 }: X509Certificate): ConnectionShare {
-		socket.once('close', () => this.#shares.leave(fingerprint256));
-		return new ConnectionShare(this.#shares.enter(fingerprint256));
+		const share = new ConnectionShare(this.#shares.enter(fingerprint256));
+		socket.once('close', () => {
+			share.leave();
+			this.#shares.leave(fingerprint256, this.#plane.clock.now());
+		});
+		return share;
 	}
 }
 

@@ -6,7 +6,7 @@
  * both are empty, the connection is read later (`PacedReads`).
  *
  * So the work that a certificate causes is bounded, however many connections it has open: `SHARE`, `ALLOWANCES` and, once for each new
- * connection, whose handshake costs more, the burst of `ALLOWANCE`.
+ * connection, whose handshake costs more, the burst of `ALLOWANCE`. The debt of a connection that ends passes to its certificate.
  */
 
 /** A connection's own tokens: the maximum, and how many return per millisecond. Enough for four hundred frames or forty heads. */
@@ -150,9 +150,11 @@ export class ConnectionShare {
 	}
 }
 
-/** The shares of all certificates that have connections to this worker, by thumbprint. */
+/** The shares of all certificates that have connections to this worker, or left with a debt, by thumbprint. */
 export class CertificateShares {
 	readonly #shares = new Map<string, PeerShare>();
+	/** Thumbprints whose last connection left a debt, oldest first. */
+	readonly #owing = new Set<string>();
 
 	get size(): number {
 		return this.#shares.size;
@@ -160,6 +162,7 @@ export class CertificateShares {
 
 	/** A connection with this certificate begins; call `leave` at its end. */
 	enter(thumbprint: string): PeerShare {
+		this.#owing.delete(thumbprint);
 		let share = this.#shares.get(thumbprint);
 		if (share === undefined) {
 			share = new PeerShare();
@@ -169,10 +172,20 @@ export class CertificateShares {
 		return share;
 	}
 
-	/** A share is forgotten with its last connection: it would be full again within milliseconds. */
-	leave(thumbprint: string): void {
+	/**
+	 * A share is forgotten with its last connection, or when its debt is paid: a client cannot leave a debt behind by connecting again.
+	 *
+	 * @param now monotonic milliseconds.
+	 */
+	leave(thumbprint: string, now: number): void {
 		const share = this.#shares.get(thumbprint);
-		if (share !== undefined && --share.connections === 0) this.#shares.delete(thumbprint);
+		if (share !== undefined && --share.connections === 0) this.#owing.add(thumbprint);
+		for (const owing of this.#owing) {
+			// A large debt keeps the later ones in memory until it is paid.
+			if (!this.#shares.get(owing)!.settle(now)) return;
+			this.#owing.delete(owing);
+			this.#shares.delete(owing);
+		}
 	}
 }
 

@@ -57,11 +57,8 @@ export class UpstreamConnection extends Timed implements UpstreamRequest, Respon
 	#connected = false;
 	#gone = false;
 	#paused = false;
-	/** Nothing is read until the address has paid its debt. */
-	#isWaiting = false;
-	#isQueued = false;
-	/** The wait began in the middle of a response, so the rest of it may be unread. */
-	#hasUnread = false;
+	/** Whether reads wait until the address has paid its debt. */
+	#delay: Delay = DELAY.none;
 	readonly #openedAt: number;
 	/** Time that connecting took: at least one round trip, ms. */
 	#connectMs = 0;
@@ -115,7 +112,7 @@ export class UpstreamConnection extends Timed implements UpstreamRequest, Respon
 		this.#connected = true;
 		this.#connectMs = this.endpoint.clock.now() - this.#openedAt;
 		this.cancelDeadline();
-		if (this.endpoint.share.isOverdrawn) this.#settle(false);
+		if (this.endpoint.share.isOverdrawn) this.#settle(DELAY.beforeResponse);
 		this.#handler?.onConnected();
 	}
 
@@ -147,7 +144,7 @@ export class UpstreamConnection extends Timed implements UpstreamRequest, Respon
 		this.#parser.expect(request.method, this, request.handshake !== undefined);
 		const socket = this.#socket;
 		// A handshake is not delayed.
-		if (this.#connected && this.endpoint.share.isOverdrawn) this.#settle(false);
+		if (this.#connected && this.endpoint.share.isOverdrawn) this.#settle(DELAY.beforeResponse);
 		if (complete && this.#chunked) return this.#sendChunked(head, body);
 		if (pieces.length === 0) return void socket.write(head, 'latin1');
 		socket.cork();
@@ -199,13 +196,13 @@ export class UpstreamConnection extends Timed implements UpstreamRequest, Respon
 	resume(): void {
 		if (!this.#paused) return;
 		this.#paused = false;
-		if (!this.#isWaiting) this.#socket.resume();
+		if (this.#isReading) this.#socket.resume();
 	}
 
 	/** The connection is idle: it is read, so that its end is noticed. A debt delays its next response. */
 	#watch(): void {
 		if (this.#isReading) return;
-		this.#isWaiting = false;
+		if (this.#delay !== DELAY.none) this.#delay = DELAY.over;
 		this.#paused = false;
 		this.#socket.resume();
 	}
@@ -222,34 +219,43 @@ export class UpstreamConnection extends Timed implements UpstreamRequest, Respon
 		share.spend(this.#parser.cost);
 		this.#parser.cost = 0;
 		// A whole response is given on: a debt delays the next one.
-		if (share.isOverdrawn && this.#handler !== undefined) this.#settle(true);
+		if (share.isOverdrawn && this.#handler !== undefined) this.#settle(DELAY.inResponse);
 	}
 
 	/** Reads later, if the address has used up its share of the worker. */
-	#settle(hasUnread: boolean): void {
+	#settle(delay: typeof DELAY.beforeResponse | typeof DELAY.inResponse): void {
 		const { endpoint } = this;
-		if (this.#isWaiting || endpoint.share.settle(endpoint.reads.now)) return;
+		if (this.#isDelayed || endpoint.share.settle(endpoint.reads.now)) return;
 		endpoint.reportDelay();
-		this.#isWaiting = true;
-		this.#hasUnread = hasUnread;
+		const isQueued = this.#delay === DELAY.over;
+		this.#delay = delay;
 		this.#socket.pause();
-		if (this.#isQueued) return;
-		this.#isQueued = true;
-		endpoint.reads.add(this);
+		if (!isQueued) endpoint.reads.add(this);
 	}
 
 	/** For `ReadQueue`. */
 	goOn(now: number): boolean {
-		const { share } = this.endpoint;
-		if (this.#isWaiting && !this.#gone) {
-			if (!share.settle(now)) return false;
-			// Otherwise all that wait would be read at once. A request that has just been sent pays nothing: under load, such prices would
-			// prolong a debt for ever.
-			if (this.#hasUnread) share.spend(PRICE_OF_DELAY);
-			this.#isWaiting = false;
-			if (!this.#paused) this.#socket.resume();
+		try {
+			return this.#goOn(now);
+		} catch (error) {
+			endOwner(this, error);
+			return true;
 		}
-		this.#isQueued = false;
+	}
+
+	#goOn(now: number): boolean {
+		const { share } = this.endpoint;
+		const isOver = !this.#isDelayed || this.#gone;
+		if (!isOver && !share.settle(now)) return false;
+		const delay = this.#delay;
+		this.#delay = DELAY.none;
+		if (isOver) return true;
+		// Otherwise all that wait would be read at once. A request that has just been sent pays nothing: under load, such prices would
+		// prolong a debt for ever.
+		if (delay === DELAY.inResponse) share.spend(PRICE_OF_DELAY);
+		// Until now the end of an idle connection could not be seen.
+		else this.takenAt = this.#pool.ticks;
+		if (!this.#paused) this.#socket.resume();
 		return true;
 	}
 
@@ -346,7 +352,11 @@ export class UpstreamConnection extends Timed implements UpstreamRequest, Respon
 	}
 
 	get #isReading(): boolean {
-		return !this.#paused && !this.#isWaiting;
+		return !this.#paused && !this.#isDelayed;
+	}
+
+	get #isDelayed(): boolean {
+		return this.#delay > DELAY.over;
 	}
 
 	/** The response is whole. The connection goes back first, so that the handler's next request can use it. */
@@ -423,8 +433,8 @@ export class UpstreamConnection extends Timed implements UpstreamRequest, Respon
 	 * after it has taken part of the body, has received the request.
 	 */
 	get #isStale(): boolean {
-		// While it waits, the kernel may have had the response.
-		if (this.requests === 1 || this.#parser.started || this.#isWaiting) return false;
+		// While reads are delayed, the kernel may have the response.
+		if (this.requests === 1 || this.#parser.started || this.#isDelayed) return false;
 		const ticks = this.#pool.ticks - this.takenAt;
 		const isTakenInParts = (this.#upload?.turns ?? 0) > 2;
 		return ticks <= 1 + (2 * this.#connectMs) / TICK_MS && !isTakenInParts;
@@ -446,6 +456,19 @@ export class UpstreamConnection extends Timed implements UpstreamRequest, Respon
 		this.#pool.forget(this);
 	}
 }
+
+/** Whether reads are delayed. */
+const DELAY = {
+	/** They are not. */
+	none: 0,
+	/** No longer, but `ReadQueue` still has the connection. */
+	over: 1,
+	/** A request has been sent; its response is unread. */
+	beforeResponse: 2,
+	/** The rest of a response may be unread. */
+	inResponse: 3,
+} as const;
+type Delay = (typeof DELAY)[keyof typeof DELAY];
 
 function whenWritten({ onWritten }: OutgoingBody): (error?: Error | null) => void {
 	return (error) => error ?? onWritten?.();
