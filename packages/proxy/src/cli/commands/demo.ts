@@ -4,7 +4,7 @@ import { parseFileName } from '../options.ts';
 export const demo = defineCommand({
 	name: 'demo',
 	group: 'Try it',
-	about: 'try the proxy with keys and upstreams that the demo itself provides',
+	about: 'try the proxy with sample keys and upstreams',
 	example: 'proxy demo --once',
 	options: {
 		dir: {

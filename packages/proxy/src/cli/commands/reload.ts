@@ -20,7 +20,7 @@ export const reload = defineCommand({
 			parse: parseDuration,
 		},
 	},
-	switches: { noWait: { flag: 'no-wait', about: 'send the signal, and leave the outcome to the log' } },
+	switches: { noWait: { flag: 'no-wait', about: 'only send the signal; the log has the outcome' } },
 	exitCodes: {
 		0: 'all changes are in force',
 		3: 'all changes are in force, except the settings listed in the output, which need a restart',

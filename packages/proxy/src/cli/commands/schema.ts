@@ -5,7 +5,7 @@ export const schema = defineCommand({
 	group: 'Set up',
 	about: 'print the JSON Schema of the configuration file, for editors',
 	details: [
-		'Editors that use taplo, such as VS Code with Even Better TOML, complete and check a file whose first line is "#:schema ./config.schema.json". Write the schema next to it: proxy schema > config.schema.json. proxy check also finds errors that a schema cannot describe.',
+		'Editors that use taplo (such as VS Code with Even Better TOML) complete and check a file that begins with "#:schema ./config.schema.json" and has the schema next to it. Write that schema with: proxy schema > config.schema.json. The command proxy check also finds errors that a schema cannot describe.',
 	],
 	example: 'proxy schema',
 	exitCodes: { 0: 'printed' },

@@ -84,7 +84,7 @@ export const FAMILIES = {
 	),
 	upstreamDuration: histogram(
 		'proxy_upstream_duration_seconds',
-		'The round trips of proxy_request_duration_seconds, since the start; buckets by [metrics] buckets.',
+		'The round trips of proxy_request_duration_seconds, since startup, in the buckets that [metrics] buckets sets.',
 		{ upstream: UPSTREAM, group: GROUP },
 	),
 	gateDuration: histogram(
