@@ -15,12 +15,14 @@ import { gfmTable } from 'micromark-extension-gfm-table';
 import writeGood from 'write-good';
 import { finish } from './finish.ts';
 import {
-	BULLET_WORDS,
-	CELL_WORDS,
+	BULLET,
+	CELL,
+	type Ceiling,
+	CODE,
 	HIDDEN_SUBJECT,
 	PASSIVE_SENTENCES,
 	PASSIVE_SHARE,
-	SENTENCE_WORDS,
+	SENTENCE,
 	TICS,
 } from './prose/rules.ts';
 
@@ -39,7 +41,6 @@ interface Judgement {
 	readonly breaches: readonly string[];
 }
 
-const CODE = 'CODE';
 const segmenter = new Intl.Segmenter('en', { granularity: 'sentence' });
 
 /** @returns the judgement of one page */
@@ -114,25 +115,22 @@ function breachesOf({ kind, line, text }: Prose): string[] {
 		const [words] = tic.exec(text) ?? [];
 		if (words !== undefined) breaches.push(`${line}: "${words.trim()}": write ${advice}`);
 	}
-	const ceiling = { cell: CELL_WORDS, bullet: BULLET_WORDS, paragraph: Infinity, heading: Infinity }[kind];
-	const count = wordsOf(text);
-	if (count > ceiling) breaches.push(`${line}: a ${kind} of ${count} words, at most ${ceiling}: "${start(text)}"`);
+	if (kind === 'cell') breaches.push(...tooLong(text, kind, line, CELL));
+	if (kind === 'bullet') breaches.push(...tooLong(text, kind, line, BULLET));
 	const [doubled] = DOUBLED.exec(text) ?? [];
 	if (doubled !== undefined) breaches.push(`${line}: "${doubled}": a doubled word`);
 	return breaches;
 }
 
 function faultsOf(sentence: string, line: number): string[] {
-	const count = wordsOf(sentence);
-	const isLong = count > SENTENCE_WORDS;
-	return [
-		...(isLong ? [`${line}: a sentence of ${count} words, at most ${SENTENCE_WORDS}: "${start(sentence)}"`] : []),
-		...(HIDDEN_SUBJECT.test(sentence) ? [`${line}: begin with the subject: "${start(sentence)}"`] : []),
-	];
+	const breaches = tooLong(sentence, 'sentence', line, SENTENCE);
+	if (HIDDEN_SUBJECT.test(sentence)) breaches.push(`${line}: begin with the subject: "${start(sentence)}"`);
+	return breaches;
 }
 
-function wordsOf(text: string): number {
-	return text.match(/[\p{L}\p{N}][\p{L}\p{N}'’./-]*/gu)?.length ?? 0;
+function tooLong(text: string, kind: string, line: number, { max, token }: Ceiling): string[] {
+	const count = text.match(token)?.length ?? 0;
+	return count > max ? [`${line}: a ${kind} of ${count} words, at most ${max}: "${start(text)}"`] : [];
 }
 
 function start(text: string): string {
@@ -142,10 +140,15 @@ function start(text: string): string {
 /** A record, read by version. */
 const RECORDS: readonly string[] = ['CHANGELOG.md'];
 
+/** The pages to judge, as paths in the repository. */
+export function pagesIn(root: string): string[] {
+	const listing = execFileSync('git', ['-c', 'safe.directory=*', 'ls-files', '*.md'], { cwd: root, encoding: 'utf8' });
+	return listing.split('\n').filter((page) => page !== '' && !RECORDS.includes(page));
+}
+
 if (import.meta.main) {
 	const root = resolve(import.meta.dirname, '../..');
-	const listing = execFileSync('git', ['-c', 'safe.directory=*', 'ls-files', '*.md'], { cwd: root, encoding: 'utf8' });
-	const pages = listing.split('\n').filter((page) => page !== '' && !RECORDS.includes(page));
+	const pages = pagesIn(root);
 	const judged = pages.map((page) => ({ page, ...judge(readFileSync(join(root, page), 'utf8')) }));
 	if (process.argv.includes('--table'))
 		for (const { page, sentences, passive, breaches } of judged) {

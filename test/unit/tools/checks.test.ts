@@ -4,7 +4,7 @@ import { describe, test } from 'node:test';
 import { checkDependencies, checkNone } from '../../../tools/checks/dependencies.ts';
 import { checkLock, findTraces, tracesOf } from '../../../tools/checks/hygiene.ts';
 import { brokenPaths, endsOf } from '../../../tools/checks/paths.ts';
-import { BULLET_WORDS, CELL_WORDS, SENTENCE_WORDS } from '../../../tools/checks/prose/rules.ts';
+import { BULLET, CELL, SENTENCE } from '../../../tools/checks/prose/rules.ts';
 import { judge, proseIn } from '../../../tools/checks/prose.ts';
 
 describe('the check of run-time dependencies', () => {
@@ -89,9 +89,9 @@ describe('the check of prose', () => {
 	test('accepts the maximum length of a sentence, a bullet and a cell, and refuses more', () => {
 		const sentence = (count: number) => `A ${Array.from({ length: count - 2 }, (_, i) => `word${i}`).join(' ')} end.`;
 		for (const [kind, most, step, textOf] of [
-			['sentence', SENTENCE_WORDS, 1, sentence],
-			['bullet', BULLET_WORDS, 4, (count: number) => `- ${short(count)}\n`],
-			['cell', CELL_WORDS, 4, (count: number) => `| a |\n|---|\n| ${short(count)} |\n`],
+			['sentence', SENTENCE.max, 1, sentence],
+			['bullet', BULLET.max, 4, (count: number) => `- ${short(count)}\n`],
+			['cell', CELL.max, 4, (count: number) => `| a |\n|---|\n| ${short(count)} |\n`],
 		] as const) {
 			assert.deepEqual(breachesOf(textOf(most)), [], kind);
 			assert.match(breachesOf(textOf(most + step)).join(), new RegExp(`^\\d: a ${kind} of ${most + step} words`), kind);
