@@ -6,7 +6,7 @@ export const LOG_TARGET_MEANINGS: Readonly<Record<string, string>> = {
 		'requests without a valid token, with the failed check; requests that may not use their route, with the reason',
 	'proxy::breaker': 'every transition of a circuit breaker, with its cause',
 	'proxy::dns':
-		'addresses of upstreams with `dns`: changes at `info`; failed look-ups, and names with more than 1,000 addresses, at `warn`',
+		'addresses of upstreams with `dns`: changes at `info`; failed lookups, and names with more than 1,000 addresses, at `warn`',
 	'proxy::embed': 'the example service of `proxy embed-demo`',
 	'proxy::exchange':
 		'requests that failed after the gates (502, 504, 503 `overloaded`, broken responses), each with its reason; internal errors, at `error`',

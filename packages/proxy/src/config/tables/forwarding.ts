@@ -34,7 +34,7 @@ export const routeForwardingKeys = {
 			'the upstream\'s `Host`: `"upstream"`, its address; `"client"`, the client\'s own, or the address if it named none (HTTP/1.0); or a name, such as `"billing.internal"`',
 		),
 	strip_prefix: flagOr(false).describe(
-		'cut the prefix from the path: `/api/items?page=2` goes out as `/items?page=2`, `/api` as `/`, with `x-forwarded-prefix: /api`',
+		'remove the prefix from the path: the upstream gets `/api/items?page=2` as `/items?page=2`, `/api` as `/`, with `x-forwarded-prefix: /api`',
 	),
 	x_forwarded_host: optional(flag(GLOBAL), MEANINGS.x_forwarded_host, GLOBAL),
 	x_forwarded_port: optional(port(GLOBAL), MEANINGS.x_forwarded_port, GLOBAL),

@@ -67,12 +67,12 @@ export const issuer = table('[[issuers]]', {
 				return typeof url === 'string' ? `must be an https:// address (got ${shown}): ${url}` : url;
 			},
 		).transform(({ href }) => href),
-		'address of its JWK Set: `https://`, or `http://` to 127.0.0.1 or [::1]',
+		'URL of its JWK Set: `https://`, or `http://` to 127.0.0.1 or [::1]',
 		ONE_SOURCE,
 	),
 	discovery: optional(
 		flag('another source of keys'),
-		"`true`: the issuer's metadata names its JWK Set (RFC 8414, OpenID Connect)",
+		"`true`: find the JWK Set in the issuer's metadata (RFC 8414, OpenID Connect)",
 		ONE_SOURCE,
 	),
 	jwks_ca_path: optional(

@@ -39,7 +39,7 @@ export const limits = table('[limits]', {
 	),
 	max_buffered_bytes_per_tenant: optional(
 		wholeNumber(1, MAX_BYTES, 'half of max_buffered_bytes', 'of bytes'),
-		'memory for the request and response bodies of one tenant, across all threads; beyond it that tenant gets 503. While a body grows, it may count as up to three times its size',
+		'memory for the request and response bodies of one tenant, across all threads. A tenant that needs more gets 503. While a body grows, it may count as up to three times its size',
 		'half of `max_buffered_bytes`, at least three times `max_request_body_bytes`',
 	),
 	min_answer_bytes_per_sec: optional(

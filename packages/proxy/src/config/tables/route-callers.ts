@@ -17,7 +17,7 @@ export const routeCallerKeys = {
 	),
 	deny: optional(
 		someOf(namePattern(), 'names of client certificates', 'none'),
-		'names that may not use the route, even if `allow` lists them',
+		'names of client certificates that may not use the route, even if `allow` lists them',
 		'none',
 	),
 	/** A number is the breaker's setting, as before lists existed. */

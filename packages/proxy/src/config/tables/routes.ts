@@ -19,7 +19,7 @@ export const route = table('[[routes]]', {
 		prefixProblem,
 	).describe("prefix of the route's paths, matched on a path-segment boundary, longest first"),
 	case_insensitive: flagOr(false).describe(
-		'its upstream ignores the letter case of paths (IIS, file systems of Windows and macOS, Express). A request whose path matches this route only if letter case is ignored gets 400',
+		'the upstream ignores letter case in paths (IIS, file systems of Windows and macOS, Express). A request whose path matches this route only if letter case is ignored gets 400',
 	),
 	upstream: text(
 		'http://host[:port], https://host[:port] or h2c://host[:port], one address, or the name of an [[upstreams]]',
@@ -38,7 +38,7 @@ export const route = table('[[routes]]', {
 				'^(?:[A-Za-z0-9_-]+|(?:[Hh][Tt][Tt][Pp][Ss]?|[Hh]2[Cc])://(?:\\[[0-9A-Fa-f:.]+\\]|[A-Za-z0-9._-]+)(?::[0-9]{1,5})?)$',
 		})
 		.describe(
-			'destination of its requests: one address, `http://host[:port]`, `https://host[:port]` or, for HTTP/2 in the clear, `h2c://host[:port]`; or the name of an `[[upstreams]]` entry',
+			'destination of the requests: one address, `http://host[:port]`, `https://host[:port]` or, for HTTP/2 in the clear, `h2c://host[:port]`; or the name of an `[[upstreams]]` entry',
 		),
 	cooldown_secs: optional(
 		wholeNumber(1, MAX_SECONDS, 'default_cooldown_secs', 'of seconds'),
@@ -55,4 +55,4 @@ export const route = table('[[routes]]', {
 	...routeCallerKeys,
 	...routeRateKeys,
 	...routeWebSocketKeys,
-}).describe('a prefix of paths and its upstream, one table for each');
+}).describe('a path prefix and its upstream, one table for each');

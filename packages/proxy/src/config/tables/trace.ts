@@ -52,7 +52,7 @@ export const trace = table('[trace]', {
 	max_queue_spans: wholeNumberOr(4096, 64, MAX_SPANS, 'of spans').describe(
 		'maximum number of spans waiting for export, across all workers. Further spans are dropped and counted',
 	),
-}).meta(explained('requests as OpenTelemetry spans; see docs/reference/tracing.md', { read: 'at startup' }));
+}).meta(explained('export of requests as OpenTelemetry spans; see docs/reference/tracing.md', { read: 'at startup' }));
 
 /** @returns the address, or the fault in words that do not quote the text. */
 export function parseEndpoint(address: string): URL | string {

@@ -10,9 +10,9 @@ const MEANINGS = {
 	health_path: 'path of a probe. A 2xx passes',
 	health_timeout_secs: 'time for the response to a probe',
 	unhealthy_after:
-		'number of failed probes in a row that make an upstream unhealthy. The very first probe takes effect at once',
+		'number of failed probes in a row that make an upstream unhealthy. Its first probe takes effect at once',
 	healthy_after:
-		'number of passed probes in a row that make an upstream healthy again. The very first probe takes effect at once',
+		'number of passed probes in a row that make an upstream healthy again. Its first probe takes effect at once',
 	upstream_idle_timeout_secs:
 		"how long the proxy keeps an idle connection to an upstream. Set it below the upstream's own limit",
 };

@@ -168,4 +168,4 @@ export const upstream = table('[[upstreams]]', {
 		'enable TLS to the upstream with an `[upstreams.tls]` table below its `[[upstreams]]` entry. The table may be empty',
 		'plain HTTP',
 	),
-}).describe('a group of addresses with the same service, one table for each group');
+}).describe('a group of addresses that run the same service, one table for each group');
