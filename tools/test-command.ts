@@ -20,7 +20,7 @@ export async function buildTestCommand(
 	// The command reads its version from the folder above.
 	copyFileSync(join(root, 'package.json'), join(cache, 'package.json'));
 	const fresh = join(cache, `new-${process.pid}`);
-	await build({ root, outDir: fresh, features: [...features, 'poisoned_reads'] });
+	await build({ root, outDir: fresh, features: [...features, 'poisoned_reads'], inlinesInstalled: true });
 	const hash = createHash('sha256');
 	for (const file of globSync('**/*.*', { cwd: fresh }).sort())
 		hash.update(file).update(readFileSync(join(fresh, file)));

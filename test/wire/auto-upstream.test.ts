@@ -40,7 +40,7 @@ after(async () => {
 	await ancient.close();
 });
 await until(
-	async () => sampleSum(await proxy.metrics(), 'proxy_upstream_alive') === Object.keys(names).length,
+	async () => (await proxy.metric('proxy_upstream_alive')) === Object.keys(names).length,
 	'every upstream to pass its health check, over the protocol that it has chosen',
 );
 
@@ -61,14 +61,6 @@ async function ask(path: string, requests: number, method = 'POST'): Promise<str
 	return [...new Set(answers)];
 }
 
-async function atRest(): Promise<void> {
-	await until(async () => {
-		const scrape = await proxy.metrics();
-		const active = sampleSum(scrape, 'proxy_upstream_connections', { state: 'active' });
-		return active === 0 && sampleSum(scrape, 'proxy_upstream_streams') === 0;
-	}, 'all gauges at zero');
-}
-
 /** How many connections have chosen it since the health check. */
 const chosen = (upstream: AlpnUpstream, spoken: Spoken) =>
 	upstream.chosen.slice(1).filter((one) => one === spoken).length;
@@ -81,7 +73,7 @@ describe('an upstream with protocol = "auto"', () => {
 		ok(chosen(newer, 'h2') <= 3, `${chosen(newer, 'h2')} connections`);
 		deepEqual(await ask('/newer', 40), ['200']);
 		deepEqual(spokenTo(newer), ['h2 /newer']);
-		await atRest();
+		await proxy.atRest();
 	});
 
 	test('has what it has chosen on the status page, for the connections that are open', async () => {
@@ -98,7 +90,7 @@ describe('an upstream with protocol = "auto"', () => {
 		deepEqual(spokenTo(older), ['http/1.1 /older']);
 		ok(chosen(older, 'http/1.1') <= 12, 'connections are used again');
 		equal((await request('h2', proxy, { path: '/ancient' })).text, 'ok');
-		await atRest();
+		await proxy.atRest();
 	});
 
 	test('may change its mind in both directions, under load, and no request is lost', async () => {
@@ -118,18 +110,18 @@ describe('an upstream with protocol = "auto"', () => {
 		const last = chosen(changing, 'h2');
 		deepEqual(await ask('/changing', 40, 'GET'), ['200']);
 		ok(chosen(changing, 'h2') <= last + 3, 'requests share a connection again');
-		await atRest();
+		await proxy.atRest();
 	});
 
 	test('an upstream with protocol = "auto" never has more connections than max_connections', async () => {
 		for (const spoken of ['http/1.1', 'h2', 'http/1.1'] as const) {
 			few.restart(spoken);
 			deepEqual(await ask('/few', 30, 'GET'), ['200']);
-			const { samples } = (await proxy.metrics()).get('proxy_upstream_connections')!;
+			const samples = await proxy.samples('proxy_upstream_connections');
 			const open = samples.filter(({ labels }) => labels.upstream === few.authority);
 			ok(open.reduce((sum, { value }) => sum + value, 0) <= 2);
 		}
-		await atRest();
+		await proxy.atRest();
 	});
 
 	test('opens no breaker, and fails no health check', async () => {

@@ -47,10 +47,7 @@ const untilHalf = ({ upstream }: Lane) =>
 	until(() => COLLECTED || upstream.requests.at(-1)?.body.length === 4, 'half of the body at the upstream');
 
 const untilNoConnections = () =>
-	until(async () => {
-		const scrape = (await proxy.metrics()).get('proxy_connections')!;
-		return scrape.samples.every(({ value }) => value === 0);
-	}, 'all client connections to be gone');
+	until(async () => (await proxy.metric('proxy_connections')) === 0, 'all client connections to be gone');
 
 for (const protocol of PROTOCOLS) {
 	describe(`request bodies over ${protocol}`, () => {

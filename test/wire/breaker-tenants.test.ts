@@ -44,7 +44,7 @@ async function bystander(edge: Stage, protocol: Protocol): Promise<{ lane: Lane;
 }
 
 const transitions = async ({ proxy, upstream }: Lane) => {
-	const samples = (await proxy.metrics()).get('proxy_circuit_transitions_total')!.samples;
+	const samples = await proxy.samples('proxy_circuit_transitions_total');
 	const own = samples.filter(({ labels, value }) => labels.upstream === upstream.authority && value > 0);
 	return Object.fromEntries(own.map(({ labels, value }) => [`${labels.to} ${labels.reason}`, value]));
 };

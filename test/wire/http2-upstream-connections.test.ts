@@ -9,7 +9,6 @@ import { type FramesConnection, type FramesUpstream, startFramesUpstream } from 
 import { type Http2Upstream, startHttp2Upstream } from '../fixtures/h2-upstream.ts';
 import { ask, Held } from '../fixtures/held-streams.ts';
 import { temporaryFolder } from '../fixtures/pki.ts';
-import { sampleSum } from '../fixtures/prometheus.ts';
 import { ASKED_ONCE, firstVerdicts, type ProxyProcess, startProxy } from '../fixtures/proxy.ts';
 import { until } from '../fixtures/wait.ts';
 
@@ -44,16 +43,6 @@ describe('further connections to an HTTP/2 upstream, and slow start', () => {
 	const get = (path: string, protocol: Protocol = 'h2', options = {}) =>
 		request(protocol, own, { path, ms: 60_000, ...options });
 	const connections = ({ sessions }: Held) => new Set(sessions.values()).size;
-
-	/** Nothing is under way, and the connections that there are wait. */
-	async function atRest(): Promise<void> {
-		await until(async () => {
-			const scrape = await own.metrics();
-			const active = sampleSum(scrape, 'proxy_upstream_connections', { state: 'active' });
-			const streams = sampleSum(scrape, 'proxy_upstream_streams');
-			return active === 0 && streams === 0 && sampleSum(scrape, 'proxy_requests_in_flight') === 0;
-		}, 'all gauges at zero');
-	}
 
 	before(async () => {
 		jump(0);
@@ -100,7 +89,7 @@ describe('further connections to an HTTP/2 upstream, and slow start', () => {
 		few.release();
 		for (const answer of await Promise.all([...first, ...next])) equal(answer.text, 'done');
 		await until(async () => (await get('/few')).status === 200, 'a free place');
-		await atRest();
+		await own.atRest();
 	});
 
 	test('a connection is made before the first one has the streams that the proxy allows', async () => {
@@ -114,7 +103,7 @@ describe('further connections to an HTTP/2 upstream, and slow start', () => {
 		await until(() => upstream!.sessions.length === 3, 'the next connection');
 		many.release();
 		for (const answer of await Promise.all([...first, ...next])) equal(answer.text, 'done');
-		await atRest();
+		await own.atRest();
 	});
 
 	test('a body whose upstream opens no window holds up no other request: that gets another connection', async () => {
@@ -143,7 +132,7 @@ describe('further connections to an HTTP/2 upstream, and slow start', () => {
 			return second;
 		}, 'another connection');
 		await stuck.close();
-		await atRest();
+		await own.atRest();
 	});
 
 	test('an address that is added gets a tenth of its requests at first, and all of them after slow_start_secs', async () => {

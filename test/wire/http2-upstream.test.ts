@@ -8,7 +8,6 @@ import { type Answer, h1Raw, PROTOCOLS, type Protocol, request } from '../fixtur
 import { h2Connect } from '../fixtures/h2-client.ts';
 import { echo, type Http2Upstream, type StreamScript, startHttp2Upstream } from '../fixtures/h2-upstream.ts';
 import { testPki } from '../fixtures/pki.ts';
-import { sampleSum } from '../fixtures/prometheus.ts';
 import { ASKED_ONCE, BODY_MODE, firstVerdicts, type ProxyProcess, startProxy } from '../fixtures/proxy.ts';
 import { startUpstream } from '../fixtures/upstream.ts';
 import { until } from '../fixtures/wait.ts';
@@ -49,16 +48,6 @@ const shared = await setUp();
 after(() => shared.close());
 const { upstream, proxy, ask } = shared;
 
-/** Nothing is under way, and the connections that there are wait. */
-async function atRest(one: ProxyProcess): Promise<void> {
-	await until(async () => {
-		const scrape = await one.metrics();
-		const active = sampleSum(scrape, 'proxy_upstream_connections', { state: 'active' });
-		const streams = sampleSum(scrape, 'proxy_upstream_streams');
-		return active === 0 && streams === 0 && sampleSum(scrape, 'proxy_requests_in_flight') === 0;
-	}, 'all gauges at zero');
-}
-
 for (const protocol of PROTOCOLS) {
 	describe(`requests of ${protocol} at an HTTP/2 upstream`, () => {
 		test('bodies arrive whole, in both directions', async () => {
@@ -71,7 +60,7 @@ for (const protocol of PROTOCOLS) {
 			}
 			const answer = await ask(protocol, { method: 'POST', path: '/pieces', body: inPieces(big, 1, 700, 30_000) });
 			ok(answer.body.equals(big));
-			await atRest(proxy);
+			await proxy.atRest();
 		});
 
 		test('the upstream gets the fields of the contract, and none of a connection', async () => {
@@ -156,7 +145,7 @@ for (const protocol of PROTOCOLS) {
 				equal(answer.ended, 'complete');
 				deepEqual(answer.informational, []);
 			}
-			await atRest(proxy);
+			await proxy.atRest();
 		});
 
 		test('a stream that breaks off in the middle of its body is not a whole answer', async () => {
@@ -167,7 +156,7 @@ for (const protocol of PROTOCOLS) {
 			const answer = await ask(protocol, {});
 			if (BODY_MODE === 'collected') equal(answer.status, 502);
 			else equal(answer.ended === 'complete', false);
-			await atRest(proxy);
+			await proxy.atRest();
 		});
 
 		test('trailers are announced with every answer, also if its head is that of another one', async () => {
@@ -211,7 +200,7 @@ for (const protocol of PROTOCOLS) {
 				equal((await ask(protocol, options)).status, 502);
 				equal(seen, 9);
 			}
-			await atRest(proxy);
+			await proxy.atRest();
 		});
 
 		test('a body that is still on its way goes on where it is sent again', async () => {
@@ -225,7 +214,7 @@ for (const protocol of PROTOCOLS) {
 			if (BODY_MODE === 'streaming') await until(() => bodies.length === 2, 'the request to be sent again');
 			body.finish('second');
 			equal((await answer).text, 'first second');
-			await atRest(proxy);
+			await proxy.atRest();
 		});
 
 		test('a client that awaits 100 Continue gets one, however often the request is sent', async () => {
@@ -244,7 +233,7 @@ for (const protocol of PROTOCOLS) {
 			const answer = await ask(protocol, { method: 'POST', headers, body: afterRefusals() });
 			deepEqual([answer.status, answer.text, answer.informational], [200, 'late', [100]]);
 			equal(seen, 4);
-			await atRest(proxy);
+			await proxy.atRest();
 		});
 
 		test('a refused request whose body is too long to be kept is a 502 in streaming mode', async () => {
@@ -256,7 +245,7 @@ for (const protocol of PROTOCOLS) {
 			const answer = await ask(protocol, { method: 'POST', body: Buffer.alloc(16_385, 'a') });
 			equal(answer.status, BODY_MODE === 'streaming' ? 502 : 200);
 			equal(seen, BODY_MODE === 'streaming' ? 1 : 2);
-			await atRest(proxy);
+			await proxy.atRest();
 		});
 
 		test('trailers of an empty body go with it when it is sent again', async () => {
@@ -287,7 +276,7 @@ describe('connections to an HTTP/2 upstream', () => {
 			for (const [i, answer] of answers.entries()) equal(answer.text, `body ${i}`.repeat(100));
 			// One of the probe, one of the requests.
 			equal(own.upstream.sessions.length, 2);
-			await atRest(own.proxy);
+			await own.proxy.atRest();
 		} finally {
 			await own.close();
 		}
@@ -314,7 +303,7 @@ describe('connections to an HTTP/2 upstream', () => {
 			slow!.end('slow');
 			equal((await answer).text, 'slow');
 			equal(own.upstream.sessions.length, 2);
-			await atRest(own.proxy);
+			await own.proxy.atRest();
 		} finally {
 			await own.close();
 		}
@@ -342,7 +331,7 @@ describe('connections to an HTTP/2 upstream', () => {
 			slow!.end('slow');
 			equal((await answer).text, 'slow');
 			ok(own.upstream.sessions.length > 2, 'another connection');
-			await atRest(own.proxy);
+			await own.proxy.atRest();
 		} finally {
 			await own.close();
 		}
@@ -361,7 +350,7 @@ describe('connections to an HTTP/2 upstream', () => {
 			equal(second.text, 'late');
 			equal((await first).text, 'late');
 			equal(own.upstream.sessions.length, 3);
-			await atRest(own.proxy);
+			await own.proxy.atRest();
 		} finally {
 			await own.close();
 		}
@@ -374,7 +363,7 @@ describe('connections to an HTTP/2 upstream', () => {
 				equal((await own.ask('h2', {})).status, 200);
 				for (const session of own.upstream.live) session.destroy();
 			}
-			await atRest(own.proxy);
+			await own.proxy.atRest();
 		} finally {
 			await own.close();
 		}
@@ -411,7 +400,7 @@ describe('connections to an HTTP/2 upstream', () => {
 			);
 			deepEqual([...new Set(answers.map(({ status }) => status))], [200]);
 			ok(most <= 7, `${most} at once`);
-			await atRest(own);
+			await own.atRest();
 		} finally {
 			await own.stop();
 			await limited.stop();
@@ -425,7 +414,7 @@ describe('connections to an HTTP/2 upstream', () => {
 			await until(() => own.upstream.streams === 1, 'the stream');
 			own.upstream.cut();
 			equal((await asked).status, 502);
-			await atRest(own.proxy);
+			await own.proxy.atRest();
 		} finally {
 			await own.close();
 		}
@@ -449,7 +438,7 @@ describe('connections to an HTTP/2 upstream', () => {
 		);
 		upstream.script = echo;
 		equal((await ask('h2', {})).status, 200);
-		await atRest(proxy);
+		await proxy.atRest();
 	});
 
 	test('an upstream that speaks HTTP/1.1 is a bad gateway with its reason', async () => {
@@ -491,7 +480,7 @@ describe('over TLS', () => {
 			log: { access: 'errors' },
 		});
 		try {
-			await until(async () => (await own.metrics()).get('proxy_upstream_alive')?.samples.length === 2, 'the verdicts');
+			await until(async () => (await own.samples('proxy_upstream_alive')).length === 2, 'the verdicts');
 			const answer = await request('h2', own, { method: 'POST', path: '/new', body: big });
 			equal(answer.status, 200);
 			ok(answer.body.equals(big));
@@ -549,7 +538,7 @@ describe('over TLS', () => {
 		try {
 			await firstVerdicts(own);
 			isSilent = true;
-			const waiting = async () => sampleSum(await own.metrics(), 'proxy_upstream_streams');
+			const waiting = () => own.metric('proxy_upstream_streams');
 			await cancelled(() => held.length === 1);
 			await until(async () => (await waiting()) === 0, 'the request to be gone');
 			// Where another one waits, the connection goes on.
@@ -562,7 +551,7 @@ describe('over TLS', () => {
 			equal((await waits).text, 'some');
 			equal((await post('/wanted')).text, 'some');
 			deepEqual(paths, ['/waits', '/wanted']);
-			await atRest(own);
+			await own.atRest();
 		} finally {
 			await own.stop();
 			for (const socket of held) socket.destroy();

@@ -409,7 +409,7 @@ describe('what adds up', () => {
 		let tenants = 0;
 		const token = () => `Bearer ${pki.token(`ending-${++tenants}`)}`;
 		const none = async () => {
-			const samples = (await proxy.metrics()).get('proxy_requests_in_flight')!.samples;
+			const samples = await proxy.samples('proxy_requests_in_flight');
 			return samples.every(({ value }) => value === 0);
 		};
 		const heads = (method: string, path: string, ...lines: string[]) =>

@@ -38,7 +38,7 @@ async function untilClosed(socket: Socket): Promise<void> {
 }
 
 async function refusals(): Promise<Record<string, number>> {
-	const { samples } = (await stage.proxy.metrics()).get('proxy_tls_handshake_refusals_total')!;
+	const samples = await stage.proxy.samples('proxy_tls_handshake_refusals_total');
 	return Object.fromEntries(samples.map(({ labels, value }) => [labels.reason!, value]));
 }
 

@@ -8,7 +8,6 @@ import { PROTOCOLS, request } from '../fixtures/clients.ts';
 import { FLAG, FRAME, headersFrame, settingsFrame } from '../fixtures/h2-frames.ts';
 import { type FramesUpstream, startFramesUpstream } from '../fixtures/h2-frames-upstream.ts';
 import type { Http2Upstream, StreamScript } from '../fixtures/h2-upstream.ts';
-import { sampleSum } from '../fixtures/prometheus.ts';
 import { ASKED_ONCE, firstVerdicts, type ProxyOptions, type ProxyProcess, startProxy } from '../fixtures/proxy.ts';
 import { until } from '../fixtures/wait.ts';
 import {
@@ -71,18 +70,6 @@ function newPath(name: string): string {
 	return `/${name}/${++paths}`;
 }
 
-/** No tunnel, no request and no stream is left, and the connections to the upstream wait. */
-async function allOver(target = proxy): Promise<void> {
-	await until(async () => {
-		const scrape = await target.metrics();
-		const left = ['proxy_tunnels_open', 'proxy_requests_in_flight', 'proxy_upstream_streams'];
-		return (
-			left.every((name) => sampleSum(scrape, name) === 0) &&
-			sampleSum(scrape, 'proxy_upstream_connections', { state: 'active' }) === 0
-		);
-	}, 'all gauges at zero');
-}
-
 /** The access line of a path. */
 function lineOf(path: string, target = proxy) {
 	return target.waitForLog((line) => line.target === 'proxy::access' && line.path === path);
@@ -90,7 +77,7 @@ function lineOf(path: string, target = proxy) {
 
 for (const protocol of PROTOCOLS) {
 	describe(`a WebSocket over ${protocol} to an h2 upstream`, () => {
-		after(() => allOver());
+		after(() => proxy.atRest());
 
 		const open = (path: string, options: WebSocketOptions = {}) => openWebSocket(protocol, proxy, { path, ...options });
 
@@ -333,7 +320,7 @@ describe('an h2 upstream that accepts no WebSockets', () => {
 			assert.equal((await request(protocol, own, { path: '/plain' })).status, 200);
 		}
 		assert.equal(plain.streams, PROTOCOLS.length);
-		await allOver(own);
+		await own.atRest();
 		await own.stop();
 		await plain.stop();
 	});
@@ -378,7 +365,7 @@ describe('the SETTINGS of an h2 upstream', () => {
 			connection.send(headersFrame(streamId, [[':status', '200']], { endStream: false }));
 			await (await opening)[Symbol.asyncDispose]();
 			connection.cut();
-			await allOver(own);
+			await own.atRest();
 		});
 
 		it(`SETTINGS without the extended CONNECT cause a 502 (${protocol})`, async () => {
@@ -390,7 +377,7 @@ describe('the SETTINGS of an h2 upstream', () => {
 			assert.match(String((await lineOf(path, own)).reason), /SETTINGS_ENABLE_CONNECT_PROTOCOL/);
 			assert.equal(connection.frames.some(isHead), false);
 			connection.cut();
-			await allOver(own);
+			await own.atRest();
 		});
 
 		it(`SETTINGS that never arrive because the connection ends cause a 502 (${protocol})`, async () => {
@@ -405,7 +392,7 @@ describe('the SETTINGS of an h2 upstream', () => {
 				return answer;
 			}, 'an answer');
 			assert.equal(answer?.status, 502);
-			await allOver(own);
+			await own.atRest();
 		});
 	}
 
@@ -430,7 +417,7 @@ describe('the SETTINGS of an h2 upstream', () => {
 			connection.frames.some(({ type, payload: { length } }) => type === FRAME.DATA && length > 0),
 			false,
 		);
-		await allOver(own);
+		await own.atRest();
 		connection.cut();
 	});
 
@@ -460,7 +447,7 @@ describe('the SETTINGS of an h2 upstream', () => {
 			const { payload } = await connection.frame(({ type }) => type === FRAME.RST_STREAM);
 			assert.equal(payload.readUInt32BE(0), constants.NGHTTP2_CANCEL);
 			assert.equal((await lineOf(path, own)).tunnel_end, 'client');
-			await allOver(own);
+			await own.atRest();
 			connection.cut();
 		});
 	}
@@ -473,7 +460,7 @@ describe('the SETTINGS of an h2 upstream', () => {
 		session.destroy();
 		await until(async () => (await own.metric('proxy_requests_in_flight')) === 0, 'the request to end');
 		connection.send(settingsFrame([[8, 1]]));
-		await allOver(own);
+		await own.atRest();
 		assert.equal(connection.frames.some(isHead), false);
 		connection.cut();
 	});
@@ -481,7 +468,7 @@ describe('the SETTINGS of an h2 upstream', () => {
 	it('SETTINGS that allow one stream let out no second WebSocket', async () => {
 		const openings = PROTOCOLS.map((protocol) => refusal(openWebSocket(protocol, own, { path: newPath('one') })));
 		const connection = await frames.connection();
-		await until(async () => sampleSum(await own.metrics(), 'proxy_upstream_streams') === 2, 'both to wait');
+		await until(async () => (await own.metric('proxy_upstream_streams')) === 2, 'both to wait');
 		connection.send(
 			settingsFrame([
 				[8, 1],
@@ -498,7 +485,7 @@ describe('the SETTINGS of an h2 upstream', () => {
 		for (const { status } of await Promise.all(openings)) assert.equal(status, 403);
 		connection.cut();
 		second.cut();
-		await allOver(own);
+		await own.atRest();
 	});
 });
 
@@ -516,7 +503,7 @@ describe('all WebSockets to h2 upstreams', () => {
 			client.ws.close(1000);
 			await client.closed;
 			await client[Symbol.asyncDispose]();
-			await allOver(own);
+			await own.atRest();
 			assert.equal((await request(protocol, own, { path: '/plain' })).status, 200);
 		}
 		await own.stop();

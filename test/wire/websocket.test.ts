@@ -66,12 +66,6 @@ after(async () => {
 	await scripted?.stop();
 });
 
-/** None is open, and nothing is in flight. */
-async function allOver(): Promise<void> {
-	await until(async () => (await proxy.metric('proxy_tunnels_open')) === 0, 'all tunnels to end');
-	await until(async () => (await proxy.metric('proxy_requests_in_flight')) === 0, 'all requests to end');
-}
-
 /** Bytes that a client could not send yet. */
 function waitingAt({ ws, stream }: OpenWebSocket): number {
 	return ws.bufferedAmount + (stream?.writableLength ?? 0);
@@ -92,7 +86,7 @@ async function untilItStands(left: () => number, what: string): Promise<number> 
 
 for (const protocol of PROTOCOLS) {
 	describe(`a WebSocket over ${protocol}`, () => {
-		after(allOver);
+		after(() => proxy.atRest());
 
 		it('carries messages of all sizes, fragments, pings and the Close of the client', async () => {
 			const path = `/ws/sizes/${protocol}`;
@@ -299,7 +293,7 @@ for (const protocol of PROTOCOLS) {
 }
 
 describe('a WebSocket handshake', () => {
-	after(allOver);
+	after(() => proxy.atRest());
 
 	const good = [
 		'GET /scripted HTTP/1.1',

@@ -15,6 +15,8 @@ interface BuildOptions {
 	readonly features: readonly string[];
 	/** Whose entry points are built. Default: `dist`. */
 	readonly artefact?: Artefact;
+	/** Takes in the packages that npm installs with this one. */
+	readonly inlinesInstalled?: boolean;
 }
 
 export interface Built {
@@ -24,7 +26,13 @@ export interface Built {
 }
 
 /** @throws {Error} where a module or an import is missing, or a package's licence is unknown */
-export async function build({ root, outDir, features, artefact = 'dist' }: BuildOptions): Promise<Built> {
+export async function build({
+	root,
+	outDir,
+	features,
+	artefact = 'dist',
+	inlinesInstalled = false,
+}: BuildOptions): Promise<Built> {
 	const manifest = readManifest(root);
 	const entries = entryPoints(manifest, artefact);
 	const missing = Object.values(entries).find((source) => !existsSync(join(root, source)));
@@ -37,7 +45,7 @@ export async function build({ root, outDir, features, artefact = 'dist' }: Build
 		input: entries,
 		platform: 'node',
 		transform: { target: 'node24' },
-		external: (specifier) => isExternal(manifest, specifier),
+		external: (specifier) => (inlinesInstalled ? specifier.startsWith('node:') : isExternal(manifest, specifier)),
 		resolve: { conditionNames: [...features, 'import', 'node', 'default'] },
 		plugins: [threadEntries(), assetFiles(assets)],
 		onLog(level, log, print) {
@@ -52,8 +60,6 @@ export async function build({ root, outDir, features, artefact = 'dist' }: Build
 		chunkFileNames: 'chunks/[name].js',
 		assetFileNames: 'assets/[name][extname]',
 		minify: false,
-		// Only the demo makes certificates, and only routes with rules about names read them: nobody else loads that library.
-		codeSplitting: { groups: [{ name: 'x509', test: /[/\\]node_modules[/\\]/ }] },
 	});
 	await bundle.close();
 

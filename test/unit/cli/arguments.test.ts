@@ -10,6 +10,7 @@ import { help } from '../../../packages/proxy/src/cli/commands/help.ts';
 import { run } from '../../../packages/proxy/src/cli/commands/run.ts';
 import { type Address, parseAddress } from '../../../packages/proxy/src/cli/options.ts';
 import { threads } from '../../../packages/proxy/src/cli/run-options.ts';
+import { anyText } from '../../fixtures/any-text.ts';
 
 /** With operands, a required option, a repeatable one and a name of two words. */
 const sign = defineCommand({
@@ -364,7 +365,7 @@ describe('wrong usage', () => {
 	it('is the only error of arguments, and never breaks a line', () => {
 		const argument = fc.oneof(
 			fc.constantFrom('demo', '--bind', '--workers', '--', '-h', '--once', '--config='),
-			fc.string({ unit: 'binary' }),
+			anyText(),
 			fc.string().map((text) => `--${text}`),
 		);
 		fc.assert(

@@ -12,6 +12,7 @@ import {
 	parseLogFilter,
 } from '../../../packages/gate/src/shared/log.ts';
 import { LOG_TARGETS } from '../../../packages/gate/src/shared/log-targets.ts';
+import { anyText } from '../../fixtures/any-text.ts';
 
 const LEVELS: Level[] = ['error', 'warn', 'info', 'debug', 'trace'];
 const TIME = new Date('2026-03-04T05:06:07.089Z');
@@ -235,7 +236,7 @@ describe('a line of JSON', () => {
 	});
 
 	it('is one line of valid JSON without control characters, whatever it contains', () => {
-		const text = fc.oneof(fc.string({ unit: 'binary' }), fc.string({ unit: 'grapheme' }));
+		const text = anyText();
 		const value = fc.anything({
 			withBigInt: true,
 			withDate: true,
@@ -280,7 +281,7 @@ describe('a line for people', () => {
 	});
 
 	it('is one visible line, whatever it contains', () => {
-		const text = fc.string({ unit: 'binary' });
+		const text = anyText();
 		fc.assert(
 			fc.property(text, text, fc.dictionary(text, fc.anything({ withBigInt: true })), (target, message, fields) => {
 				const line = formatPretty({ ...record(message, fields), target }, false);
