@@ -129,6 +129,21 @@ export class Attacker {
 		return pace(perSecond, openOne);
 	}
 
+	/** As `keep`, and those that are up. @param hello what each begins with. */
+	hold(count: number, perSecond: number, alpn: 'http/1.1' | 'h2', hello?: (i: number) => string | Buffer) {
+		const sockets = new Set<TLSSocket>();
+		const stop = this.keep(count, perSecond, async () => {
+			const socket = alpn === 'h2' ? await this.connectH2() : await this.connect(alpn);
+			if (socket === undefined) return undefined;
+			if (alpn === 'http/1.1') this.watchH1(socket);
+			sockets.add(socket);
+			socket.once('close', () => sockets.delete(socket));
+			if (hello !== undefined) socket.write(hello(sockets.size));
+			return socket;
+		});
+		return { sockets, stop };
+	}
+
 	/** Four HTTP/2 connections on which `act` is called so often in a second each, with the next stream's id. */
 	onStreams(perSecond: number, act: (socket: TLSSocket, id: number) => void): () => void {
 		const streams = new Map<TLSSocket, number>();
@@ -191,16 +206,8 @@ const RATED: readonly Omit<Attack, 'rampMs'>[] = [
 		name: 'slow heads',
 		rate: '400 connections, a byte a second each',
 		start: (attacker) => {
-			const sockets = new Set<TLSSocket>();
-			const stop = attacker.keep(400, 50, async () => {
-				const socket = await attacker.connect('http/1.1');
-				if (socket === undefined) return undefined;
-				attacker.watchH1(socket);
-				sockets.add(socket);
-				socket.once('close', () => sockets.delete(socket));
-				socket.write('GET / HTTP/1.1\r\nhost: localhost\r\nx-slow: ');
-				return socket;
-			});
+			const head = 'GET / HTTP/1.1\r\nhost: localhost\r\nx-slow: ';
+			const { sockets, stop } = attacker.hold(400, 50, 'http/1.1', () => head);
 			return both(stop, dripTo(sockets, 1));
 		},
 	},
@@ -208,16 +215,7 @@ const RATED: readonly Omit<Attack, 'rampMs'>[] = [
 		name: 'slow bodies',
 		rate: '200 uploads, a byte every 200 ms each',
 		start: (attacker) => {
-			const sockets = new Set<TLSSocket>();
-			const stop = attacker.keep(200, 50, async () => {
-				const socket = await attacker.connect('http/1.1');
-				if (socket === undefined) return undefined;
-				attacker.watchH1(socket);
-				sockets.add(socket);
-				socket.once('close', () => sockets.delete(socket));
-				socket.write(h1Post(attacker.token(sockets.size), MIB));
-				return socket;
-			});
+			const { sockets, stop } = attacker.hold(200, 50, 'http/1.1', (i) => h1Post(attacker.token(i), MIB));
 			return both(stop, dripTo(sockets, 5));
 		},
 	},
@@ -293,15 +291,7 @@ const RATED: readonly Omit<Attack, 'rampMs'>[] = [
 		name: 'bad tokens',
 		rate: '2 000 requests/s, each with another signature',
 		start: (attacker) => {
-			const sockets = new Set<TLSSocket>();
-			const stop = attacker.keep(20, 50, async () => {
-				const socket = await attacker.connect('http/1.1');
-				if (socket === undefined) return undefined;
-				attacker.watchH1(socket);
-				sockets.add(socket);
-				socket.once('close', () => sockets.delete(socket));
-				return socket;
-			});
+			const { sockets, stop } = attacker.hold(20, 50, 'http/1.1');
 			let i = 0;
 			const stopRequests = pace(100, () => {
 				for (const socket of sockets) {
@@ -317,15 +307,8 @@ const RATED: readonly Omit<Attack, 'rampMs'>[] = [
 		name: 'endless heads',
 		rate: '500 CONTINUATION frames/s, 5 connections',
 		start: (attacker) => {
-			const sockets = new Set<TLSSocket>();
-			const stop = attacker.keep(5, 20, async () => {
-				const socket = await attacker.connectH2();
-				if (socket === undefined) return undefined;
-				sockets.add(socket);
-				socket.once('close', () => sockets.delete(socket));
-				socket.write(headersFrame(1, [[':method', 'GET']], { endHeaders: false }));
-				return socket;
-			});
+			const head = headersFrame(1, [[':method', 'GET']], { endHeaders: false });
+			const { sockets, stop } = attacker.hold(5, 20, 'h2', () => head);
 			const stopFrames = pace(100, () => {
 				for (const socket of sockets) socket.write(continuationFrame(1, [['x-more', 'x'.repeat(100)]], false));
 			});

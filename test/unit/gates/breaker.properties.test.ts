@@ -94,27 +94,6 @@ describe('failures in a row', () => {
 		);
 		assert.ok(opened > 1000);
 	});
-
-	it('of one tenant never open a breaker that wants two, whatever else is lost in between', () => {
-		const cell = new BreakerCell(BreakerCell.allocate(0, CLOSED));
-		const rule = { failures: 5, tenants: 2 };
-		for (let i = 0; i < 1000; i++) {
-			cell.fail(NORMAL, failure('a', REASONS[i % 3]!), rule, 0);
-			if (i % 250 === 0) cell.fail(NORMAL, failure('b', 'connect'), rule, 0);
-		}
-		assert.equal(cell.circuit, CLOSED);
-		cell.fail(NORMAL, failure('b', 'status'), rule, 0);
-		assert.equal(cell.circuit, OPEN);
-	});
-
-	it('that are failed connections count without regard to the tenant', () => {
-		const cell = new BreakerCell(BreakerCell.allocate(0, CLOSED));
-		const rule = { failures: 3, tenants: 16 };
-		for (const circuit of [CLOSED, CLOSED, OPEN]) {
-			cell.fail(NORMAL, failure('a', 'connect'), rule, 0);
-			assert.equal(cell.circuit, circuit);
-		}
-	});
 });
 
 const FIRST = { failures: 1, tenants: 1 };

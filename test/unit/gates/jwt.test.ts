@@ -3,7 +3,6 @@ import { createPublicKey, generateKeyPairSync, type KeyObject, sign } from 'node
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
 import { SignJWT } from 'jose';
-import { bearerToken } from '../../../packages/gate/src/gates/bearer.ts';
 import { type Claims, isExpired } from '../../../packages/gate/src/gates/jwt.ts';
 import { readPublicKey } from '../../../packages/gate/src/gates/public-key.ts';
 import { Rejection, TOKEN_INVALID } from '../../../packages/gate/src/gates/rejection.ts';
@@ -284,16 +283,6 @@ describe('the compact form', () => {
 		}
 	});
 
-	it('is refused unseen when it is a megabyte long', () => {
-		const huge = signSegments(
-			header,
-			Buffer.from(JSON.stringify({ ...good, x: 'x'.repeat(1 << 20) })).toString('base64url'),
-		);
-		assertRefusal(bearerToken(`Bearer ${huge}`), TOKEN_INVALID);
-		refuses('.'.repeat(1 << 20));
-		refuses('A'.repeat(1 << 20));
-	});
-
 	it('carries a signature of exactly the length of the key', () => {
 		const bytes = Buffer.from(signature, 'base64url');
 		for (const other of [
@@ -328,13 +317,6 @@ describe('exp and nbf', () => {
 		for (const nbf of ['1e400', '-1e400', '-1', 'NaN', '9e300']) {
 			refuses(withPayload(`{"sub":"a","exp":9e9,"nbf":${nbf}}`), lax);
 		}
-	});
-
-	it('give 60 seconds of leeway: 59 pass, 61 do not', () => {
-		accepts(withClaims({ exp: NOW - 59 }));
-		refuses(withClaims({ exp: NOW - 61 }));
-		accepts(withClaims({ nbf: NOW + 59 }));
-		refuses(withClaims({ nbf: NOW + 61 }));
 	});
 
 	it('end the leeway at the same second as jose', async () => {
@@ -427,9 +409,9 @@ describe('sub', () => {
 		for (const sub of [' ', ' a', 'a ', ' a ', '  ']) refuses(withClaims({ sub }));
 	});
 
-	it('is visible ASCII: every single character from NUL to U+017F is tried at each place', () => {
-		for (let code = 0; code <= 0x17f; code++) {
-			const char = String.fromCharCode(code);
+	it('is visible ASCII: every single character from NUL to U+017F is tried at each place, and some beyond', () => {
+		for (const code of [...Array(0x180).keys(), 0x2028, 0xd800, 0x1_f600]) {
+			const char = String.fromCodePoint(code);
 			const visible = code > 0x20 && code < 0x7f;
 			const check = (sub: string, good: boolean) =>
 				good ? accepts(withClaims({ sub })) : refuses(withClaims({ sub }));
@@ -437,18 +419,6 @@ describe('sub', () => {
 			if (code <= 0x80) check(`${char}a`, visible);
 			if (code <= 0x80) check(`a${char}`, visible);
 			check(`a${char}a`, visible || char === ' ');
-		}
-	});
-
-	it('cannot end or begin a header line', () => {
-		for (const sub of ['a\r\nx-admin: 1', 'a\n', 'a\r', '\na', 'a\u2028', 'a\u0085', 'tenant\u{1f600}', 'a\ud800']) {
-			refuses(withClaims({ sub }));
-		}
-	});
-
-	it('may be any name of an object member', () => {
-		for (const sub of ['__proto__', 'constructor', 'toString', 'hasOwnProperty']) {
-			assert.equal(accepts(withClaims({ sub })).sub, sub);
 		}
 	});
 });

@@ -45,16 +45,6 @@ describe('the token cache', () => {
 		for (const i of [1, 5000, 10_000]) assert.ok(cache.find(`token ${i}`, NOW), `token ${i}`);
 	});
 
-	it('evicts no token when a known one is added again', () => {
-		const cache = new TokenCache(2);
-		cache.add('a', identity(NOW + 1000));
-		cache.add('b', identity(NOW + 1000));
-		cache.add('b', identity(NOW + 2000));
-		assert.equal(cache.size, 2);
-		assert.ok(cache.find('a', NOW));
-		assert.equal(cache.find('b', NOW)?.claims.exp, NOW + 2000);
-	});
-
 	it('drops the oldest entry of those that are left, whatever has expired or was added again', () => {
 		const CAPACITY = 3;
 		const added = fc.record({ step: fc.constant('add' as const), name: fc.nat(7), seconds: fc.nat(4) });
@@ -94,27 +84,11 @@ describe('the token cache', () => {
 		);
 	});
 
-	it('forgets an entry after five minutes', () => {
-		const cache = new TokenCache();
-		cache.add('a', identity(NOW + 100_000));
-		assert.ok(cache.find('a', NOW + 299.999));
-		assert.equal(cache.find('a', NOW + 300), undefined);
-	});
-
 	it('is not kept alive by lookups', () => {
 		const cache = new TokenCache();
 		cache.add('a', identity(NOW + 100_000));
 		for (let second = 0; second < 300; second++) assert.ok(cache.find('a', NOW + second));
 		assert.equal(cache.find('a', NOW + 300), undefined);
-	});
-
-	it('never outlives the expiry and its 60 seconds of leeway', () => {
-		const cache = new TokenCache();
-		cache.add('a', identity(NOW));
-		assert.ok(cache.find('a', NOW + 59));
-		assert.equal(cache.find('a', NOW + 61), undefined);
-		cache.add('a', identity(NOW));
-		assert.equal(cache.find('a', NOW + 60), undefined);
 	});
 
 	it('drops an expired entry at its next lookup', () => {

@@ -99,7 +99,7 @@ describe('the limiter on one thread', () => {
 					}
 				},
 			),
-			{ numRuns: 2000 },
+			{ numRuns: 1000 },
 		);
 	});
 
@@ -293,6 +293,8 @@ describe('the limiter when another thread gets in between two of its steps', () 
 				for (const inDebt of [0, 1].flatMap(sequences)) {
 					for (const others of [1, 2].flatMap(sequences)) {
 						const first = TENANTS[0]!;
+						// The other two tenants are alike: the one that is named first is always the same.
+						if ([...before, ...inDebt, ...others].find((key) => key !== first) === TENANTS[2]) continue;
 						const start = prepare(slots, before, inDebt);
 						// Every place that the request can have among the others.
 						const wanted = Array.from({ length: others.length + 1 }, (_, place) => {

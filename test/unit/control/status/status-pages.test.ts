@@ -8,7 +8,7 @@ import { upstreamsPanel } from '../../../../packages/proxy/src/control/status/up
 import { WHOLE_VIEW } from '../../../../packages/proxy/src/control/status/view.ts';
 import { type ExampleOptions, examplePages } from '../../../system/status/example.ts';
 
-const MANY = 100;
+const MANY = 40;
 const PATHS = ['/', '/status/page', '/status.json', '/?rows=200', '/status.json?rows=200'];
 
 function ask(pages: StatusPages, url: string): Promise<PageResponse> {
