@@ -139,6 +139,20 @@ describe('the price of what an HTTP/1.1 upstream sends', () => {
 		assert.equal(trailers.used(), 100);
 	});
 
+	it('is half a token for each field of an interim response, and for fields that are not forwarded', (t) => {
+		const interim = new Stage(t);
+		const fields = (name: string, count: number) => `${name}: 1\r\n`.repeat(count);
+		const { socket, seen } = interim.ask();
+		for (let i = 0; i < 2; i++) socket.answer(`HTTP/1.1 103 Early Hints\r\n${fields('x-link', 300)}\r\n`);
+		socket.answer(OK);
+		assert.equal(seen.isOver, true);
+		assert.equal(interim.used(), 2 * (300 / 2 + 2));
+		t.mock.timers.reset();
+		const head = new Stage(t);
+		head.ask().socket.answer(`HTTP/1.1 200 OK\r\n${fields('te', 263)}content-length: 2\r\n\r\nxx`);
+		assert.equal(head.used(), 100);
+	});
+
 	it('is nothing for responses, and for large bodies in chunks of 256 bytes', (t) => {
 		const stage = new Stage(t);
 		for (let i = 0; i < 100; i++) stage.ask().socket.answer(OK);

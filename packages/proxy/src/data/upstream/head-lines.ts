@@ -50,7 +50,7 @@ export interface FieldLine {
  * @param text latin1.
  * @param to the offset after the last line's CRLF.
  * @param last lines of the previous head, by position; replaced by those of this one.
- * @returns whether all of them were known.
+ * @returns how many of them were not known.
  */
 export function readFields(
 	text: string,
@@ -58,14 +58,14 @@ export function readFields(
 	to: number,
 	reader: ResponseHeadReader,
 	last: FieldLine[],
-): boolean {
-	let areKnown = true;
+): number {
+	let made = 0;
 	let at = from;
 	for (let i = 0; at < to; i++) {
 		let line = last[i];
 		if (i === MAX_FIELDS) throw new ProtocolError('head too long');
 		if (line === undefined || !text.startsWith(line.text, at)) {
-			areKnown = false;
+			made++;
 			line = readLine(text, at, line?.field);
 			if (i < MAX_REMEMBERED) last[i] = line;
 		}
@@ -73,7 +73,7 @@ export function readFields(
 		at += line.text.length;
 	}
 	reader.finish();
-	return areKnown;
+	return made;
 }
 
 /** @param likely the expected field. */

@@ -197,7 +197,7 @@ export class ResponseParser {
 		const reader = new ResponseHeadReader();
 		// Remembered lines of a long head would keep all of it in memory.
 		const lines = isLong ? [] : this.#heads.lines;
-		const isRepeated = readFields(text, endOfStatusLine(text), end + 2 - at, reader, lines);
+		const made = readFields(text, endOfStatusLine(text), end + 2 - at, reader, lines);
 		if (status === 101 && this.#mayLeaveHttp) {
 			// RFC 9110 section 7.8: `Upgrade` belongs to HTTP/1.1.
 			if (!isHttp11(text)) throw new ProtocolError('switching protocols in HTTP/1.0');
@@ -205,19 +205,19 @@ export class ResponseParser {
 			return end + 4;
 		}
 		if (status < 200) {
+			this.cost += COSTS.interim + made * COSTS.field;
 			this.#interimResponse(status, isHttp11(text) && !reader.close);
 			return end + 4;
 		}
+		this.#charge(made);
 		const head = responseHead(status, isHttp11(text), reader);
-		this.#charge(reader.fields);
 		this.#begin(head);
-		if (isRepeated) this.#heads.remember(head, chunk.subarray(at, end + 4));
+		if (made === 0) this.#heads.remember(head, chunk.subarray(at, end + 4));
 		return end + 4;
 	}
 
-	/** @param fields names and values in turn. */
-	#charge(fields: readonly string[]): void {
-		const excess = fields.length / 2 - FREE_FIELDS;
+	#charge(fields: number): void {
+		const excess = fields - FREE_FIELDS;
 		if (excess > 0) this.cost += excess * COSTS.field;
 	}
 
@@ -227,7 +227,6 @@ export class ResponseParser {
 		// It promises another response behind it (HTTP/1.0 has none of this kind), so it cannot end the connection.
 		if (!goesOn) throw new ProtocolError('interim response that ends the connection');
 		if (++this.#interim > MAX_INTERIM) throw new ProtocolError('too many interim responses');
-		this.cost += COSTS.interim;
 	}
 
 	/** RFC 9110 section 15.2.2. The handshake checks the rest of the response (`gates/web-socket.ts`). */
@@ -280,7 +279,7 @@ export class ResponseParser {
 		if (chunks.smallChunks > FREE_CHUNKS) this.cost += chunks.smallChunks * COSTS.smallChunk;
 		if (chunks.problem !== undefined) throw new ProtocolError(chunks.problem);
 		if (chunks.isComplete) {
-			if (chunks.trailers !== undefined) this.#charge(chunks.trailers);
+			if (chunks.trailers !== undefined) this.#charge(chunks.trailers.length / 2);
 			this.#end(withoutNamed(chunks.trailers, this.#named));
 			return next;
 		}
@@ -300,7 +299,7 @@ const COSTS = {
 	/** A read that does not complete a head. */
 	partOfHead: 3,
 	interim: 2,
-	/** Beyond `FREE_FIELDS`, of a head that is unlike the last ones, or of trailers. */
+	/** A field that the last heads did not have, or of trailers. Heads and trailers have `FREE_FIELDS`, interim responses none. */
 	field: 1 / 2,
 	/** Of less than 256 bytes. */
 	smallChunk: 1 / 16,
