@@ -104,8 +104,14 @@ const TWO_FRAMINGS = BAD_REQUEST.because('content-length and transfer-encoding')
 
 /** Whether a value can be the authority of a request (RFC 9110 section 4.2.1): host, optional port, no user info. */
 export function isAuthority(value: string): boolean {
-	return AUTHORITY.test(value);
+	if (value === knownAuthority) return true;
+	if (!AUTHORITY.test(value)) return false;
+	knownAuthority = value;
+	return true;
 }
+
+/** The last authority that was well-formed: most requests have the same. */
+let knownAuthority: string | undefined;
 
 const ASKS_FOR_TRAILERS = /(?:^|,)[ \t]*trailers[ \t]*(?:,|$)/i;
 
@@ -177,7 +183,7 @@ export class RequestReader {
 				break;
 			case HOST:
 				if (this.host !== undefined) this.malformed ??= TWO_HOSTS;
-				else if (!AUTHORITY.test(value)) this.malformed ??= BAD_HOST;
+				else if (!isAuthority(value)) this.malformed ??= BAD_HOST;
 				this.host = value;
 				break;
 			case CONTENT_LENGTH:

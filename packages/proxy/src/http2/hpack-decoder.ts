@@ -1,3 +1,4 @@
+import { IN_VALUE } from '@mtls-edge-proxy/gate/gates/grammar.ts';
 import { ConnectionError } from './errors.ts';
 import { CODE } from './frame-format.ts';
 import { DynamicTable, INITIAL_TABLE_SIZE, STATIC_TABLE, type TableEntry } from './hpack-table.ts';
@@ -17,8 +18,9 @@ export interface FieldReading<Field extends TableEntry> {
 	 * Called once for each new field. The tables keep the field, and with it everything that this function computes.
 	 *
 	 * @param named a field of the same name, if the block refers to one.
+	 * @param isText the value is known to have no control characters but tabs.
 	 */
-	readonly make: (name: string, value: string, named: Field | undefined) => Field;
+	readonly make: (name: string, value: string, named: Field | undefined, isText: boolean) => Field;
 	/** The fields of the static table, made by `make` from `STATIC_TABLE`; index 1 comes first. */
 	readonly staticFields: readonly Field[];
 	/** Limit of the fields of a block. */
@@ -57,7 +59,7 @@ export class HpackDecoder<Field extends TableEntry> {
 	/** New fields made so far: they are most of the cost of decoding. */
 	made = 0;
 	readonly #reading: FieldReading<Field>;
-	readonly #table = new DynamicTable<Field>((name, value) => this.#make(name, value, undefined));
+	readonly #table = new DynamicTable<Field>((name, value) => this.#make(name, value, undefined, false));
 	/** New fields that the table and the memos may still keep as objects. */
 	#keeps = MAX_KEPT;
 	/** The last block that did not end its stream, and the last one that did. Two memos, since heads and trailers alternate. */
@@ -72,6 +74,8 @@ export class HpackDecoder<Field extends TableEntry> {
 	 */
 	#entries: Field[] = [];
 	#stands = true;
+	/** The string that was decoded last has no control characters but tabs. */
+	#isText = false;
 
 	constructor(reading: FieldReading<Field>) {
 		this.#reading = reading;
@@ -146,7 +150,8 @@ export class HpackDecoder<Field extends TableEntry> {
 		if ((first & 0x40) !== 0) {
 			const field = this.#literal(this.#integer(0x3f));
 			this.#table.add(field, this.#keeps >= 0);
-			this.#entries.push(field);
+			// Otherwise the block is not remembered.
+			if (this.#stands) this.#entries.push(field);
 			return field;
 		}
 		if ((first & 0x20) !== 0) throw malformed('a table size update after a field');
@@ -172,21 +177,21 @@ export class HpackDecoder<Field extends TableEntry> {
 		const { literals } = this.#reading;
 		// A short value is decoded faster than it is looked up.
 		const isUsual = length < MIN_LITERAL || length > MAX_LITERAL || name.charCodeAt(0) === COLON;
-		if (isUsual || literals === undefined) return this.#make(name, this.#string(), named);
+		if (isUsual || literals === undefined) return this.#make(name, this.#string(), named, this.#isText);
 		const known = literals.find(name, this.#bytes, begin, end);
 		if (known !== undefined) {
 			this.#at = end;
 			return known;
 		}
-		const field = this.#make(name, this.#string(), named);
+		const field = this.#make(name, this.#string(), named, this.#isText);
 		if (this.#keeps >= 0) literals.add(field, this.#bytes, begin, end);
 		return field;
 	}
 
-	#make(name: string, value: string, named: Field | undefined): Field {
+	#make(name: string, value: string, named: Field | undefined, isText: boolean): Field {
 		this.made++;
 		this.#keeps--;
-		return this.#reading.make(name, value, named);
+		return this.#reading.make(name, value, named, isText);
 	}
 
 	/** The end of the string literal that begins here. The position does not move. */
@@ -210,11 +215,15 @@ export class HpackDecoder<Field extends TableEntry> {
 		const to = from + length;
 		if (to > this.#end) throw malformed('a truncated string');
 		this.#at = to;
-		if (!isCoded) return bytes.toString('latin1', from, to);
+		if (!isCoded) {
+			this.#isText = isText(bytes, from, to);
+			return bytes.toString('latin1', from, to);
+		}
 		const room = decodedRoom(length);
 		const text = room <= TEXT.length ? TEXT : Buffer.allocUnsafe(room);
 		const decoded = decodeHuffman(bytes, from, to, text);
 		if (decoded === -1) throw malformed('a malformed Huffman code');
+		this.#isText = isText(text, 0, decoded);
 		return text.toString('latin1', 0, decoded);
 	}
 
@@ -271,6 +280,12 @@ class RememberedBlock<Field> {
 	}
 }
 
+/** Bytes are checked while they are at hand: a regular expression for the text takes several times as long. */
+function isText(bytes: Buffer, from: number, to: number): boolean {
+	for (let i = from; i < to; i++) if (IS_VALUE[bytes[i]!] !== 1) return false;
+	return true;
+}
+
 function roomFor(length: number): number {
 	return (length + 63) & ~63;
 }
@@ -300,6 +315,8 @@ const MAX_KEPT = 128;
 const MIN_LITERAL = 128;
 const MAX_LITERAL = 8300;
 const COLON = 0x3a;
+/** A local copy, as in `field-scanner.ts`. */
+const IS_VALUE = IN_VALUE;
 /**
  * Fields of a block that are decoded for the tables only, unless twice `maxFields` is more. An indexed field is one byte, so the nine
  * frames of a block may have 147,000: 3 ms of a worker in one turn.

@@ -6,9 +6,11 @@ import {
 	type RequestFacts,
 	RequestField,
 	RequestFieldsReader,
+	requestDecoder,
 } from '../../../../packages/proxy/src/data/http2/request-fields.ts';
 import type { Identifiers } from '../../../../packages/proxy/src/gates/field-kinds.ts';
 import { HeaderBlock } from '../../../../packages/proxy/src/http2/hpack-decoder.ts';
+import { huffmanLiteral, stringLiteral } from '../../../fuzz/hpack.ts';
 
 const MAX_BYTES = 200;
 
@@ -83,6 +85,18 @@ describe('The requests of an HTTP/2 connection', () => {
 					const named = new RequestField(name, value, new RequestField(name, before));
 					assert.deepEqual([named.kind, named.line], [alone.kind, alone.line], `${name}: ${value} behind ${before}`);
 				}
+			}
+		}
+	});
+
+	it('mean what their text means, in either code', () => {
+		for (let code = 0; code < 256; code++) {
+			const value = `a${String.fromCharCode(code)}b`;
+			for (const literal of [stringLiteral(value), huffmanLiteral(value)]) {
+				const block = Buffer.from(`\x00\x01x${literal}`, 'latin1');
+				const [field] = requestDecoder(MAX_BYTES).decode(block, 0, block.length).fields;
+				const { kind, line } = new RequestField('x', value);
+				assert.deepEqual([field!.kind, field!.line], [kind, line], `code ${code}`);
 			}
 		}
 	});

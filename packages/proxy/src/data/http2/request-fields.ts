@@ -25,12 +25,15 @@ export class RequestField implements HeadField {
 	readonly #meaning: FieldName;
 	#line: string | undefined = undefined;
 
-	/** @param named a field of the same name, whose meaning is known. */
-	constructor(name: string, value: string, named?: RequestField) {
+	/**
+	 * @param named a field of the same name, whose meaning is known.
+	 * @param isText the value is known to have no control characters but tabs.
+	 */
+	constructor(name: string, value: string, named?: RequestField, isText = false) {
 		this.name = name;
 		this.value = value;
 		this.#meaning = named === undefined ? new FieldName(name) : named.#meaning;
-		this.kind = this.#meaning.kindWith(value);
+		this.kind = this.#meaning.kindWith(value, isText);
 	}
 
 	/** For the gates. */
@@ -40,7 +43,7 @@ export class RequestField implements HeadField {
 
 	/** As it is forwarded. */
 	get line(): string {
-		this.#line ??= `${this.name}: ${this.value}\r\n`;
+		this.#line ??= `${this.#meaning.opening}${this.value}\r\n`;
 		return this.#line;
 	}
 }
@@ -48,23 +51,29 @@ export class RequestField implements HeadField {
 /** The meaning of a name, shared by all fields that refer to it: nearly all fields of a connection. */
 class FieldName {
 	readonly #name: string;
+	/** The beginning of a line. */
+	readonly opening: string;
 	/** The kind, as far as the name shows it. */
 	readonly #kind: number;
+	/** Set for control data. */
+	readonly #isValid: ((value: string) => boolean) | undefined;
 	/** The identifiers for which `#meaning` was computed. */
 	#apart: Identifiers | undefined = undefined;
 	#meaning = 0;
 
 	constructor(name: string) {
 		this.#name = name;
+		this.opening = `${name}: `;
 		this.#kind = kindOf(name);
+		this.#isValid = Object.hasOwn(CONTROL_DATA, name) ? CONTROL_DATA[name]![1] : undefined;
 	}
 
-	kindWith(value: string): number {
+	kindWith(value: string, isText: boolean): number {
 		const kind = this.#kind;
 		switch (kind) {
 			case PLAIN:
 			case HOST:
-				return NOT_IN_VALUE.test(value) ? MALFORMED : kind;
+				return isText || !NOT_IN_VALUE.test(value) ? kind : MALFORMED;
 			case TE:
 				return value.toLowerCase() === 'trailers' ? PLAIN : MALFORMED;
 			case CONTENT_LENGTH:
@@ -72,7 +81,7 @@ class FieldName {
 			case MALFORMED:
 				return kind;
 			default:
-				return CONTROL_DATA[this.#name]![1](value) ? kind : MALFORMED;
+				return this.#isValid!(value) ? kind : MALFORMED;
 		}
 	}
 
@@ -175,8 +184,8 @@ export function trailersOf({ fields }: HeaderBlock<RequestField>): Trailers | un
 	return fields.length === 0 ? undefined : fields.flatMap(({ name, value }) => [name, value]);
 }
 
-function makeField(name: string, value: string, named?: RequestField): RequestField {
-	return new RequestField(name, value, named);
+function makeField(name: string, value: string, named?: RequestField, isText = false): RequestField {
+	return new RequestField(name, value, named, isText);
 }
 
 const PLAIN = 0;

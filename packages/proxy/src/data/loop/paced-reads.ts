@@ -2,7 +2,7 @@ import { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import type { Clock } from '@mtls-edge-proxy/gate/shared/clock.ts';
 import { readInto, readOn } from '@mtls-edge-proxy/gate/tls/node-internals.ts';
-import { READ_BUFFER, type ReadCallback, reader } from '#read-buffer';
+import { READ_BUFFER, type ReadCallback, reader, readView } from '#read-buffer';
 import { endOwner, type FaultOwner } from './faults.ts';
 import type { ConnectionShare } from './read-share.ts';
 import { STEP, type TurnEnd } from './turn-end.ts';
@@ -33,7 +33,7 @@ export class PacedReads implements Deferred {
 	/** The connection wants no bytes at the moment. */
 	isPaused = false;
 	/** Takes a read of `READ_BUFFER`. */
-	readonly callback: ReadCallback = reader((length) => this.#onRead(READ_BUFFER.subarray(0, length)));
+	readonly callback: ReadCallback = reader((length) => this.#onRead(readView(length)));
 	readonly #socket: Duplex;
 	readonly #share: ConnectionShare;
 	readonly #queue: ReadQueue;

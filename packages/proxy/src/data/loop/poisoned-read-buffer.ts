@@ -1,6 +1,6 @@
-import { READ_BUFFER, type ReadCallback } from './read-buffer.ts';
+import { READ_BUFFER, type ReadCallback, readView } from './read-buffer.ts';
 
-export { READ_BUFFER };
+export { READ_BUFFER, readView };
 
 /**
  * The condition `poisoned_reads` of the tests chooses this module. Each read is overwritten after its callback: a view that outlives it

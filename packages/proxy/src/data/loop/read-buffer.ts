@@ -5,6 +5,16 @@
  */
 export const READ_BUFFER: Buffer = Buffer.allocUnsafeSlow(64_512);
 
+/** The first bytes of `READ_BUFFER`. Reads of one length share a view: a new one takes as long as reading a few fields. */
+export function readView(length: number): Buffer {
+	if (length >= VIEWS.length) return READ_BUFFER.subarray(0, length);
+	VIEWS[length] ??= READ_BUFFER.subarray(0, length);
+	return VIEWS[length];
+}
+
+/** By length. Longer reads are rare enough to get a new view. */
+const VIEWS: (Buffer | undefined)[] = new Array(2048).fill(undefined);
+
 /** Takes a read: so many bytes of `READ_BUFFER`. @returns whether to read on. */
 export type ReadCallback = (length: number) => boolean;
 
