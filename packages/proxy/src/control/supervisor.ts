@@ -13,8 +13,9 @@ import { Readiness } from './admin/readiness.ts';
 import { watchCrls } from './crl/watch.ts';
 import { Drain } from './drain.ts';
 import { reloadedFiles, type StartFiles } from './files/inspection.ts';
-import { readTlsFiles } from './files/tls-files.ts';
-import { readUpstreamTlsFiles } from './files/upstream-tls-files.ts';
+import { usable } from './files/named-file.ts';
+import { judgeTlsFiles } from './files/tls-files.ts';
+import { judgeUpstreamTlsFiles } from './files/upstream-tls-files.ts';
 import { HealthProber } from './health/health.ts';
 import { httpProbe } from './health/http-probe.ts';
 import { fetchByUndici } from './jwks/fetch-by-undici.ts';
@@ -231,12 +232,13 @@ function createReloader(
 		},
 		read: {
 			tls: async (current) => {
-				const { material: spec, warnings } = await readTlsFiles(current, new Date());
+				const { material: spec, warnings } = usable(current, await judgeTlsFiles(current, new Date()));
 				return { spec, warnings };
 			},
 			identity: (current) => readReloadedIdentity(current, inForce.identity),
 			routing: async (current) => {
-				const { upstreamTls: tls, warnings } = await readUpstreamTlsFiles(current, new Date());
+				const judged = await judgeUpstreamTlsFiles(current, current, new Date());
+				const { upstreamTls: tls, warnings } = usable(current, judged);
 				return { spec: { routes: current.routes, tls }, warnings };
 			},
 		},

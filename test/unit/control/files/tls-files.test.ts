@@ -10,7 +10,8 @@ import { describeProblem } from '../../../../packages/proxy/src/config/error.ts'
 import { parseConfig } from '../../../../packages/proxy/src/config/load.ts';
 import { judgeJwtKeyFile } from '../../../../packages/proxy/src/control/files/identity-files.ts';
 import { inspect, readStartFiles } from '../../../../packages/proxy/src/control/files/inspection.ts';
-import { readTlsFiles } from '../../../../packages/proxy/src/control/files/tls-files.ts';
+import { usable } from '../../../../packages/proxy/src/control/files/named-file.ts';
+import { judgeTlsFiles } from '../../../../packages/proxy/src/control/files/tls-files.ts';
 import { type TestPki, testPki } from '../../../fixtures/pki.ts';
 
 let pki: TestPki;
@@ -58,14 +59,15 @@ function textWith({ cert, key, ca, jwt }: Paths, routes: readonly RouteEntry[] =
 }
 
 const configWith = (paths: Paths): Config => parseConfig(textWith(paths), 'config.toml');
+const read = async (config: Config) => usable(config, await judgeTlsFiles(config, new Date()));
 
 describe('the TLS files', () => {
 	test('are read whole', async () => {
-		const { material, warnings } = await readTlsFiles(configWith({}), new Date());
+		const { material, warnings } = await read(configWith({}));
 		const texts = { cert: pki.server.certPem, key: pki.server.keyPem, ca: pki.ca.certPem };
 		assert.deepEqual(material, { ...texts, minVersion: undefined, clients: CLIENTS });
 		const strict = parseConfig(textWith({}).replace('[tls]', '[tls]\nmin_version = "1.3"'), 'config.toml');
-		assert.deepEqual((await readTlsFiles(strict, new Date())).material, {
+		assert.deepEqual((await read(strict)).material, {
 			...texts,
 			minVersion: '1.3',
 			clients: CLIENTS,
@@ -75,14 +77,14 @@ describe('the TLS files', () => {
 
 	test('may begin with a byte order mark', async () => {
 		const cert = pki.writeFile('bom.crt', `\ufeff${pki.server.certPem}`);
-		const { material } = await readTlsFiles(configWith({ cert }), new Date());
+		const { material } = await read(configWith({ cert }));
 		assert.equal(material.cert, pki.server.certPem);
 	});
 
 	test('unreadable TLS files are named by line, key and path', async () => {
 		for (const [what, path, reason] of special) {
 			await assert.rejects(
-				readTlsFiles(configWith({ key: path }), new Date()),
+				read(configWith({ key: path })),
 				{ name: 'ConfigError', message: `config.toml:4: tls.key_path (${path}): cannot be read: ${reason}` },
 				what,
 			);
@@ -91,7 +93,7 @@ describe('the TLS files', () => {
 
 	test('a certificate and a key that do not match are both named', async () => {
 		const { keyPath } = await pki.issueServer('other');
-		await assert.rejects(readTlsFiles(configWith({ key: keyPath }), new Date()), {
+		await assert.rejects(read(configWith({ key: keyPath })), {
 			message:
 				`config.toml:4: tls.key_path (${keyPath}): the key does not match the first certificate of ` +
 				`tls.cert_path (${pki.server.certPath}); give the key that this certificate was issued for`,
@@ -103,7 +105,7 @@ describe('the JWT key', () => {
 	const problemsOf = async (jwt: string) => (await judgeJwtKeyFile(configWith({ jwt }))).problems;
 
 	test('is passed on as text', async () => {
-		const { keys, problems, warnings } = await judgeJwtKeyFile(configWith({}));
+		const { value: keys, problems, warnings } = await judgeJwtKeyFile(configWith({}));
 		assert.deepEqual([keys?.keys[0]?.pem, problems, warnings], [pki.tokenKey.publicKeyPem, [], []]);
 	});
 

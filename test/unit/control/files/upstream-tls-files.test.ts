@@ -4,7 +4,8 @@ import { issue } from '../../../../packages/proxy/src/cli/demo/pki.ts';
 import { ConfigError, describeProblem } from '../../../../packages/proxy/src/config/error.ts';
 import { parseConfig } from '../../../../packages/proxy/src/config/load.ts';
 import { inspect, reloadedFiles } from '../../../../packages/proxy/src/control/files/inspection.ts';
-import { readUpstreamTlsFiles } from '../../../../packages/proxy/src/control/files/upstream-tls-files.ts';
+import { usable } from '../../../../packages/proxy/src/control/files/named-file.ts';
+import { judgeUpstreamTlsFiles } from '../../../../packages/proxy/src/control/files/upstream-tls-files.ts';
 import { type ClientCert, type TestPki, testPki } from '../../../fixtures/pki.ts';
 
 let pki: TestPki;
@@ -37,7 +38,7 @@ const NOW = new Date();
 
 async function read(tls: Record<string, string>, now = NOW) {
 	const config = parseConfig(textWith(tls), 'config.toml');
-	return { config, ...(await readUpstreamTlsFiles(config, now)) };
+	return { config, ...usable(config, await judgeUpstreamTlsFiles(config, config, now)) };
 }
 
 async function problemsOf(tls: Record<string, string>): Promise<string[]> {

@@ -30,13 +30,12 @@ export async function judgeCrlFiles(
 	const pause = pauses();
 	for (const [i, path] of (files.tls.crlPath ?? []).entries()) {
 		const listed = files.lines[`tls.crl_path[${i}]`] !== undefined;
-		const { bytes, problem, about } = await readNamedBytes(
-			files,
-			listed ? `tls.crl_path[${i}]` : 'tls.crl_path',
-			path,
-			MAX_CRL_BYTES,
-		);
-		if (problem) problems.push(problem);
+		const {
+			bytes,
+			problems: unread,
+			about,
+		} = await readNamedBytes(files, listed ? `tls.crl_path[${i}]` : 'tls.crl_path', path, MAX_CRL_BYTES);
+		problems.push(...unread);
 		if (bytes === undefined) continue;
 		const { crls, certificates, faults } = await readCrlFile(bytes, pause);
 		problems.push(...faults.map(about));

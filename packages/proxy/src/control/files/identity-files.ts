@@ -1,11 +1,11 @@
+import type { Algorithm } from '@mtls-edge-proxy/gate/gates/algorithm.ts';
 import { DEFAULT_RULES, type IssuerSeed } from '@mtls-edge-proxy/gate/identity/issuer.ts';
-import { type KeySetReading, type KeySetSeed, readKeySet } from '@mtls-edge-proxy/gate/identity/key-set.ts';
+import { type KeySetSeed, readKeySet } from '@mtls-edge-proxy/gate/identity/key-set.ts';
 import type { IdentitySeed } from '@mtls-edge-proxy/gate/identity/trust.ts';
 import type { RemoteIssuer } from '@mtls-edge-proxy/gate/jwks/remote-issuer.ts';
-import { readCertificates } from '@mtls-edge-proxy/gate/tls/certificates.ts';
 import type { Config, ConfigFiles, IssuerConfig, IssuerFile } from '../../config/config.ts';
-import { ConfigError, type ConfigProblem } from '../../config/error.ts';
-import { type Judged, readNamed } from './named-file.ts';
+import type { ConfigProblem } from '../../config/error.ts';
+import { certificates, type Judged, readParsed } from './named-file.ts';
 
 /** Reads and judges the files of trusted keys and certificates, for the start, a reload and `proxy check` alike. */
 
@@ -32,28 +32,15 @@ export async function judgeIdentityFiles(
 	if (jwt !== undefined) note(jwt);
 	if (config === undefined || problems.length > 0) return { problems, warnings };
 	const remotes = config.issuers.flatMap((issuer) => remoteOf(issuer, contents));
-	const identity = { issuers: seeds(config, jwt?.keys, contents), quotas: { tenants: config.tenants } };
+	const identity = { issuers: seeds(config, jwt?.value, contents), quotas: { tenants: config.tenants } };
 	return { identity, remotes, problems, warnings };
 }
 
-/**
- * The same for callers that need a usable identity.
- *
- * @throws ConfigError naming every problem.
- */
-export async function readIdentityFiles(
-	config: Config,
-): Promise<IdentityFiles & { readonly warnings: readonly ConfigProblem[] }> {
-	const { identity, remotes = [], problems, warnings } = await judgeIdentityFiles(config, config);
-	if (identity === undefined) throw new ConfigError(config.path, problems);
-	return { identity, remotes, warnings };
-}
-
 /** Reads and judges the keys of `[jwt] jwks_path`. They stay text: each worker makes its own key objects. */
-export async function judgeJwtKeyFile(files: ConfigFiles): Promise<Judged<{ readonly keys: KeySetSeed }>> {
-	const { text, problem, about } = await readNamed(files, 'jwt.jwks_path', files.jwt?.jwksPath);
-	if (text === undefined) return { problems: problem === undefined ? [] : [problem], warnings: [] };
-	return judgeKeys(() => readKeySet(text, DEFAULT_RULES.algorithms), about);
+export function judgeJwtKeyFile(files: ConfigFiles): Promise<Judged<{ readonly value: KeySetSeed }>> {
+	return readParsed(files, 'jwt.jwks_path', files.jwt?.jwksPath, (text, warn) => {
+		return readKeys(text, DEFAULT_RULES.algorithms, warn);
+	});
 }
 
 /** Contents of the files of `[[issuers]]`, by the full key that names each. */
@@ -62,39 +49,21 @@ interface Contents {
 	readonly authorities: Map<string, string>;
 }
 
-async function judgeIssuerFile(files: ConfigFiles, file: IssuerFile, contents: Contents): Promise<Judged<object>> {
-	const { text, problem, about } = await readNamed(files, file.key, file.path);
-	if (text === undefined) return { problems: problem === undefined ? [] : [problem], warnings: [] };
-	if (file.content === 'authorities') {
-		try {
-			readCertificates(text);
-			contents.authorities.set(file.key, text);
-			return { problems: [], warnings: [] };
-		} catch (error) {
-			return { problems: [about((error as Error).message)], warnings: [] };
+function judgeIssuerFile(files: ConfigFiles, file: IssuerFile, contents: Contents): Promise<Judged<object>> {
+	const { key, path, content, algorithms } = file;
+	return readParsed(files, key, path, (text, warn) => {
+		if (content === 'authorities') return contents.authorities.set(key, certificates(text));
+		if (content === 'key' && /^\s*\{/.test(text)) {
+			throw new Error('contains JSON, not a PEM public key; name a JWK Set with jwks_path');
 		}
-	}
-	const { keys, ...judged } = judgeKeys(() => readIssuerKeys(text, file), about);
-	if (keys !== undefined) contents.keys.set(file.key, keys);
-	return judged;
+		return contents.keys.set(key, readKeys(text, algorithms, warn));
+	});
 }
 
-function readIssuerKeys(text: string, { content, algorithms }: IssuerFile): KeySetReading {
-	const json = /^\s*\{/.test(text);
-	if (content === 'key' && json) throw new Error('contains JSON, not a PEM public key; name a JWK Set with jwks_path');
-	return readKeySet(text, algorithms);
-}
-
-function judgeKeys(
-	read: () => KeySetReading,
-	about: (message: string) => ConfigProblem,
-): Judged<{ readonly keys: KeySetSeed }> {
-	try {
-		const { seed, skipped } = read();
-		return { keys: seed, problems: [], warnings: skipped.map((entry) => about(`ignores ${entry}`)) };
-	} catch (error) {
-		return { problems: [about((error as Error).message)], warnings: [] };
-	}
+function readKeys(text: string, algorithms: readonly Algorithm[], warn: (message: string) => void): KeySetSeed {
+	const { seed, skipped } = readKeySet(text, algorithms);
+	for (const entry of skipped) warn(`ignores ${entry}`);
+	return seed;
 }
 
 function seeds({ jwt, issuers }: Config, keys: KeySetSeed | undefined, contents: Contents): IssuerSeed[] {

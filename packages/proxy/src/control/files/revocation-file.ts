@@ -17,10 +17,10 @@ export async function judgeRevocationList(
 	files: ConfigFiles,
 	bundle: string | undefined,
 ): Promise<Judged<{ readonly revoked: RevocationList }>> {
-	const { text, problem, about } = await readNamed(files, 'revoked_path', files.revokedPath);
-	if (text === undefined) return { problems: problem === undefined ? [] : [problem], warnings: [] };
-	const { list, problems, about: inList } = readRevocationList(text);
-	if (list === undefined) return { problems: problems.map(about), warnings: [] };
+	const { text, problems, about } = await readNamed(files, 'revoked_path', files.revokedPath);
+	if (text === undefined) return { problems, warnings: [] };
+	const { list, problems: faults, about: inList } = readRevocationList(text);
+	if (list === undefined) return { problems: faults.map(about), warnings: [] };
 	const warnings = [...strangers(list, inList, bundle), ...nobodies(list, inList, files)];
 	return { revoked: list, problems: [], warnings: warnings.map(about) };
 }

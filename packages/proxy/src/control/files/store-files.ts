@@ -3,7 +3,7 @@ import { createSecureContext } from 'node:tls';
 import { readCertificates } from '@mtls-edge-proxy/gate/tls/certificates.ts';
 import type { ConfigFiles, LimiterConfig } from '../../config/config.ts';
 import type { ConfigProblem } from '../../config/error.ts';
-import { type Judged, readNamed } from './named-file.ts';
+import { certificates, type Judged, readParsed } from './named-file.ts';
 
 /** Contents of the files of `[limiter]`. */
 export interface StoreFiles {
@@ -27,15 +27,10 @@ export async function judgeStoreFiles(files: ConfigFiles): Promise<Judged<{ read
 		pathKey: keyof LimiterConfig & `${string}Path`,
 		parse: (text: string, warn: (message: string) => void) => T,
 	): Promise<T | undefined> => {
-		const { text, problem, about } = await readNamed(files, `limiter.${key}`, files.limiter?.[pathKey]);
-		if (problem !== undefined) problems.push(problem);
-		if (text === undefined) return undefined;
-		try {
-			return parse(text, (message) => warnings.push(about(message)));
-		} catch (error) {
-			problems.push(about((error as Error).message));
-			return undefined;
-		}
+		const { value, ...judged } = await readParsed(files, `limiter.${key}`, files.limiter?.[pathKey], parse);
+		problems.push(...judged.problems);
+		warnings.push(...judged.warnings);
+		return value;
 	};
 	const password = await read('password_path', 'passwordPath', readPassword);
 	const sentinelPassword = await read('sentinel_password_path', 'sentinelPasswordPath', readPassword);
@@ -44,15 +39,12 @@ export async function judgeStoreFiles(files: ConfigFiles): Promise<Judged<{ read
 		if (trimmed.length >= MIN_SECRET) return trimmed;
 		throw new Error(`has fewer than ${MIN_SECRET} characters; fill it from a random source (openssl rand -hex 32)`);
 	});
-	const ca = await read('ca_path', 'caPath', (pem) => {
-		readCertificates(pem);
-		return pem;
-	});
+	const ca = await read('ca_path', 'caPath', certificates);
 	const chain = await read('cert_path', 'certPath', (pem, warn) => {
-		const certificates = readCertificates(pem);
-		const expired = expiredSince(certificates[0]!, new Date());
+		const [leaf] = readCertificates(pem);
+		const expired = expiredSince(leaf!, new Date());
 		if (expired !== undefined) warn(`the leaf expired on ${expired}; renew it`);
-		return { pem, leaf: certificates[0]! };
+		return { pem, leaf: leaf! };
 	});
 	const key = await read('key_path', 'keyPath', (pem) => readKeyOf(pem, chain));
 	const identity = chain === undefined || key === undefined ? undefined : { cert: chain.pem, key };

@@ -1,8 +1,6 @@
-import { readCertificates } from '@mtls-edge-proxy/gate/tls/certificates.ts';
 import type { ConfigFiles } from '../../config/config.ts';
-import type { ConfigProblem } from '../../config/error.ts';
 import { http } from '../../shared/node-http.ts';
-import { type Judged, readNamed } from './named-file.ts';
+import { certificates, type Judged, readParsed } from './named-file.ts';
 
 /** Contents of the files of `[trace]`. */
 export interface TraceFiles {
@@ -14,24 +12,11 @@ export interface TraceFiles {
 
 /** Reads and judges the files of `[trace]`. */
 export async function judgeTraceFiles(files: ConfigFiles): Promise<Judged<{ readonly trace: TraceFiles }>> {
-	const problems: ConfigProblem[] = [];
-	const read = async <T>(key: string, path: string | undefined, parse: (text: string) => T): Promise<T | undefined> => {
-		const { text, problem, about } = await readNamed(files, key, path);
-		if (problem !== undefined) problems.push(problem);
-		if (text === undefined) return undefined;
-		try {
-			return parse(text);
-		} catch (error) {
-			problems.push(about((error as Error).message));
-			return undefined;
-		}
-	};
-	const ca = await read('trace.ca_path', files.trace?.caPath, (pem) => {
-		readCertificates(pem);
-		return pem;
-	});
-	const headers = (await read('trace.headers_path', files.trace?.headersPath, readHeaderLines)) ?? {};
-	return { ...(problems.length === 0 && { trace: { ca, headers } }), problems, warnings: [] };
+	const ca = await readParsed(files, 'trace.ca_path', files.trace?.caPath, certificates);
+	const headers = await readParsed(files, 'trace.headers_path', files.trace?.headersPath, readHeaderLines);
+	const problems = [...ca.problems, ...headers.problems];
+	const trace = { ca: ca.value, headers: headers.value ?? {} };
+	return { ...(problems.length === 0 && { trace }), problems, warnings: [] };
 }
 
 /** Fields that the exporter sets. */

@@ -1,10 +1,10 @@
-import { judgeTlsMaterial, type TlsNames } from '@mtls-edge-proxy/gate/tls/tls-material.ts';
+import type { TlsNames } from '@mtls-edge-proxy/gate/tls/tls-material.ts';
 import type { Config, ConfigFiles, UpstreamConfig, UpstreamTlsConfig } from '../../config/config.ts';
-import { ConfigError, type ConfigProblem } from '../../config/error.ts';
+import type { ConfigProblem } from '../../config/error.ts';
 import { upstreamKey } from '../../config/upstream.ts';
 import type { UpstreamTlsSeed } from '../../shared/messages.ts';
 import { UPSTREAM_ROLE } from '../../tls/upstream-tls.ts';
-import { type Judged, readNamed } from './named-file.ts';
+import { type Judged, judgePemFiles } from './named-file.ts';
 
 /**
  * Checks the files of `[upstreams.tls]`, for the start, a reload and `proxy check` alike. They are part of the routing table, and
@@ -14,16 +14,12 @@ import { type Judged, readNamed } from './named-file.ts';
 /** For each upstream with TLS, by key (`upstreamKey`). */
 export type UpstreamTlsMaterial = ReadonlyMap<string, UpstreamTlsSeed>;
 
-interface UpstreamTlsFiles {
-	readonly upstreamTls: UpstreamTlsMaterial;
-}
-
 /** @param config `undefined` if the configuration has faults elsewhere: its files are checked anyway. */
 export async function judgeUpstreamTlsFiles(
 	files: ConfigFiles,
 	config: Config | undefined,
 	now: Date,
-): Promise<Judged<UpstreamTlsFiles>> {
+): Promise<Judged<{ readonly upstreamTls: UpstreamTlsMaterial }>> {
 	const problems: ConfigProblem[] = [];
 	const warnings: ConfigProblem[] = [];
 	const seeds = new Map<UpstreamTlsConfig, UpstreamTlsSeed>();
@@ -51,20 +47,6 @@ function materialOf(
 	);
 }
 
-/**
- * The same for callers that need usable material.
- *
- * @throws ConfigError naming every problem.
- */
-export async function readUpstreamTlsFiles(
-	config: Config,
-	now: Date,
-): Promise<UpstreamTlsFiles & { readonly warnings: readonly ConfigProblem[] }> {
-	const { upstreamTls, problems, warnings } = await judgeUpstreamTlsFiles(config, config, now);
-	if (upstreamTls === undefined) throw new ConfigError(config.path, problems);
-	return { upstreamTls, warnings };
-}
-
 /** The paths that a reload reads. */
 export function upstreamTlsPaths({ upstreams = [] }: Pick<ConfigFiles, 'upstreams'>): string[] {
 	return upstreams.flatMap(({ tls }) => [tls?.caPath, tls?.certPath, tls?.keyPath].flatMap((path) => path ?? []));
@@ -75,38 +57,20 @@ async function judgeFiles(
 	tls: UpstreamTlsConfig,
 	now: Date,
 ): Promise<Judged<{ readonly seed: UpstreamTlsSeed }>> {
-	const { key: table, caPath, certPath, keyPath } = tls;
-	const ca = await readNamed(files, `${table}.ca_path`, caPath);
-	const cert = await readNamed(files, `${table}.cert_path`, certPath);
-	const key = await readNamed(files, `${table}.key_path`, keyPath);
-	const named = { ca, cert, key };
-	const names: TlsNames = {
-		ca: `${table}.ca_path (${caPath})`,
-		cert: `${table}.cert_path (${certPath})`,
-		key: `${table}.key_path (${keyPath})`,
-	};
-	const seed = toSeed(tls, { ca: ca.text, cert: cert.text, key: key.text });
-	const judgement = judgeTlsMaterial(withoutMissing(seed), names, now, UPSTREAM_ROLE);
-	const problems = [
-		...Object.values(named).flatMap(({ problem }) => problem ?? []),
-		...judgement.problems.map(({ of, message }) => named[of].about(message)),
-	];
-	const warnings = judgement.warnings.map(({ of, message }) => named[of].about(message));
-	return { ...(problems.length === 0 && { seed }), problems, warnings };
+	const { key, caPath, certPath, keyPath, minVersion } = tls;
+	const { texts, problems, warnings } = await judgePemFiles(
+		files,
+		{ ca: [`${key}.ca_path`, caPath], cert: [`${key}.cert_path`, certPath], key: [`${key}.key_path`, keyPath] },
+		minVersion,
+		now,
+		UPSTREAM_ROLE,
+	);
+	return { ...(problems.length === 0 && { seed: toSeed(tls, texts) }), problems, warnings };
 }
 
 function toSeed(
 	{ serverName, minVersion, verify }: UpstreamTlsConfig,
-	{ ca, cert, key }: { ca?: string | undefined; cert?: string | undefined; key?: string | undefined },
+	{ ca, cert, key }: { readonly [Text in keyof TlsNames]?: string },
 ): UpstreamTlsSeed {
 	return { ca, cert, key, serverName, minVersion, verify };
-}
-
-function withoutMissing({ ca, cert, key, minVersion }: UpstreamTlsSeed) {
-	return {
-		...(ca !== undefined && { ca }),
-		...(cert !== undefined && { cert }),
-		...(key !== undefined && { key }),
-		minVersion,
-	};
 }

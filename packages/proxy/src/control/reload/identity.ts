@@ -1,6 +1,7 @@
 import type { IdentitySeed } from '@mtls-edge-proxy/gate/identity/trust.ts';
 import type { Config } from '../../config/config.ts';
-import { type IdentityFiles, judgeJwtKeyFile, readIdentityFiles } from '../files/identity-files.ts';
+import { type IdentityFiles, judgeIdentityFiles, judgeJwtKeyFile } from '../files/identity-files.ts';
+import { usable } from '../files/named-file.ts';
 import type { ReadSpec } from './reload.ts';
 
 /**
@@ -11,10 +12,11 @@ import type { ReadSpec } from './reload.ts';
  */
 export async function readReloadedIdentity(config: Config, inForce: IdentitySeed): Promise<ReadSpec<IdentityFiles>> {
 	if (config.jwt === undefined || config.jwt.reload) {
-		const { warnings, ...spec } = await readIdentityFiles(config);
+		const { warnings, ...spec } = usable(config, await judgeIdentityFiles(config, config));
 		return { spec, warnings };
 	}
-	const { identity, warnings } = await readIdentityFiles({ ...config, jwt: undefined });
+	const withoutJwt = { ...config, jwt: undefined };
+	const { identity, warnings } = usable(config, await judgeIdentityFiles(withoutJwt, withoutJwt));
 	return { spec: { identity: { ...identity, issuers: inForce.issuers }, remotes: [] }, warnings };
 }
 
@@ -22,6 +24,6 @@ export async function readReloadedIdentity(config: Config, inForce: IdentitySeed
 export async function keysChangedInVain(booted: Config, current: Config, inForce: IdentitySeed): Promise<boolean> {
 	const { jwt } = current;
 	if (jwt === undefined || jwt.reload || jwt.jwksPath !== booted.jwt?.jwksPath) return false;
-	const { keys } = await judgeJwtKeyFile(current);
+	const { value: keys } = await judgeJwtKeyFile(current);
 	return JSON.stringify(keys) !== JSON.stringify(inForce.issuers[0]?.keys);
 }
