@@ -75,8 +75,7 @@ describe('the limits of a fleet, in one process', () => {
 		state.isAway = true;
 		await begin();
 		assert.deepEqual(log.lines, ['warn proxy::limiter: limiter store is unavailable']);
-		assert.equal(limits.facts.failure?.reason, 'unreachable');
-		assert.deepEqual(limits.facts.away, { shards: 1, of: 1 });
+		assert.deepEqual([limits.facts.isAway, limits.facts.part, limits.facts.reason], [true, undefined, 'unreachable']);
 		assert.equal(limits.facts.replicas, 2);
 		state.isAway = false;
 		await pass(1_500);

@@ -1,6 +1,7 @@
 import type { Clock } from '@mtls-edge-proxy/gate/shared/clock.ts';
 import type { Logger } from '@mtls-edge-proxy/gate/shared/log.ts';
 import type { OnStoreFailure } from '../../config/config.ts';
+import type { StoreFacts } from '../facts/store.ts';
 import type { Timers } from '../timers.ts';
 import type { FleetStore } from './contract.ts';
 import { failureOf, type StoreFailure } from './failure.ts';
@@ -25,21 +26,6 @@ interface FleetLimitsOptions
 	readonly timers: Timers;
 	readonly clock: Clock;
 	readonly log: Logger;
-}
-
-/** Facts for operators: gauges, `/readyz`, the status page. */
-export interface FleetFacts {
-	/** Unavailable shards, and their total number: 1 without a Cluster. */
-	readonly away: { readonly shards: number; readonly of: number };
-	/** As last seen. */
-	readonly replicas: number;
-	/** How long this replica takes to settle, ms. */
-	readonly delayMs: number;
-	/** How long it has been in this state, ms. */
-	readonly sinceMs: number;
-	readonly onFailure: OnStoreFailure;
-	/** The last failure. */
-	readonly failure: StoreFailure | undefined;
 }
 
 const TARGET = 'proxy::limiter';
@@ -83,9 +69,9 @@ export class FleetLimits {
 			this.#tick();
 		});
 		this.#onBegin = undefined;
-		const { replicas, failure } = this.facts;
+		const { replicas } = this.facts;
 		if (!this.#wasAway) return log.info(TARGET, 'limits are shared with the other replicas', { replicas });
-		const cause = failure?.message ?? 'no reply yet';
+		const cause = this.#failure?.message ?? 'no reply yet';
 		log.warn(TARGET, 'limiter store is unavailable', { on_store_failure: onFailure, replicas, cause });
 	}
 
@@ -106,11 +92,19 @@ export class FleetLimits {
 		});
 	}
 
-	get facts(): FleetFacts {
+	get facts(): Omit<StoreFacts, 'calls' | 'revocations'> {
 		const { away, delayMs, storeHealth } = this.#settlement;
-		const sinceMs = this.#now - this.#since;
-		const { onFailure } = this.#options;
-		return { away, replicas: storeHealth.replicas, delayMs, sinceMs, onFailure, failure: this.#failure };
+		const isAway = away.shards > 0;
+		return {
+			isAway,
+			part: isAway && away.shards < away.of ? away : undefined,
+			reason: isAway ? this.#failure?.reason : undefined,
+			cause: isAway ? this.#failure?.message : undefined,
+			forMs: this.#now - this.#since,
+			onStoreFailure: this.#options.onFailure,
+			replicas: storeHealth.replicas,
+			delayMs,
+		};
 	}
 
 	get #now(): number {
@@ -153,17 +147,15 @@ export class FleetLimits {
 	/** Logs each change once. */
 	#report(): void {
 		if (this.#isStopped) return;
-		const { log } = this.#options;
-		const { away, replicas, delayMs, failure, onFailure } = this.facts;
-		const isAway = away.shards > 0;
+		const { log, onFailure } = this.#options;
+		const { isAway, part, replicas, delayMs, cause } = this.facts;
 		if (isAway !== this.#wasAway) {
 			this.#wasAway = isAway;
 			this.#since = this.#now;
-			const cause = failure?.message;
-			const part = away.shards < away.of ? { shards: `${away.shards} of ${away.of}` } : {};
+			const shards = part && { shards: `${part.shards} of ${part.of}` };
 			if (this.#onBegin !== undefined) this.#onBegin();
 			else if (isAway)
-				log.warn(TARGET, 'limiter store is unavailable', { on_store_failure: onFailure, replicas, cause, ...part });
+				log.warn(TARGET, 'limiter store is unavailable', { on_store_failure: onFailure, replicas, cause, ...shards });
 			else log.info(TARGET, 'limiter store is back', { replicas });
 		}
 		const isSlow = delayMs > SLOW_MS;

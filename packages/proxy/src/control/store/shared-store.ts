@@ -5,7 +5,7 @@ import type { StoreFiles } from '../files/store-files.ts';
 import type { Timers } from '../timers.ts';
 import { StoreClient } from './client.ts';
 import type { OpenStore } from './connection.ts';
-import type { FleetFacts, FleetSettings } from './fleet-limits.ts';
+import type { FleetSettings } from './fleet-limits.ts';
 import { redisStore } from './redis.ts';
 import { RedisFleetStore } from './redis-fleet-store.ts';
 import { SharedRevocations, type SharedRevocationsParts } from './shared-revocations.ts';
@@ -48,21 +48,9 @@ export class SharedStore {
 		return revocations ? new SharedRevocations({ ...parts, client: this.#client, prefix }) : undefined;
 	}
 
-	facts(fleet: FleetFacts, revocations: SharedRevocations | undefined): StoreFacts {
-		const { away, failure } = fleet;
-		const isAway = away.shards > 0;
-		return {
-			isAway,
-			part: isAway && away.shards < away.of ? away : undefined,
-			reason: isAway ? failure?.reason : undefined,
-			cause: isAway ? failure?.message : undefined,
-			forMs: fleet.sinceMs,
-			onStoreFailure: fleet.onFailure,
-			replicas: fleet.replicas,
-			delayMs: fleet.delayMs,
-			calls: this.#client.counts,
-			revocations: revocations?.size,
-		};
+	/** Calls by outcome. */
+	get calls(): StoreFacts['calls'] {
+		return this.#client.counts;
 	}
 }
 

@@ -56,7 +56,8 @@ export class Sharing {
 
 	/** `undefined` where limits are this process's own. */
 	get facts(): StoreFacts | undefined {
-		return this.#fleet && this.#store?.facts(this.#fleet.facts, this.#revocations);
+		if (this.#fleet === undefined || this.#store === undefined) return undefined;
+		return { ...this.#fleet.facts, calls: this.#store.calls, revocations: this.#revocations?.size };
 	}
 
 	/** The same in words, for `/readyz`. */
