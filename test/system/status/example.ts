@@ -4,7 +4,6 @@
  */
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import type { CounterFacts } from '../../../packages/proxy/src/control/status/counts.ts';
 import { grpcStatuses } from '../../../packages/proxy/src/control/status/grpc.ts';
 import type { Sampled } from '../../../packages/proxy/src/control/status/history.ts';
 import type { Found, UpstreamStatus } from '../../../packages/proxy/src/control/status/schema.ts';
@@ -14,6 +13,7 @@ import { StatusPages } from '../../../packages/proxy/src/control/status/status-p
 import type { Timers } from '../../../packages/proxy/src/control/timers.ts';
 import { GRPC_STATUS_NAMES } from '../../../packages/proxy/src/gates/grpc-status.ts';
 import { HISTOGRAM_BYTES, Histogram } from '../../../packages/proxy/src/memory/histogram.ts';
+import { readCounters, type WorkerCounts } from '../../../packages/proxy/src/memory/worker-stats.ts';
 
 /** A Tuesday. */
 const NOW_MS = Date.UTC(2026, 8, 15, 14, 32, 7);
@@ -372,25 +372,13 @@ export function examplePages(options: ExampleOptions = {}): StatusPages {
 			addGrpcTo: () => {},
 			addRoundTrips: (to, nowMs) => recorders[i]!.addLastSliceTo(to, nowMs),
 		}));
-	const counters = (): CounterFacts => {
+	const counters = (): WorkerCounts => {
 		const seconds = (now - start) / 1000;
 		return {
-			ownResponses: new Map([[401, OWN_PER_SECOND.ownResponses * seconds]]),
-			auth: new Map(),
-			forbidden: new Map(),
-			rateLimited: new Map(),
-			handshakesDone: OWN_PER_SECOND.done * seconds,
-			handshakeFailures: new Map([['nothing sent', OWN_PER_SECOND.failed * seconds]]),
-			connections: {
-				handshake: 3,
-				'http/1.1': 618,
-				h2: 1_652,
-				websockets: 12,
-				refused: new Map(),
-				ended: new Map(),
-				websocketEnds: new Map(),
-				http2Errors: new Map(),
-			},
+			...readCounters([]),
+			answers: new Map([[401, OWN_PER_SECOND.ownResponses * seconds]]),
+			'TLSv1.3': new Map([['x25519', OWN_PER_SECOND.done * seconds]]),
+			handshakeRefusals: new Map([['nothing sent', OWN_PER_SECOND.failed * seconds]]),
 		};
 	};
 	const pages = new StatusPages({

@@ -139,14 +139,12 @@ export interface Config extends TakenOver {
 	readonly routes: readonly RouteConfig[];
 	readonly limits: Limits;
 	/** The status page. */
-	readonly status: {
-		/** Whether it names tenants. */
-		readonly tenants: boolean;
-		/** Accepted host names, in addition to addresses and private names. */
-		readonly hosts: readonly string[];
+	readonly status: Pick<Named<ConfigFile['status']>, 'tenants' | 'hosts'> & {
 		/** Shares of the last minute from which refusals and failures count as a problem. */
 		readonly shareBounds: {
+			/** From this share on, 0 to 1; 0: never. */
 			readonly share: Readonly<Record<'401' | '429' | '5xx' | 'grpc' | 'handshakes', number>>;
+			/** With fewer responses, calls or handshakes in a minute, nothing is reported. */
 			readonly least: number;
 		};
 	};

@@ -41,6 +41,13 @@ export class CounterLayout<const Lists extends CounterLists> {
 	}
 }
 
+/** The first cells of several regions with one layout, added up. */
+export function addedUp(regions: readonly Float64Array[], cells: number): Float64Array {
+	const sums = new Float64Array(cells);
+	for (const region of regions) for (let cell = 0; cell < cells; cell++) sums[cell]! += region[cell]!;
+	return sums;
+}
+
 /** Cells of a row that counts responses: one for each status. */
 export const STATUSES = 600;
 

@@ -1,5 +1,5 @@
 import { GRPC_STATUSES } from '@mtls-edge-proxy/gate/gates/grpc.ts';
-import { CounterLayout, countsByStatus, type Label, STATUSES } from './counters.ts';
+import { addedUp, CounterLayout, countsByStatus, type Label, STATUSES } from './counters.ts';
 import { HISTOGRAM_BYTES, Histogram } from './histogram.ts';
 import { TRANSITION_CELLS, TransitionCounts } from './transition-counts.ts';
 
@@ -119,19 +119,28 @@ export class UpstreamStats {
 	}
 
 	read() {
-		const { retries, retriesDenied, grpc } = UPSTREAM.read(this.cells);
-		return {
-			idle: this.cells[UPSTREAM_CELL.idle]!,
-			active: this.cells[UPSTREAM_CELL.active]!,
-			streams: this.cells[UPSTREAM_CELL.streams]!,
-			/** `undefined`: none yet, or the upstream has no choice. */
-			choice: UPSTREAM_CHOICES[this.cells[UPSTREAM_CELL.choice]! - 1],
-			retries,
-			retriesDenied: retriesDenied.get('budget')!,
-			/** By `grpc-status`; those that are not zero. */
-			grpc: new Map([...grpc].filter(([, count]) => count !== 0)),
-			/** By status; those that are not zero. */
-			answers: countsByStatus(this.cells.subarray(UPSTREAM_CELL.answers)),
-		};
+		/** `choice`: `undefined`: none yet, or the upstream has no choice. */
+		return { ...readEndpoint([this]), choice: UPSTREAM_CHOICES[this.cells[UPSTREAM_CELL.choice]! - 1] };
 	}
+}
+
+/** The counts of several workers for one endpoint, added up. */
+export function readEndpoint(regions: readonly Pick<UpstreamStats, 'cells'>[]) {
+	const cells = addedUp(
+		regions.map((one) => one.cells),
+		UPSTREAM_CELLS,
+	);
+	const { connections, streams, retries, retriesDenied, grpc } = UPSTREAM.read(cells);
+	return {
+		idle: connections.get('idle')!,
+		active: connections.get('active')!,
+		/** Requests on multiplexed connections. */
+		streams: streams.get('open')!,
+		retries,
+		retriesDenied: retriesDenied.get('budget')!,
+		/** By `grpc-status`; those that are not zero. */
+		grpc: new Map([...grpc].filter(([, count]) => count !== 0)),
+		/** By status; those that are not zero. */
+		answers: countsByStatus(cells.subarray(UPSTREAM_CELL.answers)),
+	};
 }

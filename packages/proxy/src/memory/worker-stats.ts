@@ -1,6 +1,6 @@
 import { RATE_LIMIT_REASONS } from '@mtls-edge-proxy/gate/gates/quota.ts';
 import { HANDSHAKE_REFUSALS } from '../identity/handshake-refusals.ts';
-import { CounterLayout, countsByStatus, type Label, STATUSES } from './counters.ts';
+import { addedUp, CounterLayout, countsByStatus, type Label, STATUSES } from './counters.ts';
 import { HISTOGRAM_BYTES, Histogram } from './histogram.ts';
 import { CLIENT_PROTOCOLS, type ClientProtocol, ROUTE_STATS_BYTES, RouteStats } from './route-stats.ts';
 
@@ -195,13 +195,25 @@ export class WorkerStats {
 		this.unrouted.clearGauges();
 	}
 
-	read() {
-		const loop = Object.fromEntries(LOOP_CELLS.map((name, i) => [name, this.cells[LOOP + i]!]));
-		return {
-			...WORKER.read(this.cells),
-			/** By status; those that are not zero. */
-			answers: countsByStatus(this.cells.subarray(0, STATUSES)),
-			loop: loop as unknown as LoopReading,
-		};
+	/** The last sample. */
+	get loop(): LoopReading {
+		const entries = LOOP_CELLS.map((name, i) => [name, this.cells[LOOP + i]!]);
+		return Object.fromEntries(entries) as LoopReading;
 	}
+
+	read() {
+		return { ...readCounters([this]), loop: this.loop };
+	}
+}
+
+export type WorkerCounts = ReturnType<typeof readCounters>;
+
+/** The counters of several workers, added up. */
+export function readCounters(workers: readonly Pick<WorkerStats, 'cells'>[]) {
+	const cells = addedUp(
+		workers.map((one) => one.cells),
+		LOOP,
+	);
+	/** `answers`: responses without an upstream, by status; those that are not zero. */
+	return { ...WORKER.read(cells), answers: countsByStatus(cells.subarray(0, STATUSES)) };
 }

@@ -200,9 +200,10 @@ describe('the first scrape', () => {
 
 	test('has the addresses of each upstream with dns', async () => {
 		const { sources } = testSources();
-		const refreshing = { start: () => {}, stop: () => {}, fetches: { success: 2, failure: 3 } };
+		const refreshing = { fetches: { success: 2, failure: 3 }, authority: 'a.internal:80', failing: undefined };
+		const value = ['10.0.0.1', '10.0.0.2'].map((host) => ({ authority: `${host}:80`, host, port: 80 }));
 		const all = [
-			{ ...refreshing, group: 'a', value: ['10.0.0.1', '10.0.0.2'], ageMs: 1500 },
+			{ ...refreshing, group: 'a', value, ageMs: 1500 },
 			{ ...refreshing, group: 'b', value: undefined, ageMs: undefined },
 		];
 		const page = await scrape({ ...sources, addresses: () => all });

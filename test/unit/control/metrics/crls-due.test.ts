@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { crlsDue } from '../../../../packages/proxy/src/control/metrics/families.ts';
+import { crlsDue } from '../../../../packages/proxy/src/control/facts/certificates.ts';
 import type { CrlSeed } from '../../../../packages/proxy/src/identity/client-chain.ts';
 
 function crl(authority: string, nextUpdate: number, covers: CrlSeed['covers'] = 'all', points?: string[]): CrlSeed {

@@ -6,6 +6,7 @@ import {
 	ShareHistory,
 	type ShareKind,
 } from '../../../../packages/proxy/src/control/status/shares.ts';
+import { WorkerStats } from '../../../../packages/proxy/src/memory/worker-stats.ts';
 
 const BOUNDS = { share: { '401': 0.2, '429': 0.2, '5xx': 0.05, grpc: 0.05, handshakes: 0.2 }, least: 20 };
 const NONE: ShareCounts = { answers: 0, '401': 0, '429': 0, '5xx': 0, calls: 0, grpc: 0, attempts: 0, handshakes: 0 };
@@ -68,23 +69,14 @@ describe('the share of failures', () => {
 	});
 
 	test('counts 5xx of the proxy itself, and refused handshakes among all', () => {
-		const ownResponses = new Map([
-			[200, 1],
-			[401, 2],
-			[429, 3],
-			[500, 4],
-			[503, 5],
-		]);
-		assert.deepEqual(
-			ownShareCounts({ ownResponses, handshakesDone: 7, handshakeFailures: new Map([['expired', 2]]) }),
-			{
-				answers: 15,
-				'401': 2,
-				'429': 3,
-				'5xx': 9,
-				attempts: 9,
-				handshakes: 2,
-			},
-		);
+		const stats = new WorkerStats(WorkerStats.allocate());
+		for (const [status, count] of Object.entries({ 200: 1, 401: 2, 429: 3, 500: 4, 503: 5 })) {
+			for (let i = 0; i < count; i++) stats.answered(Number(status));
+		}
+		for (let i = 0; i < 3; i++) stats.count('TLSv1.2', 'x25519');
+		for (let i = 0; i < 4; i++) stats.count('TLSv1.3', 'other');
+		for (let i = 0; i < 2; i++) stats.count('handshakeRefusals', 'expired');
+		const shares = { answers: 15, '401': 2, '429': 3, '5xx': 9, attempts: 9, handshakes: 2 };
+		assert.deepEqual(ownShareCounts(stats.read()), shares);
 	});
 });

@@ -73,16 +73,15 @@ function metricSources(
 
 function createStatus(
 	{ files: { config }, log }: SupervisorOptions,
-	{ state: { clock, inForce, memory, upstreams }, addresses, readiness }: Running,
+	{ state: { clock, inForce, memory, upstreams }, readiness }: Running,
 	metrics: MetricSources,
 ): StatusPages {
 	const { tenants, shareBounds } = config.status;
 	const faults = new RateLimitedLog(log, clock);
 	const routing = () => upstreams.current;
-	const names = () => addresses.all;
 	const host = hostname();
 	return new StatusPages({
-		source: new StatusReader({ metrics, host, routing, names, inForce, readiness, memory, tenants, shareBounds }),
+		source: new StatusReader({ metrics, host, routing, inForce, readiness, memory, tenants, shareBounds }),
 		timers: systemTimers,
 		now: () => clock.now(),
 		onFault: (cause) => faults.write('error', 'proxy::metrics', 'status page failed', 'status', () => ({ cause })),

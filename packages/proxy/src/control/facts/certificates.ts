@@ -30,7 +30,7 @@ export function expiringOf(material: TlsMaterial): readonly Expiring[] {
 				...ofBundle('server', cert).map((one, i) => (i === 0 ? one : { ...one, kind: 'server_chain' as const })),
 				...ofBundle('client_ca', ca),
 			]),
-			...crls(clients?.crls ?? []),
+			...ofCrls(clients?.crls ?? []),
 		];
 	});
 }
@@ -63,24 +63,36 @@ function distinct(all: readonly Expiring[]): Expiring[] {
 	return [...new Map(all.map((one) => [JSON.stringify([one.kind, one.subject, one.serial]), one])).values()];
 }
 
+function ofCrls(crls: readonly CrlSeed[]): Expiring[] {
+	return Array.from(
+		crlsDue(crls, ({ authority }) => authority),
+		([issuer, expiresSeconds]) => {
+			return { kind: 'crl', subject: oneLine(issuer), serial: '', expiresSeconds };
+		},
+	);
+}
+
 /**
- * If a CA has several CRLs, the freshest counts, as it does at a handshake. If CAs share a name, because one was renewed with another
- * key, the one whose CRL expires first represents both.
+ * When the next CRL is due, by name of the CA. If CAs share a name, because one was renewed with another key, the one whose CRL is
+ * due first represents both.
+ *
+ * @param keyOf of CRLs with the same key, the freshest counts, as it does at a handshake. By default: of a CA, for the same certificates.
  */
-function crls(seeds: readonly CrlSeed[]): Expiring[] {
+export function crlsDue(crls: readonly CrlSeed[], keyOf = coverageOf): ReadonlyMap<string, number> {
 	const freshest = new Map<string, CrlSeed>();
-	for (const crl of seeds) {
-		if (crl.nextUpdate >= (freshest.get(crl.authority)?.nextUpdate ?? Number.NEGATIVE_INFINITY)) {
-			freshest.set(crl.authority, crl);
-		}
+	for (const crl of crls) {
+		const key = keyOf(crl);
+		if ((freshest.get(key)?.nextUpdate ?? Number.NEGATIVE_INFINITY) < crl.nextUpdate) freshest.set(key, crl);
 	}
-	const earliest = new Map<string, number>();
+	const due = new Map<string, number>();
 	for (const { issuer, nextUpdate } of freshest.values()) {
-		earliest.set(issuer, Math.min(nextUpdate, earliest.get(issuer) ?? Number.POSITIVE_INFINITY));
+		due.set(issuer, Math.min(nextUpdate, due.get(issuer) ?? Number.POSITIVE_INFINITY));
 	}
-	return Array.from(earliest, ([issuer, expiresSeconds]) => {
-		return { kind: 'crl', subject: oneLine(issuer), serial: '', expiresSeconds };
-	});
+	return due;
+}
+
+function coverageOf({ authority, covers, points }: CrlSeed): string {
+	return JSON.stringify([authority, covers, points]);
 }
 
 function ofCertificate(kind: Expiring['kind'], certificate: X509Certificate): Expiring {

@@ -1,14 +1,14 @@
 import type { KeySetSeed } from '@mtls-edge-proxy/gate/identity/key-set.ts';
 import type { SelfRefreshing } from '@mtls-edge-proxy/gate/jwks/key-refresher.ts';
 import { countSlotsInUse, limiterSlotCount } from '@mtls-edge-proxy/gate/memory/limiter.ts';
-import type { CrlSeed } from '../../identity/client-chain.ts';
 import { budgetInUse } from '../../memory/budget.ts';
 import { Summary } from '../../memory/histogram.ts';
 import { QUEUE_RESULTS, QueueStats } from '../../memory/queue-stats.ts';
 import { UpstreamLoad } from '../../memory/upstream-load.ts';
-import { TLS_VERSIONS, type WorkerStats } from '../../memory/worker-stats.ts';
+import { readCounters, TLS_VERSIONS, type WorkerCounts, type WorkerStats } from '../../memory/worker-stats.ts';
 import type { HistogramsSeed, UpstreamTlsSeed } from '../../shared/messages.ts';
-import { expiringOf, expiringOfUpstreams } from '../facts/certificates.ts';
+import type { AddressRefresher } from '../addresses/address-refresher.ts';
+import { crlsDue, expiringOf, expiringOfUpstreams } from '../facts/certificates.ts';
 import { loopFact } from '../facts/loops.ts';
 import type { StoreFacts } from '../facts/store.ts';
 import type { LogLosses } from '../log-output.ts';
@@ -17,8 +17,8 @@ import { RELOADED_PARTS, type ReloadJournal } from '../reload/journal.ts';
 import type { Endpoint, RouteCounters, Upstream } from '../routing/table.ts';
 import type { InForce } from '../state/in-force.ts';
 import { STORE_FAILURES } from '../store/failure.ts';
-import { addUp, sum, total } from './adding-up.ts';
-import type { Exposition } from './exposition.ts';
+import { sum } from './adding-up.ts';
+import type { Exposition, FamilyDescription, Labels } from './exposition.ts';
 import { FAMILIES, RESULTS } from './family-table.ts';
 import { readBuckets, readUpstreams, writeCircuits, writeResponses, writeTraffic } from './upstream-families.ts';
 
@@ -49,7 +49,9 @@ export interface MetricSources {
 	/** The issuers whose keys come over the network. */
 	readonly remoteKeys: () => Iterable<SelfRefreshing<KeySetSeed> & { readonly issuer: { readonly issuer: string } }>;
 	/** The upstreams with addresses from DNS. */
-	readonly addresses: () => Iterable<SelfRefreshing<readonly unknown[]> & { readonly group: string }>;
+	readonly addresses: () => Iterable<
+		Pick<AddressRefresher, 'group' | 'authority' | 'value' | 'ageMs' | 'fetches' | 'failing'>
+	>;
 	/** Spans by their outcome in the main thread; `undefined`: nothing is traced. */
 	readonly spans?: (() => { readonly exported: number; readonly failed: number; readonly dropped: number }) | undefined;
 	/** Returns `undefined` if limits are not shared. */
@@ -71,102 +73,82 @@ export function* writeProxyFamilies(page: Exposition, sources: MetricSources): G
 	const now = sources.now();
 	const { histograms, startedSeconds } = sources;
 	const upstreams = yield* readUpstreams(sources.upstreams(), histograms.upstream, now);
-	const workers = sources.workerStats.map((stats) => stats.read());
+	const counts = readCounters(sources.workerStats);
 	const unrouted = sources.workerStats.map((stats) => stats.unrouted);
 	// A table without routes has no other series, and readers forget a family without samples.
-	const ownResponses = addUp([new Map([[404, 0]]), ...workers.map(({ answers }) => answers)]);
+	const ownResponses = new Map([[404, 0], ...counts.answers]);
 	yield* writeResponses(page, ownResponses, upstreams, histograms.upstream);
 	yield* writeTraffic(page, sources.routes(), unrouted, startedSeconds);
 	yield* writeCircuits(page, upstreams);
-	writeRefusals(page, workers);
-	writeGates(page, sources, workers);
-	writeHandshakes(page, sources, workers, now);
-	writeConnections(page, sources, workers);
+	writeRefusals(page, counts);
+	writeGates(page, sources, counts);
+	writeHandshakes(page, sources, counts, now);
+	writeConnections(page, sources, counts);
 	yield;
 	yield* writeLimiter(page, sources, now);
 	writeStore(page, sources);
 	writeExpiring(page, sources);
 	yield;
-	writeSpans(page, sources, workers);
+	writeSpans(page, sources, counts);
 	writeKeys(page, sources);
 	writeAddresses(page, sources);
 	writeQueues(page, sources);
-	writeLoops(page, workers, now);
+	writeLoops(page, sources, now);
 	writeState(page, sources);
 }
 
-type WorkerReading = ReturnType<WorkerStats['read']>;
-
-function writeRefusals(page: Exposition, workers: readonly WorkerReading[]): void {
-	page.family(FAMILIES.rateLimited).sample(total(workers, ({ rateLimited }) => sum(rateLimited.values())));
-	const byReason = reasonWriter(page, workers);
-	byReason(FAMILIES.authFailures, ({ auth }) => auth);
-	byReason(FAMILIES.forbidden, ({ forbidden }) => forbidden);
-	byReason(FAMILIES.rateLimitRefusals, ({ rateLimited }) => rateLimited);
+function writeRefusals(page: Exposition, { auth, forbidden, rateLimited }: WorkerCounts): void {
+	page.family(FAMILIES.rateLimited).sample(sum(rateLimited.values()));
+	writeCounts(page, FAMILIES.authFailures, auth);
+	writeCounts(page, FAMILIES.forbidden, forbidden);
+	writeCounts(page, FAMILIES.rateLimitRefusals, rateLimited);
 }
 
-/** Writes a counter that has a reason as its label. */
-function reasonWriter(page: Exposition, workers: readonly WorkerReading[]) {
-	return (family: (typeof FAMILIES)[keyof typeof FAMILIES], counts: (worker: WorkerReading) => Map<string, number>) => {
-		const samples = page.family(family);
-		for (const [reason, count] of addUp(workers.map(counts))) samples.sample(count, { reason });
-	};
+/** Writes a family with one label. */
+function writeCounts(page: Exposition, family: FamilyDescription, counts: ReadonlyMap<string, number>): void {
+	const [label] = Object.keys(family.labels);
+	const samples = page.family(family);
+	for (const [value, count] of counts) samples.sample(count, { [label!]: value });
 }
 
-function writeGates(page: Exposition, { histograms }: MetricSources, workers: readonly WorkerReading[]): void {
+function writeGates(page: Exposition, { histograms, workerStats }: MetricSources, { tokenCache }: WorkerCounts): void {
 	const { gate, gates } = histograms;
-	page.family(FAMILIES.gateDuration).histogram(gate.bounds, readBuckets(gate, gates, workers.length));
-	const lookups = page.family(FAMILIES.tokenCache);
-	for (const [result, count] of addUp(workers.map(({ tokenCache }) => tokenCache))) lookups.sample(count, { result });
+	page.family(FAMILIES.gateDuration).histogram(gate.bounds, readBuckets(gate, gates, workerStats.length));
+	writeCounts(page, FAMILIES.tokenCache, tokenCache);
 }
 
 function writeHandshakes(
 	page: Exposition,
 	{ workerStats, histograms: { handshake, handshakes } }: MetricSources,
-	workers: readonly WorkerReading[],
+	counts: WorkerCounts,
 	now: number,
 ): void {
 	const summary = new Summary();
 	for (const { handshakes: own } of workerStats) own.addTo(summary, now);
 	page.family(FAMILIES.handshakeSummary).summary(summary);
-	const buckets = readBuckets(handshake, handshakes, workers.length);
+	const buckets = readBuckets(handshake, handshakes, workerStats.length);
 	page.family(FAMILIES.handshakeDuration).histogram(handshake.bounds, buckets);
-	page
-		.family(FAMILIES.handshakeFailures)
-		.sample(total(workers, ({ handshakeRefusals }) => sum(handshakeRefusals.values())));
-	reasonWriter(page, workers)(FAMILIES.handshakeRefusals, ({ handshakeRefusals }) => handshakeRefusals);
+	page.family(FAMILIES.handshakeFailures).sample(sum(counts.handshakeRefusals.values()));
+	writeCounts(page, FAMILIES.handshakeRefusals, counts.handshakeRefusals);
 	const agreed = page.family(FAMILIES.handshakesAgreed);
 	for (const version of TLS_VERSIONS) {
-		const groups = addUp(workers.map((worker) => worker[version]));
-		for (const [group, count] of groups) agreed.sample(count, { version, group });
+		for (const [group, count] of counts[version]) agreed.sample(count, { version, group });
 	}
 }
 
-function writeConnections(
-	page: Exposition,
-	{ budgets, logLosses }: MetricSources,
-	workers: readonly WorkerReading[],
-): void {
-	const clients = page.family(FAMILIES.connections);
-	for (const [protocol, count] of addUp(workers.map(({ connections }) => connections))) {
-		clients.sample(count, { protocol });
-	}
+function writeConnections(page: Exposition, { budgets, logLosses }: MetricSources, counts: WorkerCounts): void {
+	writeCounts(page, FAMILIES.connections, counts.connections);
 	page.family(FAMILIES.connectionsLimit).sample(budgets.connections.limit);
-	const byReason = reasonWriter(page, workers);
-	byReason(FAMILIES.connectionsRefused, ({ connectionRefusals }) => connectionRefusals);
-	byReason(FAMILIES.connectionsEnded, ({ connectionEnds }) => connectionEnds);
-	const tunnels = page.family(FAMILIES.tunnelsOpen);
-	for (const [protocol, count] of addUp(workers.map((worker) => worker.tunnels))) tunnels.sample(count, { protocol });
-	byReason(FAMILIES.tunnelEnds, ({ tunnelEnds }) => tunnelEnds);
-	byReason(FAMILIES.http2ConnectionErrors, ({ http2Errors }) => http2Errors);
-	byReason(FAMILIES.http2StreamErrors, ({ http2StreamErrors }) => http2StreamErrors);
-	const delayed = page.family(FAMILIES.readsDelayed);
-	for (const [protocol, count] of addUp(workers.map(({ readsDelayed }) => readsDelayed)))
-		delayed.sample(count, { protocol });
+	writeCounts(page, FAMILIES.connectionsRefused, counts.connectionRefusals);
+	writeCounts(page, FAMILIES.connectionsEnded, counts.connectionEnds);
+	writeCounts(page, FAMILIES.tunnelsOpen, counts.tunnels);
+	writeCounts(page, FAMILIES.tunnelEnds, counts.tunnelEnds);
+	writeCounts(page, FAMILIES.http2ConnectionErrors, counts.http2Errors);
+	writeCounts(page, FAMILIES.http2StreamErrors, counts.http2StreamErrors);
+	writeCounts(page, FAMILIES.readsDelayed, counts.readsDelayed);
 	page.family(FAMILIES.bodyMemory).sample(budgetInUse(budgets.bufferedBytes));
 	page.family(FAMILIES.bodyMemoryLimit).sample(budgets.bufferedBytes.limit);
-	const droppedByWorkers = total(workers, ({ dropped }) => dropped.get('access lines')!);
-	page.family(FAMILIES.accessLogDropped).sample(droppedByWorkers + logLosses().accessLines);
+	page.family(FAMILIES.accessLogDropped).sample(counts.dropped.get('access lines')! + logLosses().accessLines);
 }
 
 function* writeLimiter(page: Exposition, { budgets: { limiter } }: MetricSources, now: number): Generator<void> {
@@ -203,46 +185,41 @@ function writeExpiring(page: Exposition, { inForce, wallSeconds }: MetricSources
 	}
 }
 
-/**
- * When the next CRL is due, by name of the CA. If a CA has several CRLs for the same certificates, the freshest counts, as at a
- * handshake. If CAs share a name, the one that is due first counts.
- */
-export function crlsDue(crls: readonly CrlSeed[]): ReadonlyMap<string, number> {
-	const freshest = new Map<string, CrlSeed>();
-	for (const crl of crls) {
-		const key = JSON.stringify([crl.authority, crl.covers, crl.points]);
-		if ((freshest.get(key)?.nextUpdate ?? Number.NEGATIVE_INFINITY) < crl.nextUpdate) freshest.set(key, crl);
-	}
-	const due = new Map<string, number>();
-	for (const { issuer, nextUpdate } of freshest.values()) {
-		due.set(issuer, Math.min(nextUpdate, due.get(issuer) ?? Number.POSITIVE_INFINITY));
-	}
-	return due;
-}
-
-function writeSpans(page: Exposition, { spans }: MetricSources, workers: readonly WorkerReading[]): void {
+function writeSpans(page: Exposition, { spans }: MetricSources, counts: WorkerCounts): void {
 	// Readers forget a family without samples.
 	if (spans === undefined) return;
 	const { exported, failed, dropped } = spans();
 	page
 		.family(FAMILIES.spans)
 		.sample(exported, { result: 'exported' })
-		.sample(dropped + total(workers, (worker) => worker.dropped.get('spans')!), { result: 'dropped' })
+		.sample(dropped + counts.dropped.get('spans')!, { result: 'dropped' })
 		.sample(failed, { result: 'failed' });
 }
 
 function writeKeys(page: Exposition, { remoteKeys }: MetricSources): void {
-	const all = Array.from(remoteKeys(), (keys) => ({ labels: { issuer: keys.issuer.issuer }, keys }));
-	// Readers forget a family without samples, and most have no such issuer.
+	const { jwksFetches, jwksKeys, jwksAge } = FAMILIES;
+	const all = Array.from(remoteKeys(), (one) => {
+		return { labels: { issuer: one.issuer.issuer }, one, size: one.value?.keys.length ?? 0 };
+	});
+	writeRefreshed(page, all, { fetches: jwksFetches, sizes: jwksKeys, ages: jwksAge });
+}
+
+/** Writes the families of values that refresh themselves. */
+function writeRefreshed(
+	page: Exposition,
+	all: readonly { labels: Labels; one: Pick<SelfRefreshing<unknown>, 'ageMs' | 'fetches'>; size: number }[],
+	families: Readonly<Record<'fetches' | 'sizes' | 'ages', FamilyDescription>>,
+): void {
+	// Readers forget a family without samples, and most configurations have no such values.
 	if (all.length === 0) return;
-	const fetches = page.family(FAMILIES.jwksFetches);
-	for (const { labels, keys } of all) {
-		for (const result of RESULTS) fetches.sample(keys.fetches[result], { ...labels, result });
+	const fetches = page.family(families.fetches);
+	for (const { labels, one } of all) {
+		for (const result of RESULTS) fetches.sample(one.fetches[result], { ...labels, result });
 	}
-	const counts = page.family(FAMILIES.jwksKeys);
-	for (const { labels, keys } of all) counts.sample(keys.value?.keys.length ?? 0, labels);
-	const ages = page.family(FAMILIES.jwksAge);
-	for (const { labels, keys } of all) if (keys.ageMs !== undefined) ages.sample(keys.ageMs / 1000, labels);
+	const sizes = page.family(families.sizes);
+	for (const { labels, size } of all) sizes.sample(size, labels);
+	const ages = page.family(families.ages);
+	for (const { labels, one } of all) if (one.ageMs !== undefined) ages.sample(one.ageMs / 1000, labels);
 }
 
 function writeQueues(page: Exposition, { groups }: MetricSources): void {
@@ -260,21 +237,14 @@ function writeQueues(page: Exposition, { groups }: MetricSources): void {
 }
 
 function writeAddresses(page: Exposition, { addresses }: MetricSources): void {
-	const all = Array.from(addresses(), (one) => ({ labels: { group: one.group }, one }));
-	if (all.length === 0) return;
-	const fetches = page.family(FAMILIES.dnsLookups);
-	for (const { labels, one } of all) {
-		for (const result of RESULTS) fetches.sample(one.fetches[result], { ...labels, result });
-	}
-	const counts = page.family(FAMILIES.dnsAddresses);
-	for (const { labels, one } of all) counts.sample(one.value?.length ?? 0, labels);
-	const ages = page.family(FAMILIES.dnsAge);
-	for (const { labels, one } of all) if (one.ageMs !== undefined) ages.sample(one.ageMs / 1000, labels);
+	const { dnsLookups, dnsAddresses, dnsAge } = FAMILIES;
+	const all = Array.from(addresses(), (one) => ({ labels: { group: one.group }, one, size: one.value?.length ?? 0 }));
+	writeRefreshed(page, all, { fetches: dnsLookups, sizes: dnsAddresses, ages: dnsAge });
 }
 
-function writeLoops(page: Exposition, workers: readonly WorkerReading[], now: number): void {
+function writeLoops(page: Exposition, { workerStats }: MetricSources, now: number): void {
 	const utilization = page.family(FAMILIES.loopUtilization);
-	const loops = workers.map(({ loop }, worker) => ({ loop, fact: loopFact(loop, now), worker: String(worker) }));
+	const loops = workerStats.map(({ loop }, worker) => ({ loop, fact: loopFact(loop, now), worker: String(worker) }));
 	for (const { fact, worker } of loops) utilization.sample(fact?.utilization ?? 0, { worker });
 	const time = page.family(FAMILIES.loopTime);
 	for (const { loop, worker } of loops) {

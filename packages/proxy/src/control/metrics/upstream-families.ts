@@ -2,11 +2,10 @@ import { BucketCounts, type BucketLayout, BucketTotal } from '../../memory/bucke
 import { Summary } from '../../memory/histogram.ts';
 import { CLIENT_PROTOCOLS, type RouteStats, readTraffic, type Traffic } from '../../memory/route-stats.ts';
 import { TRANSITIONS } from '../../memory/transition-counts.ts';
-import { type RetryReason, UpstreamStats } from '../../memory/upstream-stats.ts';
-import type { HistogramsSeed, UpstreamProtocol } from '../../shared/messages.ts';
-import type { ProbeOutcome } from '../health/outcome.ts';
+import { readEndpoint, UpstreamStats } from '../../memory/upstream-stats.ts';
+import type { HistogramsSeed } from '../../shared/messages.ts';
 import type { Endpoint, RouteCounters } from '../routing/table.ts';
-import { addUp, total } from './adding-up.ts';
+import { total } from './adding-up.ts';
 import { type Exposition, type Labels, QUANTILES } from './exposition.ts';
 import { FAMILIES } from './family-table.ts';
 
@@ -15,30 +14,7 @@ import { FAMILIES } from './family-table.ts';
  * generators, which can be left at each `yield` and resumed later.
  */
 
-interface UpstreamReading {
-	/** `upstream`: `host:port`, and `group`, if it has one. */
-	readonly labels: Labels;
-	readonly circuit: number;
-	/** `undefined` if health is not probed. */
-	readonly alive: boolean | undefined;
-	readonly lastProbe: ProbeOutcome | undefined;
-	/** By `TRANSITIONS`. */
-	readonly transitions: readonly number[];
-	readonly answers: ReadonlyMap<number, number>;
-	readonly idle: number;
-	readonly active: number;
-	/** The protocol towards it. */
-	readonly protocol: UpstreamProtocol;
-	/** Requests on multiplexed connections. */
-	readonly streams: number;
-	readonly retries: ReadonlyMap<RetryReason, number>;
-	readonly retriesDenied: number;
-	/** By `grpc-status`. */
-	readonly grpc: ReadonlyMap<string, number>;
-	readonly roundTrips: Pick<Summary, 'quantiles' | 'sumMs' | 'count'>;
-	readonly durations: BucketTotal;
-	readonly createdSeconds: number;
-}
+type UpstreamReading = ReturnType<typeof readUpstream>;
 
 /** @param now monotonic milliseconds. */
 export function* readUpstreams(
@@ -56,25 +32,23 @@ export function* readUpstreams(
 	return readings;
 }
 
-function readUpstream(endpoint: Endpoint, layout: BucketLayout, summary: Summary, now: number): UpstreamReading {
+function readUpstream(endpoint: Endpoint, layout: BucketLayout, summary: Summary, now: number) {
 	const { address, group, breaker, counters, health, alive, lastProbe } = endpoint;
 	const regions = counters.stats.map((region) => new UpstreamStats(region));
-	const readings = regions.map((region) => region.read());
+	const { answers, ...counts } = readEndpoint(regions);
+	const labels: Labels = { upstream: address.authority, ...(group !== undefined && { group }) };
 	return {
-		labels: { upstream: address.authority, ...(group !== undefined && { group }) },
+		...counts,
+		labels,
 		circuit: breaker.circuit,
+		/** `undefined` if health is not probed. */
 		alive: health === undefined ? undefined : alive === true,
 		lastProbe: health === undefined ? undefined : lastProbe,
+		/** By `TRANSITIONS`. */
 		transitions: TRANSITIONS.map((_, i) => total([counters, ...regions], ({ transitions }) => transitions.cells[i]!)),
 		// Each upstream has a series for the expected status from the start.
-		answers: addUp([new Map([[200, 0]]), ...readings.map(({ answers }) => answers)]),
-		idle: total(readings, ({ idle }) => idle),
-		active: total(readings, ({ active }) => active),
+		answers: new Map([[200, 0], ...answers]),
 		protocol: endpoint.protocol ?? 'http/1.1',
-		streams: total(readings, ({ streams }) => streams),
-		retries: addUp(readings.map(({ retries }) => retries)),
-		retriesDenied: total(readings, ({ retriesDenied }) => retriesDenied),
-		grpc: addUp(readings.map(({ grpc }) => grpc)),
 		roundTrips: readRoundTrips(regions, summary, now),
 		durations: readBuckets(layout, counters.durations, regions.length),
 		createdSeconds: counters.createdSeconds,

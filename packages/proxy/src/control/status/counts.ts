@@ -1,76 +1,53 @@
+import type { WorkerCounts } from '../../memory/worker-stats.ts';
 import type { History } from './history.ts';
 import type { Count } from './schema.ts';
 
-/** The workers' counters added up, and their names on the page and in the ring of the last ten minutes. */
-export interface CounterFacts {
-	/** Answers without an upstream, by status. */
-	readonly ownResponses: ReadonlyMap<number, number>;
-	readonly auth: ReadonlyMap<string, number>;
-	readonly forbidden: ReadonlyMap<string, number>;
-	readonly rateLimited: ReadonlyMap<string, number>;
-	readonly handshakeFailures: ReadonlyMap<string, number>;
-	readonly handshakesDone: number;
-	readonly connections: {
-		readonly handshake: number;
-		readonly 'http/1.1': number;
-		readonly h2: number;
-		readonly websockets: number;
-		readonly refused: ReadonlyMap<string, number>;
-		readonly ended: ReadonlyMap<string, number>;
-		readonly websocketEnds: ReadonlyMap<string, number>;
-		readonly http2Errors: ReadonlyMap<string, number>;
-	};
-}
+/** The workers' counters that the page shows, and their names in the ring of the last ten minutes. */
+
+const RECENT = ['handshakeRefusals', 'connectionRefusals', 'connectionEnds', 'tunnelEnds', 'http2Errors'] as const;
+export type RecentCounter = (typeof RECENT)[number];
 
 /** The counts above zero, the most frequent in the last ten minutes first. */
-export function countsOf(kind: string, counts: ReadonlyMap<string, number>, history: Pick<History, 'rise'>): Count[] {
-	return latestFirst(
-		[...counts]
-			.filter(([, total]) => total > 0)
-			.map(([reason, total]) => ({ reason, total, last_ten_minutes: history.rise(`${kind} ${reason}`, total) })),
-	);
+export function countsOf(kind: RecentCounter, counts: WorkerCounts, history: Pick<History, 'rise'>): Count[] {
+	return recentCounts(kind, named(counts[kind]), history);
 }
 
-type Answered = Pick<CounterFacts, 'auth' | 'forbidden' | 'rateLimited' | 'ownResponses'>;
-
 /** The requests that never reached an upstream, by reason and by the status of their answers. */
-export function refusalsOf(facts: Answered, history: Pick<History, 'rise'>): Count[] {
-	const counts = refusals(facts).filter(({ total }) => total > 0);
-	return latestFirst(
-		counts.map(({ reason, status, total }) => ({
-			reason,
-			status,
-			total,
-			last_ten_minutes: history.rise(`refusal ${reason}`, total),
-		})),
-	);
+export function refusalsOf(counts: Answered, history: Pick<History, 'rise'>): Count[] {
+	return recentCounts('refusal', refusals(counts), history);
+}
+
+function recentCounts(kind: string, counts: readonly Counted[], history: Pick<History, 'rise'>): Count[] {
+	return counts
+		.filter(({ total }) => total > 0)
+		.map((one) => ({ ...one, last_ten_minutes: history.rise(`${kind} ${one.reason}`, one.total) }))
+		.sort((a, b) => b.last_ten_minutes - a.last_ten_minutes || b.total - a.total);
 }
 
 /** All counters in the ring, by name. The names come from fixed lists, so there are some dozens at most. */
-export function countersOf(facts: CounterFacts): Map<string, number> {
-	const { refused, ended, websocketEnds, http2Errors } = facts.connections;
-	const named = (kind: string, counts: ReadonlyMap<string, number>) =>
-		[...counts].map(([reason, total]): [string, number] => [`${kind} ${reason}`, total]);
-	return new Map([
-		...refusals(facts).map(({ reason, total }): [string, number] => [`refusal ${reason}`, total]),
-		...named('handshake', facts.handshakeFailures),
-		...named('refused', refused),
-		...named('ended', ended),
-		...named('websocket', websocketEnds),
-		...named('http2', http2Errors),
-	]);
+export function countersOf(counts: WorkerCounts): Map<string, number> {
+	const lists = [['refusal', refusals(counts)] as const, ...RECENT.map((kind) => [kind, named(counts[kind])] as const)];
+	return new Map(lists.flatMap(([kind, list]) => list.map(({ reason, total }) => [`${kind} ${reason}`, total])));
 }
 
-function refusals({ auth, forbidden, rateLimited, ownResponses }: Answered) {
-	const named = (status: number, counts: ReadonlyMap<string, number>, words: (reason: string) => string) =>
+type Counted = Omit<Count, 'last_ten_minutes'>;
+
+function named(counts: ReadonlyMap<string, number>): Counted[] {
+	return Array.from(counts, ([reason, total]) => ({ reason, total }));
+}
+
+type Answered = Pick<WorkerCounts, 'auth' | 'forbidden' | 'rateLimited' | 'answers'>;
+
+function refusals({ auth, forbidden, rateLimited, answers }: Answered): Counted[] {
+	const answered = (status: number, counts: ReadonlyMap<string, number>, words: (reason: string) => string) =>
 		[...counts].map(([reason, total]) => ({ reason: words(reason), status, total }));
-	const others = [...ownResponses]
+	const others = [...answers]
 		.filter(([status]) => !COUNTED_BY_REASON.has(status))
 		.map(([status, total]) => ({ reason: REASONS.get(status) ?? 'other', status, total }));
 	return [
-		...named(401, auth, (reason) => `token ${reason}`),
-		...named(403, forbidden, (reason) => `forbidden by ${reason}`),
-		...named(429, rateLimited, (reason) => RATE_LIMITS.get(reason) ?? reason),
+		...answered(401, auth, (reason) => `token ${reason}`),
+		...answered(403, forbidden, (reason) => `forbidden by ${reason}`),
+		...answered(429, rateLimited, (reason) => RATE_LIMITS.get(reason) ?? reason),
 		...others,
 	];
 }
@@ -95,7 +72,3 @@ const REASONS: ReadonlyMap<number, string> = new Map([
 	[501, 'method or upgrade not implemented'],
 	[503, 'overloaded, or no address serves'],
 ]);
-
-function latestFirst(counts: Count[]): Count[] {
-	return counts.sort((a, b) => b.last_ten_minutes - a.last_ten_minutes || b.total - a.total);
-}

@@ -1,8 +1,13 @@
 import { CLOSED } from '../../memory/breaker-cell.ts';
 import { CIRCUIT_NAMES, TRANSITIONS } from '../../memory/transition-counts.ts';
-import { UPSTREAM_CHOICES, type UpstreamChoice, type UpstreamStats } from '../../memory/upstream-stats.ts';
+import {
+	readEndpoint,
+	UPSTREAM_CHOICES,
+	type UpstreamChoice,
+	type UpstreamStats,
+} from '../../memory/upstream-stats.ts';
 import { beginning, lastTransition } from '../facts/circuit.ts';
-import { addUp, sum, total } from '../metrics/adding-up.ts';
+import { sum, total } from '../metrics/adding-up.ts';
 import type { Endpoint } from '../routing/table.ts';
 import { grpcCounts } from './grpc.ts';
 import type { UpstreamStatus } from './schema.ts';
@@ -76,22 +81,21 @@ function countersOf(
 	{ protocol = 'http/1.1' }: Endpoint,
 	callsLately: (code: number, total: number) => number,
 ) {
-	const readings = regions.map((region) => region.read());
-	const answers = addUp(readings.map(({ answers }) => answers));
+	const { answers, active, idle, streams, grpc } = readEndpoint(regions);
 	let errors = 0;
 	for (const [status, count] of answers) if (status >= 500) errors += count;
 	return {
 		requests_total: sum(answers.values()),
 		errors_total: errors,
-		connections: { active: total(readings, ({ active }) => active), idle: total(readings, ({ idle }) => idle) },
-		chosen: protocol === 'auto' ? choicesOf(readings) : null,
-		streams: protocol === 'http/1.1' ? null : total(readings, ({ streams }) => streams),
-		grpc: grpcCounts(addUp(readings.map(({ grpc }) => grpc)), callsLately),
+		connections: { active, idle },
+		chosen: protocol === 'auto' ? choicesOf(regions) : null,
+		streams: protocol === 'http/1.1' ? null : streams,
+		grpc: grpcCounts(grpc, callsLately),
 	};
 }
 
 /** Of the workers that have a connection. */
-function choicesOf(readings: readonly ReturnType<UpstreamStats['read']>[]): UpstreamChoice[] {
-	const inUse = readings.filter(({ active, idle }) => active + idle > 0);
+function choicesOf(regions: readonly UpstreamStats[]): UpstreamChoice[] {
+	const inUse = regions.map((region) => region.read()).filter(({ active, idle }) => active + idle > 0);
 	return UPSTREAM_CHOICES.filter((protocol) => inUse.some(({ choice }) => choice === protocol));
 }

@@ -1,4 +1,4 @@
-import { ConcurrencyCounts, type ConcurrencyMemory } from '@mtls-edge-proxy/gate/memory/concurrency.ts';
+import { ConcurrencyCounts } from '@mtls-edge-proxy/gate/memory/concurrency.ts';
 import { tenantKey } from '@mtls-edge-proxy/gate/memory/tenant-key.ts';
 import type { RouteConfig } from '../../config/config.ts';
 import { upstreamKey } from '../../config/upstream.ts';
@@ -6,18 +6,18 @@ import { type BudgetMemory, budgetInUse } from '../../memory/budget.ts';
 import { Summary } from '../../memory/histogram.ts';
 import { CLIENT_PROTOCOLS, type RouteStats } from '../../memory/route-stats.ts';
 import { UpstreamStats } from '../../memory/upstream-stats.ts';
-import { TLS_VERSIONS, type WorkerStats } from '../../memory/worker-stats.ts';
-import type { AddressRefresher } from '../addresses/address-refresher.ts';
+import { readCounters, type WorkerCounts, type WorkerStats } from '../../memory/worker-stats.ts';
 import type { Readiness } from '../admin/readiness.ts';
 import { type Expiring, expiringOf, expiringOfUpstreams } from '../facts/certificates.ts';
 import { loopFact } from '../facts/loops.ts';
 import { readMemory } from '../facts/memory.ts';
 import type { StoreFacts } from '../facts/store.ts';
-import { addUp, sum, total } from '../metrics/adding-up.ts';
+import { sum, total } from '../metrics/adding-up.ts';
 import type { MetricSources } from '../metrics/families.ts';
+import type { ProcessMemory } from '../process-memory.ts';
 import type { Endpoint, RoutingPlan, Upstream } from '../routing/table.ts';
 import type { InForce } from '../state/in-force.ts';
-import { type CounterFacts, countsOf, refusalsOf } from './counts.ts';
+import { countsOf, type RecentCounter, refusalsOf } from './counts.ts';
 import { endpointStatus } from './endpoint-status.ts';
 import { grpcStatuses } from './grpc.ts';
 import type { History, Sampled } from './history.ts';
@@ -40,16 +40,9 @@ interface StatusSources {
 	readonly metrics: MetricSources;
 	readonly host: string;
 	readonly routing: () => RoutingPlan;
-	/** The upstreams with addresses from DNS. */
-	readonly names: () => Iterable<Pick<AddressRefresher, 'group' | 'authority' | 'value' | 'ageMs' | 'failing'>>;
 	readonly inForce: Pick<InForce, 'tls' | 'upstreamTls' | 'identity' | 'generation' | 'reloads' | 'needsRestart'>;
 	readonly readiness: Pick<Readiness, 'obstacle'>;
-	readonly memory: {
-		readonly bufferedBytes: BudgetMemory;
-		readonly connections: BudgetMemory;
-		readonly concurrency: ConcurrencyMemory;
-		readonly tenantSecret: Uint8Array;
-	};
+	readonly memory: Pick<ProcessMemory, 'concurrency' | 'tenantSecret'>;
 	/** Whether tenants' names may be shown. */
 	readonly tenants: boolean;
 	readonly shareBounds: ShareBounds;
@@ -68,14 +61,15 @@ export class StatusReader implements StatusSource {
 	}
 
 	*read(history: History): Generator<void, Found> {
-		const { metrics, host, readiness, inForce, memory, shareBounds } = this.#sources;
+		const { metrics, host, readiness, inForce, shareBounds } = this.#sources;
+		const { bufferedBytes, connections } = metrics.budgets;
 		const now = metrics.now();
 		const wallMs = metrics.wallSeconds() * 1000;
 		const usage = readMemory();
 		const counters = this.counters();
 		const inFlight = yield* this.#inFlight();
 		const upstreams = yield* this.#upstreams(history);
-		const counted = (kind: string, counts: ReadonlyMap<string, number>) => countsOf(kind, counts, history);
+		const counted = (kind: RecentCounter) => countsOf(kind, counters, history);
 		const store = metrics.store?.();
 		return {
 			schema: 1,
@@ -92,7 +86,7 @@ export class StatusReader implements StatusSource {
 				heap_used_bytes: usage.heapUsed,
 			},
 			traffic: {
-				requests_total: sum(counters.ownResponses.values()) + total(upstreams, (one) => one.requests_total),
+				requests_total: sum(counters.answers.values()) + total(upstreams, (one) => one.requests_total),
 				...history.latest(),
 				in_flight: sum(inFlight),
 			},
@@ -102,19 +96,19 @@ export class StatusReader implements StatusSource {
 			refusals: refusalsOf(counters, history),
 			handshakes: {
 				...this.#handshakeTimes(now),
-				failed_total: sum(counters.handshakeFailures.values()),
-				failures: counted('handshake', counters.handshakeFailures),
+				failed_total: sum(counters.handshakeRefusals.values()),
+				failures: counted('handshakeRefusals'),
 			},
 			connections: {
-				handshaking: counters.connections.handshake,
-				http1: counters.connections['http/1.1'],
-				h2: counters.connections.h2,
-				websockets: counters.connections.websockets,
-				limit: memory.connections.limit,
-				refused: counted('refused', counters.connections.refused),
-				ended: counted('ended', counters.connections.ended),
-				websocket_ends: counted('websocket', counters.connections.websocketEnds),
-				http2_errors: counted('http2', counters.connections.http2Errors),
+				handshaking: counters.connections.get('handshake')!,
+				http1: counters.connections.get('http/1.1')!,
+				h2: counters.connections.get('h2')!,
+				websockets: sum(counters.tunnels.values()),
+				limit: connections.limit,
+				refused: counted('connectionRefusals'),
+				ended: counted('connectionEnds'),
+				websocket_ends: counted('tunnelEnds'),
+				http2_errors: counted('http2Errors'),
 			},
 			grpc: grpcStatuses(upstreams),
 			certificates: [...expiringOf(inForce.tls), ...expiringOfUpstreams(inForce.upstreamTls ?? [])].map((one) =>
@@ -127,8 +121,8 @@ export class StatusReader implements StatusSource {
 				each: metrics.workerStats.map((stats, i) => worker(stats, i, inFlight[i]!, now)),
 			},
 			memory: [
-				budget('request and answer bodies', 'bytes', memory.bufferedBytes, 'limits.max_buffered_bytes'),
-				budget('client connections', 'connections', memory.connections, 'limits.max_connections'),
+				budget('request and answer bodies', 'bytes', bufferedBytes, 'limits.max_buffered_bytes'),
+				budget('client connections', 'connections', connections, 'limits.max_connections'),
 			],
 			reloads: this.#reloads(),
 			log: this.#log(),
@@ -137,27 +131,8 @@ export class StatusReader implements StatusSource {
 		};
 	}
 
-	counters(): CounterFacts {
-		const workers = this.#sources.metrics.workerStats.map((stats) => stats.read());
-		const connections = addUp(workers.map((worker) => worker.connections));
-		return {
-			ownResponses: addUp(workers.map(({ answers }) => answers)),
-			auth: addUp(workers.map(({ auth }) => auth)),
-			forbidden: addUp(workers.map(({ forbidden }) => forbidden)),
-			rateLimited: addUp(workers.map(({ rateLimited }) => rateLimited)),
-			handshakesDone: total(workers, (worker) => total(TLS_VERSIONS, (version) => sum(worker[version].values()))),
-			handshakeFailures: addUp(workers.map(({ handshakeRefusals }) => handshakeRefusals)),
-			connections: {
-				handshake: connections.get('handshake')!,
-				'http/1.1': connections.get('http/1.1')!,
-				h2: connections.get('h2')!,
-				websockets: total(workers, ({ tunnels }) => sum(tunnels.values())),
-				refused: addUp(workers.map(({ connectionRefusals }) => connectionRefusals)),
-				ended: addUp(workers.map(({ connectionEnds }) => connectionEnds)),
-				websocketEnds: addUp(workers.map(({ tunnelEnds }) => tunnelEnds)),
-				http2Errors: addUp(workers.map(({ http2Errors }) => http2Errors)),
-			},
-		};
+	counters(): WorkerCounts {
+		return readCounters(this.#sources.metrics.workerStats);
 	}
 
 	*sampled(): Iterable<Sampled> {
@@ -219,9 +194,9 @@ export class StatusReader implements StatusSource {
 	}
 
 	#dns(): Snapshot['dns'] {
-		const { names, routing } = this.#sources;
+		const { metrics, routing } = this.#sources;
 		const prefixes = Map.groupBy(routing().routes, ({ upstream }) => upstream.name);
-		return Array.from(names(), ({ group, authority: name, value, ageMs, failing }) => ({
+		return Array.from(metrics.addresses(), ({ group, authority: name, value, ageMs, failing }) => ({
 			group,
 			name,
 			routes: (prefixes.get(group) ?? []).map(({ prefix }) => prefix),
@@ -315,8 +290,8 @@ function shareOf({ config, endpoints }: Upstream, endpoint: Endpoint): Pick<Upst
 }
 
 function worker(stats: WorkerStats, worker: number, inFlight: number, now: number): WorkerStatus {
-	const { connections, loop: reading } = stats.read();
-	const loop = loopFact(reading, now);
+	const { connections } = stats.read();
+	const loop = loopFact(stats.loop, now);
 	return {
 		worker,
 		connections: connections.get('http/1.1')! + connections.get('h2')!,

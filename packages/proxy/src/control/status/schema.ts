@@ -1,7 +1,10 @@
+import type { OnStoreFailure } from '../../config/config.ts';
 import type { GrpcStatusName } from '../../gates/grpc-status.ts';
 import type { CircuitName } from '../../memory/transition-counts.ts';
 import type { UpstreamChoice } from '../../memory/upstream-stats.ts';
 import type { UpstreamProtocol } from '../../shared/messages.ts';
+import type { Expiring } from '../facts/certificates.ts';
+import type { ReloadedPart } from '../reload/journal.ts';
 import type { ShareKind } from './shares.ts';
 
 /**
@@ -29,16 +32,7 @@ export interface Snapshot {
 		readonly resident_bytes: number;
 		readonly heap_used_bytes: number;
 	};
-	readonly traffic: {
-		readonly requests_total: number;
-		/** Over the last ten seconds that are complete, as are the quantiles: of successful round trips to upstreams. */
-		readonly requests_per_second: number | null;
-		readonly p50_seconds: number | null;
-		readonly p99_seconds: number | null;
-		/** 5xx among the answers of the last ten minutes, from 0 to 1; `null` where there was none. */
-		readonly error_share: number | null;
-		readonly in_flight: number;
-	};
+	readonly traffic: Point & { readonly requests_total: number; readonly in_flight: number };
 	/** What went wrong in the last minute. */
 	readonly shares: readonly ShareStatus[];
 	readonly upstreams: readonly UpstreamStatus[];
@@ -77,10 +71,8 @@ export interface Snapshot {
 		readonly each: readonly WorkerStatus[];
 	};
 	readonly memory: readonly BudgetStatus[];
-	readonly reloads: {
+	readonly reloads: Outcomes & {
 		readonly generation: number;
-		readonly success_total: number;
-		readonly failure_total: number;
 		/** The latest first. */
 		readonly last: readonly ReloadStatus[];
 		/** Changed settings that only a restart takes over, as the last reload found them: `tenant_rps (config.toml:3)`. */
@@ -118,7 +110,7 @@ export interface ShareStatus {
 	readonly over_since: string | null;
 }
 
-export interface UpstreamStatus {
+export interface UpstreamStatus extends Point {
 	/** `host:port`. */
 	readonly upstream: string;
 	/** Name of its `[[upstreams]]`, if it is in one. */
@@ -161,11 +153,6 @@ export interface UpstreamStatus {
 	readonly requests_total: number;
 	/** Of these, those answered with 500 or more. */
 	readonly errors_total: number;
-	readonly requests_per_second: number | null;
-	readonly p50_seconds: number | null;
-	readonly p99_seconds: number | null;
-	/** 5xx among its answers of the last ten minutes, from 0 to 1; `null` where there was none. */
-	readonly error_share: number | null;
 	readonly connections: { readonly active: number; readonly idle: number };
 	/** Requests in flight, where a connection carries several at once: HTTP/2. */
 	readonly streams: number | null;
@@ -221,7 +208,7 @@ export interface Count {
 }
 
 export interface CertificateStatus {
-	readonly kind: 'server' | 'server_chain' | 'client_ca' | 'crl' | 'upstream_client' | 'upstream_ca';
+	readonly kind: Expiring['kind'];
 	/** Of a CRL, the CA's name. */
 	readonly subject: string;
 	/** Empty for a CRL. */
@@ -241,7 +228,12 @@ export interface IssuerStatus {
 	readonly keys: readonly (string | null)[];
 	/** Since they were fetched; `null` for those of a file. */
 	readonly age_seconds: number | null;
-	readonly fetches: { readonly success_total: number; readonly failure_total: number } | null;
+	readonly fetches: Outcomes | null;
+}
+
+interface Outcomes {
+	readonly success_total: number;
+	readonly failure_total: number;
 }
 
 export interface WorkerStatus {
@@ -266,7 +258,7 @@ export interface BudgetStatus {
 export interface ReloadStatus {
 	readonly at: string;
 	/** A part that is reloaded independently of the others. */
-	readonly part: 'tls' | 'identity' | 'routes';
+	readonly part: ReloadedPart;
 	/** A signal, or `files changed`. */
 	readonly asked: string;
 	readonly outcome: 'success' | 'failure';
@@ -295,12 +287,12 @@ export interface SharedLimitsStatus {
 	readonly reason: string | null;
 	/** The same in words. */
 	readonly cause: string | null;
-	readonly on_store_failure: 'share' | 'local' | 'refuse';
+	readonly on_store_failure: OnStoreFailure;
 	/** As last seen, this one included. */
 	readonly replicas: number;
 	/** The longest of the last seconds from a request until the store's answer to it was in force here. */
 	readonly settle_seconds: number;
-	readonly calls: { readonly success_total: number; readonly failure_total: number };
+	readonly calls: Outcomes;
 	/** Current revocations from the store; `null`: revocations are not read from it. */
 	readonly revocations: number | null;
 }
@@ -329,28 +321,28 @@ export interface Problem {
 	readonly panel: Panel;
 }
 
-const PANELS = [
-	'upstreams',
-	'dns',
-	'refusals',
-	'handshakes',
-	'connections',
-	'grpc',
-	'certificates',
-	'issuers',
-	'workers',
-	'memory',
-	'reloads',
-	'limits',
-	'tenants',
-] as const;
-export type Panel = (typeof PANELS)[number];
+export type Panel =
+	| 'upstreams'
+	| 'dns'
+	| 'refusals'
+	| 'handshakes'
+	| 'connections'
+	| 'grpc'
+	| 'certificates'
+	| 'issuers'
+	| 'workers'
+	| 'memory'
+	| 'reloads'
+	| 'limits'
+	| 'tenants';
 
 /** The last point of a chart, and a share of all its points. */
 export interface Point {
+	/** Over the last ten seconds that are complete, as are the quantiles: of successful round trips to upstreams. */
 	readonly requests_per_second: number | null;
 	readonly p50_seconds: number | null;
 	readonly p99_seconds: number | null;
+	/** 5xx among the answers of the last ten minutes, from 0 to 1; `null` where there was none. */
 	readonly error_share: number | null;
 }
 

@@ -1,5 +1,6 @@
-import { sum } from '../metrics/adding-up.ts';
-import type { CounterFacts } from './counts.ts';
+import type { Config } from '../../config/config.ts';
+import { TLS_VERSIONS, type WorkerCounts } from '../../memory/worker-stats.ts';
+import { sum, total } from '../metrics/adding-up.ts';
 import type { ShareStatus } from './schema.ts';
 
 /**
@@ -7,16 +8,11 @@ import type { ShareStatus } from './schema.ts';
  * everyday life, so a share is a problem from a bound on, and only of enough requests.
  */
 
-const SHARE_KINDS = ['401', '429', '5xx', 'grpc', 'handshakes'] as const;
-export type ShareKind = (typeof SHARE_KINDS)[number];
+const SHARE_KINDS = ['401', '429', '5xx', 'grpc', 'handshakes'] as const satisfies readonly ShareKind[];
+export type ShareKind = keyof ShareBounds['share'];
 
-/** What counts as a problem; `[status]`. */
-export interface ShareBounds {
-	/** From this share on, 0 to 1; 0: never. */
-	readonly share: Readonly<Record<ShareKind, number>>;
-	/** With fewer answers or handshakes in a minute, nothing is reported. */
-	readonly least: number;
-}
+/** What counts as a problem. */
+export type ShareBounds = Config['status']['shareBounds'];
 
 /** Counts of the same span of time. */
 export type ShareCounts = Readonly<Record<ShareKind | Total, number>>;
@@ -39,19 +35,18 @@ export type UpstreamCounts = Readonly<Record<(typeof UPSTREAM_COUNTS)[number], n
 export type OwnCounts = Omit<ShareCounts, 'calls' | 'grpc'>;
 
 /** The counts without an upstream, since the start. */
-export function ownShareCounts({ ownResponses, handshakesDone, handshakeFailures }: ShareSource): OwnCounts {
-	const failed = sum(handshakeFailures.values());
+export function ownShareCounts(counts: WorkerCounts): OwnCounts {
+	const { answers, handshakeRefusals } = counts;
+	const failed = sum(handshakeRefusals.values());
 	return {
-		answers: sum(ownResponses.values()),
-		'401': ownResponses.get(401) ?? 0,
-		'429': ownResponses.get(429) ?? 0,
-		'5xx': sum([...ownResponses].map(([status, count]) => (status >= 500 ? count : 0))),
-		attempts: handshakesDone + failed,
+		answers: sum(answers.values()),
+		'401': answers.get(401) ?? 0,
+		'429': answers.get(429) ?? 0,
+		'5xx': sum([...answers].map(([status, count]) => (status >= 500 ? count : 0))),
+		attempts: total(TLS_VERSIONS, (version) => sum(counts[version].values())) + failed,
 		handshakes: failed,
 	};
 }
-
-type ShareSource = Pick<CounterFacts, 'ownResponses' | 'handshakesDone' | 'handshakeFailures'>;
 
 /** The counts since `before`, including those from upstreams. */
 export function countsSince(before: OwnCounts, now: OwnCounts, upstreams: UpstreamCounts): ShareCounts {

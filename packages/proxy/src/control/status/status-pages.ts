@@ -1,9 +1,10 @@
 import type { IncomingMessage } from 'node:http';
+import type { WorkerCounts } from '../../memory/worker-stats.ts';
 import type { Page, PageResponse, Pages } from '../admin/page.ts';
 import { inSlices } from '../slices.ts';
 import type { Timers } from '../timers.ts';
 import { type Assets, readAssets } from './assets.ts';
-import { type CounterFacts, countersOf } from './counts.ts';
+import { countersOf } from './counts.ts';
 import { History, type Sampled } from './history.ts';
 import { jsonOf } from './json.ts';
 import { renderBody, renderPage } from './page.ts';
@@ -18,7 +19,7 @@ export interface StatusSource {
 	/** Reads everything; a step for each upstream and route. */
 	read(history: History): Generator<void, Found>;
 	/** The smaller part that the history needs. */
-	counters(): CounterFacts;
+	counters(): WorkerCounts;
 	/** Of the table in force. */
 	sampled(): Iterable<Sampled>;
 }
