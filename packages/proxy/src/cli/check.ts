@@ -2,6 +2,7 @@ import { statSync } from 'node:fs';
 import { parseLogFilter } from '@mtls-edge-proxy/gate/shared/log.ts';
 import { bodyMode } from '#body';
 import { type ConfigProblem, describeProblem, inFileOrder } from '../config/error.ts';
+import { plural } from '../config/wording.ts';
 import { assertEnoughFiles, openFilesLimit } from '../control/descriptor-limit.ts';
 import { inspect } from '../control/files/inspection.ts';
 import { processLimits } from '../control/process-state.ts';
@@ -110,7 +111,7 @@ function finding({ path, problem: { line, key, file, message } }: Found): Findin
 
 function toText(path: string, errors: readonly Found[], doubts: readonly Found[]): string {
 	const verdict = errors.length === 0 ? 'ok' : 'cannot be used';
-	const counts = `${counted(errors.length, 'error')}, ${counted(doubts.length, 'warning')}`;
+	const counts = `${plural(errors.length, 'error')}, ${plural(doubts.length, 'warning')}`;
 	const lines = [
 		...errors.map((found) => `error: ${described(found)}`),
 		...doubts.map((found) => `warning: ${described(found)}`),
@@ -122,8 +123,4 @@ function toText(path: string, errors: readonly Found[], doubts: readonly Found[]
 function described({ path, problem }: Found): string {
 	if (path !== null) return describeProblem(path, problem);
 	return problem.key === undefined ? problem.message : `${problem.key}: ${problem.message}`;
-}
-
-function counted(count: number, what: string): string {
-	return `${count} ${what}${count === 1 ? '' : 's'}`;
 }

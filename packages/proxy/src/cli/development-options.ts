@@ -1,5 +1,6 @@
 import { isIP } from 'node:net';
 import { parseHostPort } from '../config/authority.ts';
+import { durationMs } from '../config/units.ts';
 import { parseUpstream } from '../config/upstream.ts';
 import { quote } from '../config/wording.ts';
 import { Malformed, type ValueOption } from './command.ts';
@@ -79,14 +80,12 @@ export function parseClaim(text: string): readonly [name: string, value: unknown
 	}
 }
 
-const UNIT_SECONDS: Readonly<Record<string, number>> = { s: 1, m: 60, h: 3600, d: 86_400 };
 /** A development token that lives longer would be forgotten somewhere. */
 const MAX_TTL_SECONDS = 366 * 86_400;
 
 /** `90s`, `15m`, `1h` or `7d` as seconds. */
 export function parseTtl(text: string): number {
-	const [, count, unit] = /^(\d{1,8})([smhd])$/.exec(text) ?? [];
-	const seconds = Number(count) * (UNIT_SECONDS[unit ?? ''] ?? Number.NaN);
+	const seconds = /^\d{1,8}[smhd]$/.test(text) ? durationMs(text)! / 1000 : Number.NaN;
 	if (seconds >= 1 && seconds <= MAX_TTL_SECONDS) return seconds;
 	throw new Malformed(`must be a number with s, m, h or d, at most a year (got ${quote(text)}); for example 1h`);
 }

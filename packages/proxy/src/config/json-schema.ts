@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { configFile } from './schema.ts';
 import { unitOf } from './units.ts';
+import { capitalized } from './wording.ts';
 
 /**
  * The configuration file's JSON Schema (draft-07, for taplo, Even Better TOML and VS Code), generated from the zod schema: only `tables/`
@@ -133,8 +134,4 @@ function orWithUnit(key: string, schema: JsonSchema): JsonSchema {
 		...(description !== undefined && { description }),
 		...(fallback !== undefined && { default: fallback }),
 	};
-}
-
-function capitalized(text: string): string {
-	return text.charAt(0).toUpperCase() + text.slice(1);
 }

@@ -24,6 +24,15 @@ export function showWithType(value: unknown): string {
 	return type === 'string' || type === 'number' || type === 'boolean' ? `the ${type} ${show(value)}` : show(value);
 }
 
+/** `1 error`, `2 errors`. */
+export function plural(count: number, one: string): string {
+	return `${count} ${one}${count === 1 ? '' : 's'}`;
+}
+
+export function capitalized(text: string): string {
+	return text.charAt(0).toUpperCase() + text.slice(1);
+}
+
 function escapeCharacter(character: string): string {
 	return `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`;
 }

@@ -74,13 +74,9 @@ export function createState(
 		startedSeconds: clock.wallSeconds(),
 		memory,
 		upstreams,
-		fleet: fleet && new FleetLimits({ ...fleet, ...fleetParts(memory, clock, log) }),
+		fleet: fleet && new FleetLimits({ ...memory, ...fleet, fleet: memory.fleet!, timers: systemTimers, clock, log }),
 		warnings,
 	};
-}
-
-function fleetParts({ limiter, fleet, concurrency }: ProcessMemory, clock: Clock, log: Logger) {
-	return { limiter, fleet: fleet!, concurrency, timers: systemTimers, clock, log };
 }
 
 /** Histograms have exemplars if requests get identifiers or are traced. */

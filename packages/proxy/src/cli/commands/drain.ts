@@ -1,6 +1,5 @@
 import { defineCommand } from '../command.ts';
-import { parseDuration } from '../options.ts';
-import { TARGET_OPTIONS } from './target-options.ts';
+import { TARGET_OPTIONS, timeoutOption } from './target-options.ts';
 
 export const drain = defineCommand({
 	name: 'drain',
@@ -10,16 +9,7 @@ export const drain = defineCommand({
 		'Sends SIGTERM to the proxy, unless the proxy is draining already: a second signal would cut the drain short. In a preStop hook use --wait. Otherwise the kubelet sends its own SIGTERM as soon as the hook returns, and that is the second signal.',
 	],
 	example: 'proxy drain --wait',
-	options: {
-		...TARGET_OPTIONS,
-		timeout: {
-			flag: 'timeout',
-			placeholder: 'TIME',
-			fallback: '60s',
-			about: 'how long to wait for its exit',
-			parse: parseDuration,
-		},
-	},
+	options: { ...TARGET_OPTIONS, timeout: timeoutOption('60s', 'how long to wait for its exit') },
 	switches: { wait: { flag: 'wait', about: 'return when the process has ended' } },
 	exitCodes: {
 		0: 'the signal was sent; with --wait: the process has ended',

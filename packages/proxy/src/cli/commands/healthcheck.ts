@@ -1,6 +1,5 @@
 import { defineCommand } from '../command.ts';
-import { parseDuration } from '../options.ts';
-import { METRICS_OPTION } from './target-options.ts';
+import { METRICS_OPTION, timeoutOption } from './target-options.ts';
 
 export const healthcheck = defineCommand({
 	name: 'healthcheck',
@@ -10,16 +9,7 @@ export const healthcheck = defineCommand({
 		'Requests /readyz on the metrics listener, or /livez with --live. It replaces curl in container health checks.',
 	],
 	example: 'proxy healthcheck --metrics 127.0.0.1:9090',
-	options: {
-		metrics: METRICS_OPTION,
-		timeout: {
-			flag: 'timeout',
-			placeholder: 'TIME',
-			fallback: '2s',
-			about: 'time limit for the whole response',
-			parse: parseDuration,
-		},
-	},
+	options: { metrics: METRICS_OPTION, timeout: timeoutOption('2s', 'time limit for the whole response') },
 	switches: { live: { flag: 'live', about: 'check only whether it responds' } },
 	exitCodes: { 0: 'ready; with --live: alive', 1: 'it is not, and one line says why' },
 	run: async ({ metrics, timeout, live }, context) => {

@@ -1,6 +1,5 @@
 import { defineCommand } from '../command.ts';
-import { parseDuration } from '../options.ts';
-import { TARGET_OPTIONS } from './target-options.ts';
+import { TARGET_OPTIONS, timeoutOption } from './target-options.ts';
 
 export const reload = defineCommand({
 	name: 'reload',
@@ -10,16 +9,7 @@ export const reload = defineCommand({
 		"Sends SIGHUP to the proxy, and reads the outcome from the metrics listener. Run it as the proxy's user or as root, on the same machine and in the same container.",
 	],
 	example: 'proxy reload --pid-file /run/proxy/proxy.pid',
-	options: {
-		...TARGET_OPTIONS,
-		timeout: {
-			flag: 'timeout',
-			placeholder: 'TIME',
-			fallback: '30s',
-			about: 'how long to wait for the outcome',
-			parse: parseDuration,
-		},
-	},
+	options: { ...TARGET_OPTIONS, timeout: timeoutOption('30s', 'how long to wait for the outcome') },
 	switches: { noWait: { flag: 'no-wait', about: 'only send the signal; the log has the outcome' } },
 	exitCodes: {
 		0: 'all changes are in force',

@@ -1,5 +1,5 @@
 import { Malformed, type ValueOptions } from '../command.ts';
-import { type Address, parseAddress, parseFileName } from '../options.ts';
+import { type Address, parseAddress, parseDuration, parseFileName } from '../options.ts';
 import { RUN_OPTIONS } from '../run-options.ts';
 
 /** Options by which commands find a running proxy. */
@@ -24,6 +24,11 @@ export const TARGET_OPTIONS = {
 	},
 	metrics: METRICS_OPTION,
 } as const satisfies ValueOptions;
+
+/** @param about what the command waits for. */
+export function timeoutOption(fallback: string, about: string) {
+	return { flag: 'timeout', placeholder: 'TIME', fallback, about, parse: parseDuration } as const;
+}
 
 /** Turns an address to listen on into one to connect to. */
 function parseReachable(text: string): Address {

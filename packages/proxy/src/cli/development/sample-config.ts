@@ -1,6 +1,6 @@
 import { describeConfig, isList, type JsonSchema, SCHEMA_LINE, tableOf } from '../../config/json-schema.ts';
 import { KEYS } from '../../config/schema.ts';
-import { quote } from '../../config/wording.ts';
+import { capitalized, quote } from '../../config/wording.ts';
 
 /** The keys that the sample sets, by table. */
 type SampleValues = Readonly<Record<string, Readonly<Record<string, string | number>>>>;
@@ -59,14 +59,10 @@ function entry(
 	{ description, default: fallback, unset }: JsonSchema,
 	value: string | number | undefined,
 ): string[] {
-	const meaning = sentence(description!);
+	const meaning = `${capitalized(description!)}.`;
 	if (value !== undefined) return [...comment(meaning), `${key} = ${typeof value === 'string' ? quote(value) : value}`];
 	if (fallback === undefined) return [...comment(`${meaning} If absent: ${unset}.`), `# ${key} =`];
 	return [...comment(meaning), `# ${key} = ${JSON.stringify(fallback)}`];
-}
-
-function sentence(text: string): string {
-	return `${text.charAt(0).toUpperCase()}${text.slice(1)}.`;
 }
 
 function comment(text: string): string[] {

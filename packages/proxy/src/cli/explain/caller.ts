@@ -1,7 +1,7 @@
 import type { X509Certificate } from 'node:crypto';
 import { inOneLine } from '@mtls-edge-proxy/gate/identity/distinguished-name.ts';
 import type { Config } from '../../config/config.ts';
-import { quote } from '../../config/wording.ts';
+import { plural, quote } from '../../config/wording.ts';
 import { ClientConnection } from '../../data/client/client-connection.ts';
 import type { CertificateNames } from '../../identity/certificate-names.ts';
 import type { TlsMaterial } from '../../shared/messages.ts';
@@ -76,7 +76,7 @@ function certificateWords(
 	];
 	const asked = clients === undefined ? 0 : clients.crls.length;
 	const lists = [
-		...(asked === 0 ? [] : [`${asked} CRL${asked === 1 ? '' : 's'}`]),
+		...(asked === 0 ? [] : [plural(asked, 'CRL')]),
 		...(config.revokedPath === undefined ? [] : ['revoked_path']),
 	];
 	words.push(`revocation: ${lists.length === 0 ? 'not checked' : `checked against ${lists.join(' and ')}`}`);

@@ -5,6 +5,7 @@ import { type KeySetSeed, readJwks } from '@mtls-edge-proxy/gate/identity/key-se
 import { type IdentitySeed, Trust } from '@mtls-edge-proxy/gate/identity/trust.ts';
 import { FetchError } from '@mtls-edge-proxy/gate/jwks/fetch-keys.ts';
 import type { RemoteIssuer } from '@mtls-edge-proxy/gate/jwks/remote-issuer.ts';
+import { plural } from '../../config/wording.ts';
 import { fetchByUndici } from '../../control/jwks/fetch-by-undici.ts';
 import { loadKept } from '../../control/jwks/key-store.ts';
 import { inWords } from './places.ts';
@@ -50,7 +51,7 @@ export async function fetchKeysFor(
 			remote.url === undefined ? `the JWK Set that the metadata of ${remote.issuer} names` : withoutQuery(remote.url);
 		try {
 			const { seed } = await fetchByUndici(remote, new AbortController().signal);
-			return using(seed, `fetched ${counted(seed)} from ${from}`);
+			return using(seed, `fetched ${plural(seed.keys.length, 'key')} from ${from}`);
 		} catch (error) {
 			if (!(error instanceof FetchError)) throw error;
 			failure = `keys of ${remote.issuer} could not be fetched from ${from}: ${error.message}`;
@@ -60,7 +61,10 @@ export async function fetchKeysFor(
 		sources.stateDir === undefined ? undefined : await loadKept(sources.stateDir, remote, sources.nowSeconds);
 	const seed = kept && kept.ageMs <= remote.maxStaleMs ? readKept(kept.text, remote) : undefined;
 	if (seed === undefined) return { identity, isMissing: true, note: failure };
-	return using(seed, `${failure}; used ${counted(seed)} from state_dir, ${inWords(kept!.ageMs / 1000)} old`);
+	return using(
+		seed,
+		`${failure}; used ${plural(seed.keys.length, 'key')} from state_dir, ${inWords(kept!.ageMs / 1000)} old`,
+	);
 }
 
 /** The query may contain a secret key. */
@@ -75,10 +79,6 @@ function readKept(text: string, { algorithms }: RemoteIssuer): KeySetSeed | unde
 	} catch {
 		return undefined;
 	}
-}
-
-function counted({ keys }: KeySetSeed): string {
-	return `${keys.length} key${keys.length === 1 ? '' : 's'}`;
 }
 
 function remoteOf(

@@ -1,4 +1,5 @@
 import type { X509Certificate } from 'node:crypto';
+import { inOneLine } from '@mtls-edge-proxy/gate/identity/distinguished-name.ts';
 import { readCertificates } from '@mtls-edge-proxy/gate/tls/certificates.ts';
 import type { CrlSeed } from '../../identity/client-chain.ts';
 import type { TlsMaterial, UpstreamTlsSeed } from '../../shared/messages.ts';
@@ -67,7 +68,7 @@ function ofCrls(crls: readonly CrlSeed[]): Expiring[] {
 	return Array.from(
 		crlsDue(crls, ({ authority }) => authority),
 		([issuer, expiresSeconds]) => {
-			return { kind: 'crl', subject: oneLine(issuer), serial: '', expiresSeconds };
+			return { kind: 'crl', subject: inOneLine(issuer), serial: '', expiresSeconds };
 		},
 	);
 }
@@ -98,13 +99,8 @@ function coverageOf({ authority, covers, points }: CrlSeed): string {
 function ofCertificate(kind: Expiring['kind'], certificate: X509Certificate): Expiring {
 	return {
 		kind,
-		subject: oneLine(certificate.subject ?? ''),
+		subject: inOneLine(certificate.subject ?? ''),
 		serial: certificate.serialNumber.toLowerCase(),
 		expiresSeconds: certificate.validToDate.getTime() / 1000,
 	};
-}
-
-/** Node puts each attribute on its own line. */
-function oneLine(name: string): string {
-	return name.replaceAll('\n', ', ');
 }

@@ -42,8 +42,8 @@ export async function judgeStoreFiles(files: ConfigFiles): Promise<Judged<{ read
 	const ca = await read('ca_path', 'caPath', certificates);
 	const chain = await read('cert_path', 'certPath', (pem, warn) => {
 		const [leaf] = readCertificates(pem);
-		const expired = expiredSince(leaf!, new Date());
-		if (expired !== undefined) warn(`the leaf expired on ${expired}; renew it`);
+		const { validToDate } = leaf!;
+		if (validToDate < new Date()) warn(`the leaf expired on ${validToDate.toISOString()}; renew it`);
 		return { pem, leaf: leaf! };
 	});
 	const key = await read('key_path', 'keyPath', (pem) => readKeyOf(pem, chain));
@@ -61,10 +61,6 @@ function readPassword(text: string): string {
 	if (password === '') throw new Error('is empty; write the password into it');
 	if (/[\r\n]/.test(password)) throw new Error('has several lines; write only the password into it, on one line');
 	return password;
-}
-
-function expiredSince({ validToDate }: X509Certificate, now: Date): string | undefined {
-	return validToDate < now ? validToDate.toISOString() : undefined;
 }
 
 /** @param chain of the certificate; `undefined` if that cannot be used. */

@@ -4,7 +4,7 @@ import type { Logger } from '@mtls-edge-proxy/gate/shared/log.ts';
 import type { HealthSettings, UpstreamAddress } from '../../config/config.ts';
 import type { UpstreamProtocol } from '../../shared/messages.ts';
 import type { Endpoint } from '../routing/table.ts';
-import type { Timers } from '../timers.ts';
+import { type Timers, within } from '../timers.ts';
 import { outcomeOf } from './outcome.ts';
 import { countVerdict, type VerdictCount } from './verdict-count.ts';
 
@@ -111,13 +111,7 @@ export class HealthProber {
 	 * `PROVE_LIMIT_MS`; those that have none by then get it later.
 	 */
 	prove(upstreams: Iterable<Watched>): Promise<void> {
-		const { promise, resolve } = Promise.withResolvers<void>();
-		const cancel = this.#parts.timers.after(PROVE_LIMIT_MS, resolve);
-		void this.#round([...upstreams]).then(() => {
-			cancel();
-			resolve();
-		});
-		return promise;
+		return within(this.#round([...upstreams]), PROVE_LIMIT_MS, this.#parts.timers);
 	}
 
 	async #round(upstreams: readonly Watched[]): Promise<void> {

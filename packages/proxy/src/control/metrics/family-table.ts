@@ -28,6 +28,12 @@ const UPSTREAM = 'host:port';
 const GROUP = 'name of its [[upstreams]], if it is in one';
 const ROUTE = 'prefix of the route; absent without a route, or before it is known';
 const WORKER = 'index of the worker, from 0';
+const OF_ENDPOINT = { upstream: UPSTREAM, group: GROUP } as const;
+const OF_ROUTE = { route: ROUTE, protocol: CLIENT_PROTOCOLS } as const;
+const OF_ISSUER = { issuer: 'as in the configuration' } as const;
+const OF_DNS = { group: 'name of the [[upstreams]] with `dns`' } as const;
+const OF_QUEUE = { group: 'name of the [[upstreams]] that has limits' } as const;
+const BY_PROTOCOL = { protocol: CLIENT_PROTOCOLS } as const;
 export const RESULTS = ['success', 'failure'] as const;
 const REASONS_OF_TRANSITIONS = [...new Set(TRANSITIONS.map(({ reason }) => reason))];
 
@@ -50,7 +56,7 @@ export const FAMILIES = {
 	requestDuration: summary(
 		'proxy_request_duration_seconds',
 		'Time from sending a request to the end of its response (streaming mode: to its head). Quantiles over the last minute.',
-		{ upstream: UPSTREAM, group: GROUP },
+		OF_ENDPOINT,
 	),
 	authFailures: counter('proxy_auth_failures_total', 'Requests without a valid token.', {
 		reason: ['missing', 'invalid'],
@@ -64,10 +70,7 @@ export const FAMILIES = {
 		'proxy_tls_handshake_failures_total',
 		'Connections closed because their TLS handshake failed or took too long.',
 	),
-	circuitState: gauge('proxy_circuit_state', 'Circuit breaker: 0 closed, 1 open, 2 half-open.', {
-		upstream: UPSTREAM,
-		group: GROUP,
-	}),
+	circuitState: gauge('proxy_circuit_state', 'Circuit breaker: 0 closed, 1 open, 2 half-open.', OF_ENDPOINT),
 	upstreamAlive: gauge('proxy_upstream_alive', 'Last health probe: 1 passed, 0 failed or no probe yet.', {
 		upstream: `${UPSTREAM}; only with probes`,
 		group: GROUP,
@@ -75,17 +78,12 @@ export const FAMILIES = {
 	upstreamLastProbe: gauge(
 		'proxy_upstream_last_probe',
 		'Last health probe: 1 passed, 0 failed. The labels name the result and the remedy.',
-		{
-			upstream: UPSTREAM,
-			group: GROUP,
-			outcome: 'the result',
-			remedy: 'the remedy; empty after a pass',
-		},
+		{ ...OF_ENDPOINT, outcome: 'the result', remedy: 'the remedy; empty after a pass' },
 	),
 	upstreamDuration: histogram(
 		'proxy_upstream_duration_seconds',
 		'The round trips of proxy_request_duration_seconds, since startup, in the buckets that [metrics] buckets sets.',
-		{ upstream: UPSTREAM, group: GROUP },
+		OF_ENDPOINT,
 	),
 	gateDuration: histogram(
 		'proxy_gate_duration_seconds',
@@ -94,17 +92,17 @@ export const FAMILIES = {
 	requestsInFlight: gauge(
 		'proxy_requests_in_flight',
 		'Requests with a complete head whose response has not been sent completely.',
-		{ route: ROUTE, protocol: CLIENT_PROTOCOLS },
+		OF_ROUTE,
 	),
 	requestBodyBytes: counter(
 		'proxy_request_body_bytes_total',
 		'Bytes of request bodies read from clients, without heads, framing and TLS. A collected body counts when its request ends.',
-		{ route: ROUTE, protocol: CLIENT_PROTOCOLS },
+		OF_ROUTE,
 	),
 	responseBodyBytes: counter(
 		'proxy_response_body_bytes_total',
 		"Bytes of response bodies written to client connections, including the proxy's own responses, without heads, framing and TLS.",
-		{ route: ROUTE, protocol: CLIENT_PROTOCOLS },
+		OF_ROUTE,
 	),
 	forbidden: counter(
 		'proxy_forbidden_total',
@@ -173,7 +171,7 @@ export const FAMILIES = {
 	circuitTransitions: counter(
 		'proxy_circuit_transitions_total',
 		'Transitions of the circuit breaker, by new state and reason.',
-		{ upstream: UPSTREAM, group: GROUP, to: CIRCUIT_NAMES, reason: REASONS_OF_TRANSITIONS },
+		{ ...OF_ENDPOINT, to: CIRCUIT_NAMES, reason: REASONS_OF_TRANSITIONS },
 	),
 	connections: gauge('proxy_connections', 'Client connections, by the protocol they speak or are still negotiating.', {
 		protocol: ['handshake', ...CLIENT_PROTOCOLS],
@@ -189,16 +187,14 @@ export const FAMILIES = {
 		'Client connections ended because of their certificate (revoked, expired, its CA removed), or their age.',
 		{ reason: CONNECTION_ENDS },
 	),
-	tunnelsOpen: gauge('proxy_tunnels_open', 'Open WebSockets. Each is also a request in flight.', {
-		protocol: CLIENT_PROTOCOLS,
-	}),
+	tunnelsOpen: gauge('proxy_tunnels_open', 'Open WebSockets. Each is also a request in flight.', BY_PROTOCOL),
 	tunnelEnds: counter('proxy_tunnel_ends_total', 'Ended WebSockets, by the cause of the end.', {
 		reason: TUNNEL_ENDS,
 	}),
 	readsDelayed: counter(
 		'proxy_reads_delayed_total',
 		'Times that the proxy delayed reading from a client, because its connection and its certificate had used up their share of a worker.',
-		{ protocol: CLIENT_PROTOCOLS },
+		BY_PROTOCOL,
 	),
 	http2ConnectionErrors: counter(
 		'proxy_http2_connection_errors_total',
@@ -213,22 +209,22 @@ export const FAMILIES = {
 	upstreamConnections: gauge(
 		'proxy_upstream_connections',
 		'Connections to upstreams, in use or waiting for the next request.',
-		{ upstream: UPSTREAM, group: GROUP, state: ['active', 'idle'] },
+		{ ...OF_ENDPOINT, state: ['active', 'idle'] },
 	),
 	grpcResponses: counter(
 		'proxy_grpc_responses_total',
 		'Responses of upstreams to gRPC calls, by grpc-status. Refusals of the proxy are not included.',
-		{ upstream: UPSTREAM, group: GROUP, code: '`grpc-status`; an invalid value counts as 2' },
+		{ ...OF_ENDPOINT, code: '`grpc-status`; an invalid value counts as 2' },
 	),
 	upstreamStreams: gauge(
 		'proxy_upstream_streams',
 		'Requests in flight at upstreams over HTTP/2. One connection carries several.',
-		{ upstream: UPSTREAM, group: GROUP },
+		OF_ENDPOINT,
 	),
 	upstreamRetries: counter(
 		'proxy_upstream_retries_total',
 		'Retries, by the upstream that failed first. stale: idle connection closed; refused: stream refused; unanswered, broken: closed before or during the response.',
-		{ upstream: UPSTREAM, group: GROUP, reason: RETRY_REASONS },
+		{ ...OF_ENDPOINT, reason: RETRY_REASONS },
 	),
 	upstreamRetriesDenied: counter(
 		'proxy_upstream_retries_denied_total',
@@ -247,36 +243,28 @@ export const FAMILIES = {
 		{ result: ['exported', 'dropped', 'failed'] },
 	),
 	jwksFetches: counter('proxy_jwks_fetches_total', 'Fetches of key sets over the network. success: a usable set.', {
-		issuer: 'as in the configuration',
+		...OF_ISSUER,
 		result: RESULTS,
 	}),
-	jwksKeys: gauge('proxy_jwks_keys', 'Usable keys of the last good set; 0 before the first one.', {
-		issuer: 'as in the configuration',
-	}),
-	jwksAge: gauge('proxy_jwks_age_seconds', 'Time since the last good set was fetched.', {
-		issuer: 'as in the configuration',
-	}),
+	jwksKeys: gauge('proxy_jwks_keys', 'Usable keys of the last good set; 0 before the first one.', OF_ISSUER),
+	jwksAge: gauge('proxy_jwks_age_seconds', 'Time since the last good set was fetched.', OF_ISSUER),
 	queueLength: gauge(
 		'proxy_upstream_queue_length',
 		'Requests that wait because all addresses of their upstream are at max_requests or max_connections.',
-		{ group: 'name of the [[upstreams]] that has limits' },
+		OF_QUEUE,
 	),
 	queued: counter(
 		'proxy_upstream_queued_total',
 		'Requests whose upstream was at its limits. full, timeout: refused by the queue; unavailable: by the breakers; gone: the client had left.',
-		{ group: 'name of the [[upstreams]] that has limits', result: QUEUE_RESULTS },
+		{ ...OF_QUEUE, result: QUEUE_RESULTS },
 	),
 	dnsLookups: counter(
 		'proxy_dns_lookups_total',
 		'DNS lookups of the addresses of an upstream. success: the answer has all of them.',
-		{ group: 'name of the [[upstreams]] with `dns`', result: RESULTS },
+		{ ...OF_DNS, result: RESULTS },
 	),
-	dnsAddresses: gauge('proxy_dns_addresses', 'Addresses of the last good answer; 0 before the first one.', {
-		group: 'name of the [[upstreams]] with `dns`',
-	}),
-	dnsAge: gauge('proxy_dns_age_seconds', 'Time since the last good answer.', {
-		group: 'name of the [[upstreams]] with `dns`',
-	}),
+	dnsAddresses: gauge('proxy_dns_addresses', 'Addresses of the last good answer; 0 before the first one.', OF_DNS),
+	dnsAge: gauge('proxy_dns_age_seconds', 'Time since the last good answer.', OF_DNS),
 	workers: gauge('proxy_workers', 'Worker threads that accept connections.'),
 	loopUtilization: gauge(
 		'proxy_worker_event_loop_utilization_ratio',

@@ -1,3 +1,4 @@
+import { plural } from '../../config/wording.ts';
 import { ago, count, duration, latency, moment, peakOf, percent, rate, SIGNS } from './format.ts';
 import { jsonOf } from './json.ts';
 import { html, Markup } from './markup.ts';
@@ -15,7 +16,6 @@ import {
 	tenantsPanel,
 	workersPanel,
 } from './panels.ts';
-import { plural } from './problems.ts';
 import type { Chart, Count, Problem, ShareStatus, StatusPage } from './schema.ts';
 import { keyOf } from './snapshot.ts';
 import { upstreamsPanel } from './upstreams-panel.ts';

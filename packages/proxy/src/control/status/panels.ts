@@ -1,7 +1,8 @@
+import { plural } from '../../config/wording.ts';
 import { grpcStatusInWords, IS_GRPC_FAILURE } from '../../gates/grpc-status.ts';
 import { badge, bytes, count, day, duration, latency, moment, percent } from './format.ts';
 import { type Content, html, inParts, type Markup } from './markup.ts';
-import { EXPIRES_SOON_DAYS, plural } from './problems.ts';
+import { EXPIRES_SOON_DAYS } from './problems.ts';
 import type { Count, Panel, StatusPage } from './schema.ts';
 
 /** The smaller panels: a heading and a table each. */

@@ -1,6 +1,8 @@
+import { plural } from '../../config/wording.ts';
 import type { CircuitName } from '../../memory/transition-counts.ts';
 import { MEANWHILE } from '../facts/store.ts';
 import type { Found, Panel, Problem, ReloadStatus, ShareStatus, Snapshot } from './schema.ts';
+import { DAY_MS } from './times.ts';
 import { queryOf, WHOLE_VIEW } from './view.ts';
 
 /** Certificates that expire within this time get a warning, days. The log warns from 30 days on; the page only when it is urgent. */
@@ -190,8 +192,6 @@ function certificateProblems({ certificates }: Found): Problem[] {
 	});
 }
 
-const DAY_MS = 24 * 3_600_000;
-
 const KINDS = {
 	server: 'server certificate',
 	server_chain: 'issuer certificate',
@@ -291,8 +291,4 @@ function counted(names: readonly string[], one: string, many: string): string {
 	const more = names.length - MAX_NAMES;
 	const which = `${names.slice(0, MAX_NAMES).join(', ')}${more > 0 ? ` and ${more} more` : ''}`;
 	return names.length === 1 ? `${one}: ${which}` : `${names.length} ${many}: ${which}`;
-}
-
-export function plural(count: number, one: string): string {
-	return `${count} ${one}${count === 1 ? '' : 's'}`;
 }

@@ -33,7 +33,7 @@ import type {
 } from './schema.ts';
 import type { ShareBounds } from './shares.ts';
 import type { StatusSource } from './status-pages.ts';
-import { iso, isoOf, seconds, wholeSeconds } from './times.ts';
+import { DAY_MS, iso, isoOf, seconds, wholeSeconds } from './times.ts';
 
 /** The sources of the status page, in addition to those of metrics. */
 interface StatusSources {
@@ -309,8 +309,6 @@ function certificate({ kind, subject, serial, expiresSeconds }: Expiring, wallMs
 	const expiresMs = expiresSeconds * 1000;
 	return { kind, subject, serial, not_after: iso(expiresMs), days_left: Math.floor((expiresMs - wallMs) / DAY_MS) };
 }
-
-const DAY_MS = 24 * 3_600_000;
 
 function budget(
 	name: BudgetStatus['name'],

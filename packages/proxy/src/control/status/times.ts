@@ -1,5 +1,7 @@
 /** Times of `/status.json`. */
 
+export const DAY_MS = 24 * 3_600_000;
+
 export function iso(ms: number): string {
 	return new Date(ms).toISOString();
 }

@@ -2,7 +2,7 @@ import type { Clock } from '@mtls-edge-proxy/gate/shared/clock.ts';
 import type { Logger } from '@mtls-edge-proxy/gate/shared/log.ts';
 import type { OnStoreFailure } from '../../config/config.ts';
 import type { StoreFacts } from '../facts/store.ts';
-import type { Timers } from '../timers.ts';
+import { type Timers, within } from '../timers.ts';
 import type { FleetStore } from './contract.ts';
 import { failureOf, type StoreFailure } from './failure.ts';
 import { keyInHex } from './redis-fleet-store.ts';
@@ -60,14 +60,10 @@ export class FleetLimits {
 	async start(limitMs: number): Promise<void> {
 		const { timers, log, onFailure } = this.#options;
 		this.#stopTicks = timers.every(INTERVAL_MS, () => this.#tick());
-		await new Promise<void>((resolve) => {
-			const cancel = timers.after(limitMs, resolve);
-			this.#onBegin = () => {
-				cancel();
-				resolve();
-			};
-			this.#tick();
-		});
+		const { promise, resolve } = Promise.withResolvers<void>();
+		this.#onBegin = resolve;
+		this.#tick();
+		await within(promise, limitMs, timers);
 		this.#onBegin = undefined;
 		const { replicas } = this.facts;
 		if (!this.#wasAway) return log.info(TARGET, 'limits are shared with the other replicas', { replicas });
@@ -83,13 +79,7 @@ export class FleetLimits {
 		const { store, timers } = this.#options;
 		const { calls } = this.#settlement.tick(this.#now);
 		const said = Promise.allSettled([...calls.map((call) => this.#carry(call)), store.register(true, 0)]);
-		await new Promise<void>((resolve) => {
-			const cancel = timers.after(limitMs, resolve);
-			void said.then(() => {
-				cancel();
-				resolve();
-			});
-		});
+		await within(said, limitMs, timers);
 	}
 
 	get facts(): Omit<StoreFacts, 'calls' | 'revocations'> {

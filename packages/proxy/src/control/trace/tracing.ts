@@ -5,7 +5,7 @@ import type { TraceConfig } from '../../config/config.ts';
 import type { SpanRecord } from '../../shared/span-record.ts';
 import type { TraceFiles } from '../files/trace-files.ts';
 import type { ListenAddress } from '../listen.ts';
-import type { Timers } from '../timers.ts';
+import { type Timers, within } from '../timers.ts';
 import { CountingExporter } from './counting-exporter.ts';
 import { finishedSpan, type SpanOrigin } from './finished-span.ts';
 
@@ -74,13 +74,7 @@ export async function startTracing(parts: TracingParts): Promise<Tracing> {
 		get counts() {
 			return { ...exporter.counts, dropped: queue.dropped };
 		},
-		async flush(limitMs) {
-			const { promise, resolve } = Promise.withResolvers<void>();
-			const cancel = timers.after(limitMs, resolve);
-			processor.shutdown().then(resolve, () => resolve());
-			await promise;
-			cancel();
-		},
+		flush: (limitMs) => within(Promise.allSettled([processor.shutdown()]), limitMs, timers),
 	};
 }
 
