@@ -1,5 +1,5 @@
-import { describeConfig, isList, type JsonSchema, tableOf } from '../../packages/proxy/src/config/json-schema.ts';
-import { KEYS } from '../../packages/proxy/src/config/schema.ts';
+import { describeConfig, type JsonSchema, tableOf } from '../../packages/proxy/src/config/json-schema.ts';
+import { headerOf, KEYS } from '../../packages/proxy/src/config/schema.ts';
 import { EXAMPLES } from './configuration-examples.ts';
 import { code, grouped, markdownTable } from './table.ts';
 
@@ -43,7 +43,7 @@ function tableSection(schema: JsonSchema, name: string): string {
 	const shared = placed.filter(({ place }) => place !== name);
 	const links = (some: typeof placed) => some.map(({ key, place }) => keyLink(place, key)).join(', ');
 	return [
-		`### ${name === '' ? 'Above the first table' : code(isList(schema, name) ? `[[${name}]]` : `[${name}]`)}`,
+		`### ${name === '' ? 'Above the first table' : code(headerOf(name))}`,
 		...(table.description === undefined ? [] : [`${capitalized(table.description)}.`]),
 		`Keys: ${links(own)}.`,
 		...(shared.length === 0

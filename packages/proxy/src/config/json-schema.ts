@@ -46,11 +46,6 @@ export function tableOf(schema: JsonSchema, name: string): JsonSchema {
 	}, schema);
 }
 
-/** Whether a table is a list: it may occur more than once, each with two brackets. */
-export function isList(schema: JsonSchema, name: string): boolean {
-	return (schema.properties?.[name] as JsonSchema | undefined)?.type === 'array';
-}
-
 /** Adds the short form of a value: `or` is its schema, or `'one'` for a single list element without brackets. */
 function spellTwoWays(schema: JsonSchema & { or?: unknown }): void {
 	const { or, description, default: fallback, unset, ...long } = schema;

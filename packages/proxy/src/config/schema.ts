@@ -109,3 +109,8 @@ export const KEYS: ReadonlyMap<string, readonly string[]> = new Map(TABLES.map((
 
 /** Tables that may occur more than once. */
 export const LISTS: ReadonlySet<string> = new Set(TABLES.flatMap(({ name, isList }) => (isList ? name : [])));
+
+/** `[tls]`, `[[routes]]`. */
+export function headerOf(table: string): string {
+	return LISTS.has(table) ? `[[${table}]]` : `[${table}]`;
+}

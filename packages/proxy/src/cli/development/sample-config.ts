@@ -1,5 +1,5 @@
-import { describeConfig, isList, type JsonSchema, SCHEMA_LINE, tableOf } from '../../config/json-schema.ts';
-import { KEYS } from '../../config/schema.ts';
+import { describeConfig, type JsonSchema, SCHEMA_LINE, tableOf } from '../../config/json-schema.ts';
+import { headerOf, KEYS, LISTS } from '../../config/schema.ts';
 import { capitalized, quote } from '../../config/wording.ts';
 
 /** The keys that the sample sets, by table. */
@@ -27,15 +27,11 @@ export function sampleConfig(intro: readonly string[], values: SampleValues): st
 
 /** Whether a table may stand empty. The sample only mentions the other tables: they are optional, but have required keys. */
 function canBeEmpty(name: string, schema: JsonSchema): boolean {
-	return name === '' || (!isList(schema, name) && tableOf(schema, name).required === undefined);
-}
-
-function headerOf(name: string, schema: JsonSchema): string {
-	return isList(schema, name) ? `[[${name}]]` : `[${name}]`;
+	return name === '' || (!LISTS.has(name) && tableOf(schema, name).required === undefined);
 }
 
 function mention(name: string, schema: JsonSchema): string[] {
-	return [...comment(`${headerOf(name, schema)} ${tableOf(schema, name).description}.`), ''];
+	return [...comment(`${headerOf(name)} ${tableOf(schema, name).description}.`), ''];
 }
 
 function table(
@@ -49,7 +45,7 @@ function table(
 	// What is set comes first.
 	const ordered = [...own.filter((key) => key in values), ...own.filter((key) => !(key in values))];
 	return [
-		...(name === '' ? [] : [headerOf(name, schema)]),
+		...(name === '' ? [] : [headerOf(name)]),
 		...ordered.flatMap((key) => [...entry(key, properties[key] as JsonSchema, values[key]), '']),
 	];
 }

@@ -2,7 +2,7 @@ import { ALGORITHMS } from '@mtls-edge-proxy/gate/gates/algorithm.ts';
 import type { RequiredClaim } from '@mtls-edge-proxy/gate/gates/required-claims.ts';
 import { parseJwksUrl } from '@mtls-edge-proxy/gate/jwks/jwks-url.ts';
 import { z } from 'zod';
-import { quote, show } from '../wording.ts';
+import { show } from '../wording.ts';
 import { certificateBound } from './jwt.ts';
 import {
 	claim,
@@ -14,10 +14,10 @@ import {
 	nonEmpty,
 	oneOrSeveral,
 	optional,
-	parsed,
 	secondsOr,
 	table,
 	text,
+	url,
 } from './kinds.ts';
 import { rateClaimKeys } from './tenants.ts';
 
@@ -57,16 +57,7 @@ export const issuer = table('[[issuers]]', {
 		ONE_SOURCE,
 	),
 	jwks_url: optional(
-		parsed(
-			text('an https:// address', 'set it to the URL of the JWK Set of the issuer'),
-			'^[Hh][Tt][Tt][Pp][Ss]?://[^/]',
-			(address) => {
-				const url = parseJwksUrl(address);
-				// A password must not end up in a log.
-				const shown = quote(address.replace(/\/\/.*@/s, '//***@'));
-				return typeof url === 'string' ? `must be an https:// address (got ${shown}): ${url}` : url;
-			},
-		).transform(({ href }) => href),
+		url('an https:// address', 'set it to the URL of the JWK Set of the issuer', parseJwksUrl),
 		'URL of its JWK Set: `https://`, or `http://` to 127.0.0.1 or [::1]',
 		ONE_SOURCE,
 	),

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { show, showWithType } from '../wording.ts';
+import { quote, show, showWithType } from '../wording.ts';
 
 /**
  * The kinds of values in the tables of this folder: types, ranges, and messages that say what is wrong with a value and what to
@@ -88,6 +88,16 @@ export function parsed<Value extends object>(
 		return z.NEVER;
 	});
 	return read.meta({ pattern });
+}
+
+/** `http://…` or `https://…`, in its canonical spelling. @param parse returns it, or the fault in words that do not quote the text. */
+export function url(wanted: string, remedy: string, parse: (text: string) => URL | string) {
+	return parsed(text(wanted, remedy), '^[Hh][Tt][Tt][Pp][Ss]?://[^/]', (written) => {
+		const found = parse(written);
+		// A password must not end up in a log.
+		const shown = quote(written.replace(/\/\/.*@/s, '//***@'));
+		return typeof found === 'string' ? `must be ${wanted} (got ${shown}): ${found}` : found;
+	}).transform(({ href }) => href);
 }
 
 /** A text that `problemOf` finds nothing wrong with. @param pattern approximates `problemOf`. */

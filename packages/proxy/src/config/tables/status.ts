@@ -16,25 +16,22 @@ export const status = table('[status]', {
 		.describe(
 			'host names that `/metrics`, `/process` and the page accept, in addition to addresses and private names. This check stops DNS rebinding: a malicious page that resolves its own host name to the address of this listener',
 		),
-	problem_401_share: fromZeroTo(1, 0.2).describe(
-		'share of 401 responses, out of all responses in the last minute, at which the page reports a problem; 0: never',
+	problem_401_share: share(0.2, '401 responses, out of all responses in the last minute,'),
+	problem_429_share: share(0.2, '429 responses, out of all responses in the last minute,'),
+	problem_5xx_share: share(0.05, 'responses of 500 and above, from the proxy or from upstreams,'),
+	problem_grpc_share: share(
+		0.05,
+		'gRPC calls that fail at upstreams (UNKNOWN, DEADLINE_EXCEEDED, UNIMPLEMENTED, INTERNAL, UNAVAILABLE, DATA_LOSS)',
 	),
-	problem_429_share: fromZeroTo(1, 0.2).describe(
-		'share of 429 responses, out of all responses in the last minute, at which the page reports a problem; 0: never',
-	),
-	problem_5xx_share: fromZeroTo(1, 0.05).describe(
-		'share of responses of 500 and above, from the proxy or from upstreams, at which the page reports a problem; 0: never',
-	),
-	problem_grpc_share: fromZeroTo(1, 0.05).describe(
-		'share of gRPC calls that fail at upstreams (UNKNOWN, DEADLINE_EXCEEDED, UNIMPLEMENTED, INTERNAL, UNAVAILABLE, DATA_LOSS) at which the page reports a problem; 0: never',
-	),
-	problem_handshake_share: fromZeroTo(1, 0.2).describe(
-		'share of failed TLS handshakes at which the page reports a problem; 0: never',
-	),
+	problem_handshake_share: share(0.2, 'failed TLS handshakes'),
 	problem_least: wholeNumberOr(20, 1, 1_000_000, 'of responses').describe(
 		'with fewer responses, calls or handshakes than this in the last minute, the page does not report the share as a problem',
 	),
 }).meta(explained('the status page of the metrics listener', { read: 'at startup' }));
+
+function share(fallback: number, of: string) {
+	return fromZeroTo(1, fallback).describe(`share of ${of} at which the page reports a problem; 0: never`);
+}
 
 function hostName() {
 	const pattern = /^(?=.{1,253}$)[a-z\d_]([a-z\d_.-]*[a-z\d])?$/i;

@@ -1,4 +1,3 @@
-import { quote } from '../wording.ts';
 import {
 	expected,
 	explained,
@@ -7,9 +6,8 @@ import {
 	fromZeroTo,
 	nonEmpty,
 	optional,
-	parsed,
 	table,
-	text,
+	url,
 	wholeNumberOr,
 } from './kinds.ts';
 
@@ -21,16 +19,9 @@ const NAME = ['a name of 1 to 255 characters', 'leave it out for "mtls-edge-prox
 
 /** `[trace]`: OpenTelemetry spans of requests. Without the table no tracing code is loaded. */
 export const trace = table('[trace]', {
-	endpoint: parsed(text('an http:// or https:// address', ENDPOINT), '^[Hh][Tt][Tt][Pp][Ss]?://[^/]', (address) => {
-		const url = parseEndpoint(address);
-		// A password must not end up in a log.
-		const shown = quote(address.replace(/\/\/.*@/s, '//***@'));
-		return typeof url === 'string' ? `must be an http:// or https:// address (got ${shown}): ${url}` : url;
-	})
-		.transform(({ href }) => href)
-		.describe(
-			'URL of the collector (OTLP over HTTP, in protobuf), including the path, usually `/v1/traces`. `http://` is usual for a collector on the same machine',
-		),
+	endpoint: url('an http:// or https:// address', ENDPOINT, parseEndpoint).describe(
+		'URL of the collector (OTLP over HTTP, in protobuf), including the path, usually `/v1/traces`. `http://` is usual for a collector on the same machine',
+	),
 	ratio: fromZeroTo(1, 0.01).describe(
 		'share of requests that are sampled, chosen by trace ID. If the client sends a `traceparent`, its `sampled` flag decides instead',
 	),

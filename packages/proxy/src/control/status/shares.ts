@@ -1,6 +1,7 @@
 import type { Config } from '../../config/config.ts';
 import { TLS_VERSIONS, type WorkerCounts } from '../../memory/worker-stats.ts';
 import { sum, total } from '../metrics/adding-up.ts';
+import { POINT_MS, POINTS } from './points.ts';
 import type { ShareStatus } from './schema.ts';
 
 /**
@@ -62,9 +63,8 @@ export function countsSince(before: OwnCounts, now: OwnCounts, upstreams: Upstre
 	};
 }
 
-/** Points of a minute, at the history's pace. */
-const MINUTE = 6;
-const POINTS = 60;
+/** Points of a minute. */
+const MINUTE = 60_000 / POINT_MS;
 
 /** Ten minutes in steps of ten seconds. */
 export class ShareHistory {
