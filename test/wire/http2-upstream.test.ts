@@ -1,52 +1,55 @@
 /** HTTP/2 to upstreams, for clients of both protocols. */
 import { deepEqual, equal, match, ok } from 'node:assert/strict';
-import { constants, type IncomingHttpHeaders, type ServerHttp2Stream, type Settings } from 'node:http2';
+import { constants, type IncomingHttpHeaders, type ServerHttp2Stream } from 'node:http2';
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import { after, describe, test } from 'node:test';
 import { countedBytes, heldBody, inPieces } from '../fixtures/bodies.ts';
-import { type Answer, h1Raw, PROTOCOLS, type Protocol, request } from '../fixtures/clients.ts';
+import { h1Raw, PROTOCOLS, type Protocol, type RequestOptions, request } from '../fixtures/clients.ts';
 import { h2Connect } from '../fixtures/h2-client.ts';
 import { echo, type Http2Upstream, type StreamScript, startHttp2Upstream } from '../fixtures/h2-upstream.ts';
 import { testPki } from '../fixtures/pki.ts';
-import { ASKED_ONCE, BODY_MODE, firstVerdicts, type ProxyProcess, startProxy } from '../fixtures/proxy.ts';
+import { ASKED_ONCE, BODY_MODE, firstVerdicts, startProxy } from '../fixtures/proxy.ts';
 import { startUpstream } from '../fixtures/upstream.ts';
 import { until } from '../fixtures/wait.ts';
 
 const auth = { authorization: `Bearer ${(await testPki()).token()}` };
 
-interface Setup {
-	readonly upstream: Http2Upstream;
-	readonly proxy: ProxyProcess;
-	ask(protocol: Protocol, options?: object): Promise<Answer>;
-	close(): Promise<void>;
-}
+/** The first one has most of the traffic, the second takes short heads only, and each of the others is for one test. */
+const upstream = await startHttp2Upstream();
+const ofShortHeads = await startHttp2Upstream({ settings: { maxHeaderListSize: 2000 } });
+const others = await Promise.all(Array.from({ length: 5 }, () => startHttp2Upstream()));
+const upstreams = [upstream, ofShortHeads, ...others];
+const prefixOf = ({ port }: Http2Upstream) => `/${port}`;
+const proxy = await startProxy({
+	routes: upstreams.map((one) => ({
+		prefix: one === upstream ? '/' : prefixOf(one),
+		upstream: `h2c://${one.authority}`,
+	})),
+	workers: 1,
+	breaker: { failures: 100 },
+	config: { ...ASKED_ONCE, tenant_rps: 0 },
+});
+await firstVerdicts(proxy);
+after(async () => {
+	await proxy.stop();
+	for (const one of upstreams) await one.stop();
+});
+const ask = (protocol: Protocol, options = {}) => request(protocol, proxy, options);
 
-async function setUp(script?: StreamScript, options: object = {}, settings: Settings = {}): Promise<Setup> {
-	const upstream = await startHttp2Upstream({ ...(script && { script }), settings });
-	const proxy = await startProxy({
-		routes: [{ prefix: '/', upstream: `h2c://${upstream.authority}` }],
-		workers: 1,
-		breaker: { failures: 100 },
-		...options,
-		config: { ...ASKED_ONCE, tenant_rps: 0 },
-	});
-	await firstVerdicts(proxy);
+/** An upstream that no other test knows, and requests to it. */
+function alone(script?: StreamScript, own = others.pop()!) {
+	if (script !== undefined) own.script = script;
+	const prefix = prefixOf(own);
 	return {
-		upstream,
-		proxy,
-		ask: (protocol, own = {}) => request(protocol, proxy, own),
-		close: async () => {
-			await proxy.stop();
-			await upstream.stop();
-		},
+		upstream: own,
+		prefix,
+		ask: (protocol: Protocol, options: RequestOptions = {}) =>
+			ask(protocol, { ...options, path: `${prefix}${options.path ?? ''}` }),
 	};
 }
 
 const DATE = 'Sun, 06 Nov 1994 08:49:37 GMT';
 const big = countedBytes(1_000_000);
-const shared = await setUp();
-after(() => shared.close());
-const { upstream, proxy, ask } = shared;
 
 for (const protocol of PROTOCOLS) {
 	describe(`requests of ${protocol} at an HTTP/2 upstream`, () => {
@@ -266,107 +269,83 @@ for (const protocol of PROTOCOLS) {
 
 describe('connections to an HTTP/2 upstream', () => {
 	test('requests of all clients share one', async () => {
-		const own = await setUp(echo);
-		try {
-			const answers = await Promise.all(
-				Array.from({ length: 40 }, (_, i) =>
-					own.ask(PROTOCOLS[i % 2]!, { method: 'POST', body: Buffer.from(`body ${i}`.repeat(100)) }),
-				),
-			);
-			for (const [i, answer] of answers.entries()) equal(answer.text, `body ${i}`.repeat(100));
-			// One of the probe, one of the requests.
-			equal(own.upstream.sessions.length, 2);
-			await own.proxy.atRest();
-		} finally {
-			await own.close();
-		}
+		const own = alone(echo);
+		const answers = await Promise.all(
+			Array.from({ length: 40 }, (_, i) =>
+				own.ask(PROTOCOLS[i % 2]!, { method: 'POST', body: Buffer.from(`body ${i}`.repeat(100)) }),
+			),
+		);
+		for (const [i, answer] of answers.entries()) equal(answer.text, `body ${i}`.repeat(100));
+		// One of the probe, one of the requests.
+		equal(own.upstream.sessions.length, 2);
+		await proxy.atRest();
 	});
 
 	test('a head too long for the upstream costs its own request, and no other of the connection', async () => {
 		let slow: ServerHttp2Stream | undefined;
-		const own = await setUp(
-			(stream, headers) => {
-				if (headers[':path'] !== '/slow') return;
-				stream.respond({ ':status': 200 });
-				slow = stream;
-			},
-			{},
-			{ maxHeaderListSize: 2000 },
-		);
-		try {
-			const answer = own.ask('h2', { path: '/slow' });
-			await until(() => slow !== undefined, 'the request that is under way');
-			using client = await h1Raw(own.proxy);
-			const fields = `host: localhost\r\nauthorization: ${auth.authorization}\r\nx-long: ${'a'.repeat(3000)}`;
-			client.send(`POST / HTTP/1.1\r\n${fields}\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n`);
-			equal((await client.readResponse()).status, 431);
-			slow!.end('slow');
-			equal((await answer).text, 'slow');
-			equal(own.upstream.sessions.length, 2);
-			await own.proxy.atRest();
-		} finally {
-			await own.close();
-		}
+		const own = alone((stream, headers) => {
+			if (!headers[':path']!.endsWith('/slow')) return;
+			stream.respond({ ':status': 200 });
+			slow = stream;
+		}, ofShortHeads);
+		const answer = own.ask('h2', { path: '/slow' });
+		await until(() => slow !== undefined, 'the request that is under way');
+		using client = await h1Raw(proxy);
+		const fields = `host: localhost\r\nauthorization: ${auth.authorization}\r\nx-long: ${'a'.repeat(3000)}`;
+		client.send(`POST ${own.prefix} HTTP/1.1\r\n${fields}\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n`);
+		equal((await client.readResponse()).status, 431);
+		slow!.end('slow');
+		equal((await answer).text, 'slow');
+		equal(own.upstream.sessions.length, 2);
+		await proxy.atRest();
 	});
 
 	test('answers that do not wait for the body count as resets, and a connection with many of them is left', async () => {
 		let slow: ServerHttp2Stream | undefined;
-		const own = await setUp((stream, headers) => {
-			if (headers[':path'] === '/slow') slow = stream;
+		const own = alone((stream, headers) => {
+			if (headers[':path']!.endsWith('/slow')) slow = stream;
 			else stream.respond({ ':status': 413 }, { endStream: true });
 		});
-		await using client = await h2Connect(own.proxy);
-		try {
-			const answer = own.ask('h2', { path: '/slow', ms: 60_000 });
-			await until(() => slow !== undefined, 'the request that is under way');
-			// More than a window: some of it cannot have been sent when the answer comes.
-			const body = big.subarray(0, 70_000);
-			for (let i = 0; i < 45; i++) {
-				const answers = await Promise.all(
-					Array.from({ length: 10 }, () => client.request({ method: 'POST', path: '/', body })),
-				);
-				for (const { status } of answers) equal(status, 413);
-			}
-			slow!.respond({ ':status': 200 });
-			slow!.end('slow');
-			equal((await answer).text, 'slow');
-			ok(own.upstream.sessions.length > 2, 'another connection');
-			await own.proxy.atRest();
-		} finally {
-			await own.close();
+		await using client = await h2Connect(proxy);
+		const answer = own.ask('h2', { path: '/slow', ms: 60_000 });
+		await until(() => slow !== undefined, 'the request that is under way');
+		// More than a window: some of it cannot have been sent when the answer comes.
+		const body = big.subarray(0, 70_000);
+		for (let i = 0; i < 45; i++) {
+			const answers = await Promise.all(
+				Array.from({ length: 10 }, () => client.request({ method: 'POST', path: own.prefix, body })),
+			);
+			for (const { status } of answers) equal(status, 413);
 		}
+		slow!.respond({ ':status': 200 });
+		slow!.end('slow');
+		equal((await answer).text, 'slow');
+		ok(own.upstream.sessions.length > 2, 'another connection');
+		await proxy.atRest();
 	});
 
 	test('requests after a GOAWAY use a new connection, and those in flight finish on the old one', async () => {
-		const own = await setUp((stream) => {
+		const own = alone((stream) => {
 			stream.respond({ ':status': 200 });
 			setTimeout(() => stream.end('late'), 300);
 		});
-		try {
-			const first = own.ask('h2', {});
-			await until(() => own.upstream.streams === 1, 'the first stream');
-			for (const session of own.upstream.live) session.goaway(0);
-			const second = await own.ask('h2', {});
-			equal(second.text, 'late');
-			equal((await first).text, 'late');
-			equal(own.upstream.sessions.length, 3);
-			await own.proxy.atRest();
-		} finally {
-			await own.close();
-		}
+		const first = own.ask('h2', {});
+		await until(() => own.upstream.streams === 1, 'the first stream');
+		for (const session of own.upstream.live) session.goaway(0);
+		const second = await own.ask('h2', {});
+		equal(second.text, 'late');
+		equal((await first).text, 'late');
+		equal(own.upstream.sessions.length, 3);
+		await proxy.atRest();
 	});
 
 	test('an upstream that ends idle connections costs no request its answer', async () => {
-		const own = await setUp();
-		try {
-			for (let i = 0; i < 5; i++) {
-				equal((await own.ask('h2', {})).status, 200);
-				for (const session of own.upstream.live) session.destroy();
-			}
-			await own.proxy.atRest();
-		} finally {
-			await own.close();
+		const own = alone();
+		for (let i = 0; i < 5; i++) {
+			equal((await own.ask('h2', {})).status, 200);
+			for (const session of own.upstream.live) session.destroy();
 		}
+		await proxy.atRest();
 	});
 
 	test('limits count connections and streams, and what is over them waits its turn', async () => {
@@ -408,16 +387,12 @@ describe('connections to an HTTP/2 upstream', () => {
 	});
 
 	test('an upstream that is killed opens its breaker, and comes back', async () => {
-		const own = await setUp(() => {});
-		try {
-			const asked = own.ask('h2', { method: 'POST' });
-			await until(() => own.upstream.streams === 1, 'the stream');
-			own.upstream.cut();
-			equal((await asked).status, 502);
-			await own.proxy.atRest();
-		} finally {
-			await own.close();
-		}
+		const own = alone(() => {});
+		const asked = own.ask('h2', { method: 'POST' });
+		await until(() => own.upstream.streams === 1, 'the stream');
+		own.upstream.cut();
+		equal((await asked).status, 502);
+		await proxy.atRest();
 	});
 
 	test('a cancelled request is cancelled at the upstream, and opens no breaker', async () => {
