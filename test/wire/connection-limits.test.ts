@@ -31,10 +31,7 @@ before(async () => {
 		},
 	});
 });
-after(async () => {
-	await stage.noConnections();
-	await stage[Symbol.asyncDispose]();
-});
+after(() => stage.end());
 
 const H2_HEAD = () =>
 	[

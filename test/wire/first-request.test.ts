@@ -17,10 +17,7 @@ before(async () => {
 	token = (await testPki()).token();
 	stage = await startStage({ limits: { first_request_timeout_secs: FIRST_REQUEST_MS / 1000 } });
 });
-after(async () => {
-	await stage.noConnections();
-	await stage[Symbol.asyncDispose]();
-});
+after(() => stage.end());
 
 const H2_HEAD = () =>
 	[

@@ -24,10 +24,7 @@ before(async () => {
 		limits: { max_connections: MAX_CONNECTIONS, tls_handshake_timeout_secs: 3 },
 	});
 });
-after(async () => {
-	await stage.noConnections();
-	await stage[Symbol.asyncDispose]();
-});
+after(() => stage.end());
 
 function only(version: Version): ConnectionOptions {
 	return { minVersion: version, maxVersion: version };

@@ -22,10 +22,7 @@ before(async () => {
 	pki = await testPki();
 	stage = await startStage({ limits: { max_request_body_bytes: MAX_BODY_BYTES }, script: echo });
 });
-after(async () => {
-	await stage.noConnections();
-	await stage[Symbol.asyncDispose]();
-});
+after(() => stage.end());
 
 function head(requestLine: string, lines: readonly string[] = [], token = pki.token()): string {
 	return `${[requestLine, 'Host: localhost', `Authorization: Bearer ${token}`, ...lines].join('\r\n')}\r\n\r\n`;

@@ -17,10 +17,7 @@ before(async () => {
 	token = (await testPki()).token();
 	stage = await startStage({ limits: { max_request_body_bytes: MAX_BODY_BYTES } });
 });
-after(async () => {
-	await stage.noConnections();
-	await stage[Symbol.asyncDispose]();
-});
+after(() => stage.end());
 
 /** A complete head with a valid token, to which the test adds a fault. `Host` is added unless the test sets it. */
 function head(lines: readonly string[] = [], requestLine = 'GET /a HTTP/1.1'): string {

@@ -33,10 +33,7 @@ before(async () => {
 	token = (await testPki()).token();
 	stage = await startStage({ limits: { max_request_body_bytes: MAX_BODY_BYTES }, script: echo });
 });
-after(async () => {
-	await stage.noConnections();
-	await stage[Symbol.asyncDispose]();
-});
+after(() => stage.end());
 
 function head(method: string, path: string, lines: readonly (readonly [string, string])[] = []) {
 	const pseudo = [

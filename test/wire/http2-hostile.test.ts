@@ -37,10 +37,7 @@ before(async () => {
 	token = (await testPki()).token();
 	stage = await startStage({ limits: { max_request_body_bytes: MAX_BODY_BYTES }, script: respondOk });
 });
-after(async () => {
-	await stage.noConnections();
-	await stage[Symbol.asyncDispose]();
-});
+after(() => stage.end());
 
 /** A whole head with a valid token; control data as given, `undefined` leaves it out. */
 function head(control: Readonly<Record<string, string | undefined>> = {}, lines: Lines = []): Lines {

@@ -30,10 +30,7 @@ before(async () => {
 	token = (await testPki()).token();
 	stage = await startStage({ script: (exchange) => exchange.respond({ body: exchange.request.method }) });
 });
-after(async () => {
-	await stage.noConnections();
-	await stage[Symbol.asyncDispose]();
-});
+after(() => stage.end());
 
 /** What a request with this method gets, on a connection of its own. */
 async function outcome(protocol: Protocol, method: string): Promise<string> {

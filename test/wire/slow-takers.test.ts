@@ -86,10 +86,7 @@ describe('an answer that is taken more slowly than it may be', () => {
 	before(async () => {
 		stage = await stageWith(3 * BYTES_PER_SEC);
 	});
-	after(async () => {
-		await stage.noConnections();
-		await stage[Symbol.asyncDispose]();
-	});
+	after(() => stage.end());
 
 	for (const protocol of PROTOCOLS) {
 		it(`is cut off, though something of it is taken all the time, and gives its memory back, over ${protocol}`, async () => {

@@ -23,10 +23,7 @@ before(async () => {
 		script: (exchange) => exchange.respond({ body: BODY }),
 	});
 });
-after(async () => {
-	await stage.noConnections();
-	await stage[Symbol.asyncDispose]();
-});
+after(() => stage.end());
 
 /** Requests of one tenant that go on for as long as it likes; each is held, or refused. */
 interface Hoard extends Disposable {

@@ -51,10 +51,7 @@ describe('the TLS handshake', () => {
 	before(async () => {
 		stage = await startStage();
 	});
-	after(async () => {
-		await stage.noConnections();
-		await stage[Symbol.asyncDispose]();
-	});
+	after(() => stage.end());
 
 	/** handshake-refusals.test.ts has those that have expired, are not yet valid or for servers. */
 	const refusedClients: Record<string, () => ClientCert | null> = {
@@ -374,10 +371,7 @@ describe('the time limit of the handshake', () => {
 	before(async () => {
 		stage = await startStage({ limits: { tls_handshake_timeout_secs: LIMIT_MS / 1000 } });
 	});
-	after(async () => {
-		await stage.noConnections();
-		await stage[Symbol.asyncDispose]();
-	});
+	after(() => stage.end());
 
 	/** How long the server keeps the connection, ms. */
 	async function kept(socket: Socket, from: number): Promise<number> {
