@@ -62,16 +62,34 @@ function thrash(id: number, count: number): Buffer {
 	const block = Buffer.concat([Buffer.of(0x83, 0x87, 0x84, 0x41, 1, 0x61), ...entries]);
 	return frame(FRAME.HEADERS, FLAG.END_HEADERS | FLAG.END_STREAM, id, block);
 }
-/** A head of 147 KB in nine frames. */
-function largeHead(id: number): Buffer {
-	const fields = Buffer.alloc(16_384, 0x90);
-	const continuations = Array.from({ length: 8 }, (_, i) =>
-		frame(FRAME.CONTINUATION, i === 7 ? FLAG.END_HEADERS : 0, id, fields),
-	);
-	return Buffer.concat([frame(FRAME.HEADERS, FLAG.END_STREAM, id, fields), ...continuations]);
+/** A head in full frames. */
+function headOf(id: number, block: Buffer): Buffer {
+	const frames: Buffer[] = [];
+	for (let at = 0; at < block.length; at += 16_384) {
+		const flags = (at === 0 ? FLAG.END_STREAM : 0) | (at + 16_384 < block.length ? 0 : FLAG.END_HEADERS);
+		frames.push(frame(at === 0 ? FRAME.HEADERS : FRAME.CONTINUATION, flags, id, block.subarray(at, at + 16_384)));
+	}
+	return Buffer.concat(frames);
 }
+/** As many bytes as nine frames hold. */
+const LARGE = 147_456;
+/** The head counts as 76 MB: more new entries than the table keeps as objects, a long one, and 19,000 references to it. */
+const REFERENCES = Buffer.concat([
+	...Array.from({ length: 130 }, (_, i) => Buffer.of(0x40, 2, 0x78, 97 + (i % 26), 1, 49)),
+	// A name of one byte, and a value of 3,967.
+	Buffer.of(0x40, 1, 0x79, 0x7f, 0x80, 0x1e),
+	Buffer.alloc(3_967, 'z'),
+	Buffer.alloc(19_000, 0xbe),
+]);
+/** A literal that is not indexed, of 7 bytes and 147,449 of its value. */
+const LONG_LITERAL = Buffer.concat([Buffer.of(0, 1, 0x78, 0x7f, 0xfa, 0xfe, 8), Buffer.alloc(LARGE - 7, 'z')]);
 /** DATA of nothing but 255 bytes of padding. */
 const padding = frame(FRAME.DATA, FLAG.PADDED, 1, Buffer.concat([Buffer.of(255), Buffer.alloc(255)]));
+
+const chunkedUpload = (token: string) =>
+	Buffer.from(
+		`POST / HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer ${token}\r\ntransfer-encoding: chunked\r\n\r\n`,
+	);
 
 const h2 = (name: string, begin: Flood['begin'], bytes: Buffer): Flood => ({
 	name,
@@ -94,7 +112,9 @@ const FLOODS: readonly Flood[] = [
 		alpn: 'h2',
 		chunk: (nextId) => Buffer.concat(Array.from({ length: 20 }, () => thrash(nextId(), 330))),
 	},
-	{ name: 'large CONTINUATIONs', alpn: 'h2', chunk: (nextId) => largeHead(nextId()) },
+	{ name: 'references to a long HPACK entry', alpn: 'h2', chunk: (nextId) => headOf(nextId(), REFERENCES) },
+	{ name: 'large CONTINUATIONs', alpn: 'h2', chunk: (nextId) => headOf(nextId(), Buffer.alloc(LARGE, 0x90)) },
+	{ name: 'heads of a literal of 147 KB', alpn: 'h2', chunk: (nextId) => headOf(nextId(), LONG_LITERAL) },
 	h2('large unknown frames', undefined, frame(0x42, 0, 0, Buffer.alloc(16_384))),
 	h2('small unknown frames', undefined, frame(0x42, 0, 0)),
 	h2('DATA of nothing but padding', admitted, padding),
@@ -127,6 +147,23 @@ const FLOODS: readonly Flood[] = [
 		alpn: 'http/1.1',
 		isSame: true,
 		chunk: () => repeat(Buffer.from('GET / HTTP/1.1\r\nhost: localhost\r\n\r\n')),
+	},
+	{
+		name: 'chunks of a byte over h1',
+		alpn: 'http/1.1',
+		isSame: true,
+		begin: chunkedUpload,
+		chunk: () => repeat(Buffer.from('1\r\nx\r\n')),
+	},
+	{
+		name: 'heads of 1,000 fields over h1',
+		alpn: 'http/1.1',
+		// Names as long as `cookie`.
+		chunk: () => {
+			const names = randomBytes(3_000).toString('hex');
+			const fields = Array.from({ length: 1_000 }, (_, i) => `${names.slice(6 * i, 6 * i + 6)}:1\r\n`);
+			return Buffer.from(`GET / HTTP/1.1\r\nhost: localhost\r\n${fields.join('')}\r\n`);
+		},
 	},
 	{
 		name: 'long heads over h1',
