@@ -36,6 +36,39 @@ describe('a chunked body', () => {
 		assert.equal(String(body.piece), 'a'.repeat(1000));
 	});
 
+	it('costs nothing if its chunks are large, or few, and its trailers short', () => {
+		for (const text of [
+			'1\r\na\r\n'.repeat(8),
+			`100\r\n${'a'.repeat(256)}\r\n`.repeat(100),
+			`0\r\n${'x: y\r\n'.repeat(8)}\r\n`,
+		]) {
+			const body = new ChunkDecoder(MAX_TRAILERS);
+			body.read(Buffer.from(text), 0);
+			assert.equal(body.cost, 0, text);
+		}
+	});
+
+	it('costs a part of a token for each tiny chunk of a read', () => {
+		const body = new ChunkDecoder(MAX_TRAILERS);
+		body.read(Buffer.from('1\r\na\r\n'.repeat(1_600)), 0);
+		assert.equal(body.cost, 100);
+		body.read(Buffer.from('1\r\na\r\n'), 0);
+		assert.equal(body.cost, 0, 'of the last read only');
+	});
+
+	it('costs more for many trailers, and for long ones, once they are complete', () => {
+		const ofTrailers = (fields: string) => {
+			const body = new ChunkDecoder(20_000);
+			const bytes = Buffer.from(`0\r\n${fields}\r\n`);
+			const at = body.read(bytes.subarray(0, -1), 0);
+			assert.equal(body.cost, 0);
+			body.read(bytes.subarray(at), 0);
+			return body.cost;
+		};
+		assert.equal(ofTrailers('x: y\r\n'.repeat(108)), 50);
+		assert.equal(ofTrailers(`x: ${'y'.repeat(10 * 64 + 1024 - 7)}\r\n`), 10);
+	});
+
 	it('has no trailers if none follow', () => {
 		assert.equal(read(['1\r\na\r\n0\r\n\r\n']).trailers, undefined);
 		assert.equal(read(['1\r\na\r\n0\r\n', '\r', '\n']).trailers, undefined);

@@ -8,6 +8,7 @@ import { createLogger, type LogRecord, parseLogFilter } from '../../../../packag
 import { ResponseFields } from '../../../../packages/proxy/src/data/client/response-fields.ts';
 import { MAX_DROPPED } from '../../../../packages/proxy/src/data/client/unwanted-body.ts';
 import { Http1Front } from '../../../../packages/proxy/src/data/http1/front.ts';
+import { ConnectionShare, PeerShare } from '../../../../packages/proxy/src/data/loop/read-share.ts';
 import type { DataPlane } from '../../../../packages/proxy/src/data/plane/plane.ts';
 import { RouteStats } from '../../../../packages/proxy/src/memory/route-stats.ts';
 import { until } from '../../../fixtures/wait.ts';
@@ -22,7 +23,7 @@ class Client {
 	/** What has come and was not asked for yet. */
 	received = '';
 
-	constructor(plane: FakePlane) {
+	constructor(plane: FakePlane, share = plane.share()) {
 		const [socket, served] = duplexPair();
 		this.socket = socket;
 		this.served = served;
@@ -31,7 +32,7 @@ class Client {
 			this.received += bytes.toString('latin1');
 		});
 		this.front = new Http1Front(plane);
-		this.front.accept(served as TLSSocket, '192.0.2.1', plane.share());
+		this.front.accept(served as TLSSocket, '192.0.2.1', share);
 	}
 
 	send(text: string): void {
@@ -50,6 +51,15 @@ class Client {
 		const { received } = this;
 		this.received = '';
 		return received;
+	}
+}
+
+class CountingShare extends ConnectionShare {
+	spent = 0;
+
+	override spend(tokens: number): void {
+		this.spent += tokens;
+		super.spend(tokens);
 	}
 }
 
@@ -76,6 +86,26 @@ describe('an HTTP/1.1 connection', () => {
 		assert.match(received, /^HTTP\/1\.1 401 .*unauthorized$/s);
 		client.destroy();
 		server.close();
+	});
+
+	it('pays for each of many fields of a refused head, for the trailers and tiny chunks of a body, and for no usual head', async () => {
+		const ofFields = (count: number) => `x: y\r\n`.repeat(count);
+		const chunked = 'Host: localhost\r\nTransfer-Encoding: chunked\r\n';
+		for (const [lines, body, isExpensive] of [
+			['Host: localhost\r\n', '', false],
+			[`Host: localhost\r\n${ofFields(300)}`, '', true],
+			[chunked, `0\r\n${ofFields(5)}\r\n`, false],
+			[chunked, `0\r\n${ofFields(1_000)}\r\n`, true],
+			[chunked, `${'1\r\nx\r\n'.repeat(8_000)}0\r\n\r\n`, true],
+		] as const) {
+			const plane = new FakePlane();
+			const share = new CountingShare(new PeerShare());
+			const client = new Client(plane, share);
+			client.send(`POST / HTTP/1.1\r\n${lines}\r\n${body}`);
+			await client.answer();
+			const what = `${share.spent} tokens for ${lines.length} bytes of fields, ${body.length} of a body`;
+			assert.ok(isExpensive ? share.spent > 500 : share.spent < 60, what);
+		}
 	});
 
 	it('a response that breaks off in its first turn is sent as far as it came, and the connection closes', async () => {

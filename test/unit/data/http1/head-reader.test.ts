@@ -117,6 +117,17 @@ describe('a head on a connection that has brought others', () => {
 		assert.deepEqual([reader.method, reader.target], ['POST', '/c']);
 	});
 
+	it('counts the fields that had to be read, also of more lines than are remembered, and none of a repetition', () => {
+		const reader = new RequestHeadReader(10_000);
+		const ofFields = (count: number) => {
+			read(head(`Host: a\r\n${'A: b\r\n'.repeat(count - 1)}`), reader);
+			return reader.fields;
+		};
+		assert.deepEqual([2, 2, 3, 200, 200, 60, 60].map(ofFields), [2, 0, 3, 200, 200, 60, 0]);
+		read(head('Host: a\r\nConnection: x-a\r\nX-A: b\r\n'), reader);
+		assert.equal(reader.fields, 3);
+	});
+
 	it('has no method or target before its request line has come', () => {
 		const reader = new RequestHeadReader(LIMIT);
 		read(head('Host: a\r\n', 'HEAD /a HTTP/1.1'), reader);

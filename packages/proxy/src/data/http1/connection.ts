@@ -154,7 +154,7 @@ export class Http1Connection extends Timed implements LiveConnection, ReadSink {
 		if (end === -1) return false;
 		this.#unread.leave(bytes, end);
 		this.cancelDeadline();
-		const price = HEAD_PRICE + end / HEAD_BYTES_PER_TOKEN;
+		const price = HEAD_PRICE + end / HEAD_BYTES_PER_TOKEN + Math.max(0, reader.fields - FREE_FIELDS) * FIELD_PRICE;
 		this.#share.spend(price);
 		const request = new Http1Request(this, reader, price);
 		this.#current = request;
@@ -315,6 +315,11 @@ const CUT_SHORT = rejection.BAD_REQUEST.because('the connection ended within a r
 /** The most bytes read ahead of the current request. */
 const MAX_UNREAD = 65_536;
 
-/** Tokens for a head and its processing, and bytes of it per further token. A request that is charged to its tenant gives them back. */
+/**
+ * Tokens for a head with a few fields and its processing, for each further field, and bytes of it per token. A field takes up to 2 µs if
+ * its name is new. A request that is charged to its tenant gives all of them back.
+ */
 const HEAD_PRICE = 45;
+const FREE_FIELDS = 16;
+const FIELD_PRICE = 2;
 const HEAD_BYTES_PER_TOKEN = 128;

@@ -32,6 +32,8 @@ export class RequestHeadReader {
 	/** Minor version. */
 	minor = 1;
 	block: FieldBlock = NO_BLOCK;
+	/** Number of fields that were read; 0: the block is the same as the last one. */
+	fields = 0;
 	/** Why the bytes are not a request head; the meaning of the following bytes is unknown. */
 	refusal: Rejection | undefined = undefined;
 	readonly #maxBytes: number;
@@ -154,17 +156,24 @@ export class RequestHeadReader {
 			this.block = standalone(this.block);
 			this.#isStandalone = true;
 		}
+		this.fields = 0;
 		return last;
 	}
 
 	/** @param hasLines `#lines` has read them. */
 	#readFields(bytes: Buffer, at: number, end: number, hasLines: boolean): void {
 		const text = bytes.toString('latin1', at, end);
-		const block = hasLines ? this.#readLines(text) : undefined;
-		this.block = block ?? blockOf(splitFields(text), this.minor, this.#apart);
+		this.fields = this.#lines.count;
+		this.block = (hasLines ? this.#readLines(text) : undefined) ?? this.#readByName(text);
 		this.#isStandalone = false;
 		this.#lastMinor = this.minor;
 		if (hasLines && !(this.block.head instanceof Rejection)) this.#lines.remember(bytes, at, end);
+	}
+
+	#readByName(text: string): FieldBlock {
+		const fields = splitFields(text);
+		this.fields = fields.length / 2;
+		return blockOf(fields, this.minor, this.#apart);
 	}
 
 	/** @returns `undefined`: forwarded lines must be picked by name. */

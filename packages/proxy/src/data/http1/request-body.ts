@@ -28,6 +28,11 @@ export class RequestBody {
 		return this.#chunks?.problem;
 	}
 
+	/** As for `ChunkDecoder`. */
+	get cost(): number {
+		return this.#chunks?.cost ?? 0;
+	}
+
 	/** As they were sent, once the body is complete. */
 	get trailers(): Trailers | undefined {
 		return this.#chunks?.trailers;

@@ -129,6 +129,7 @@ export class Http1Request implements ClientRequest {
 		}
 		const body = this.#body!;
 		const taken = body.read(bytes, 0);
+		this.connection.spend(body.cost);
 		// The exchange may drop the rest while it takes a piece.
 		if (this.#reading === 'taken' && body.piece.length > 0) this.exchange.onRequestBody(body.piece);
 		if (body.problem !== undefined) this.#onBroken(BODY_ERROR.because(body.problem));

@@ -209,16 +209,11 @@ export class ResponseParser {
 			this.#interimResponse(status, isHttp11(text) && !reader.close);
 			return end + 4;
 		}
-		this.#charge(made);
+		this.cost += Math.max(0, made - FREE_FIELDS) * COSTS.field;
 		const head = responseHead(status, isHttp11(text), reader);
 		this.#begin(head);
 		if (made === 0) this.#heads.remember(head, chunk.subarray(at, end + 4));
 		return end + 4;
-	}
-
-	#charge(fields: number): void {
-		const excess = fields - FREE_FIELDS;
-		if (excess > 0) this.cost += excess * COSTS.field;
 	}
 
 	/** RFC 9110 section 15.2: 100, 102 and 103 end at this hop; 101 would leave HTTP, which was not requested. */
@@ -276,10 +271,9 @@ export class ResponseParser {
 		const chunks = this.#chunks!;
 		const next = chunks.read(chunk, at);
 		if (chunks.piece.length > 0) this.#events!.onBody(chunks.piece);
-		if (chunks.smallChunks > FREE_CHUNKS) this.cost += chunks.smallChunks * COSTS.smallChunk;
+		this.cost += chunks.cost;
 		if (chunks.problem !== undefined) throw new ProtocolError(chunks.problem);
 		if (chunks.isComplete) {
-			if (chunks.trailers !== undefined) this.#charge(chunks.trailers.length / 2);
 			this.#end(withoutNamed(chunks.trailers, this.#named));
 			return next;
 		}
@@ -299,14 +293,10 @@ const COSTS = {
 	/** A read that does not complete a head. */
 	partOfHead: 3,
 	interim: 2,
-	/** A field that the last heads did not have, or of trailers. Heads and trailers have `FREE_FIELDS`, interim responses none. */
+	/** A field that the last heads did not have. Heads have `FREE_FIELDS`, interim responses none. */
 	field: 1 / 2,
-	/** Of less than 256 bytes. */
-	smallChunk: 1 / 16,
 } as const;
 const FREE_FIELDS = 64;
-/** Small chunks of a read. */
-const FREE_CHUNKS = 8;
 
 const CR = 13;
 const LF = 10;
