@@ -43,9 +43,9 @@ function decoder(maxFields = 1000, maxBytes = 100_000) {
 		literals: new LiteralPool(),
 	});
 	/** In the middle of other bytes, which are not its own. */
-	const block = (bytes: Buffer, endsStream = false) => {
+	const block = (bytes: Buffer, endsStream = false, isHead = true) => {
 		const around = Buffer.concat([Buffer.alloc(7, 0x82), bytes, Buffer.alloc(7, 0x82)]);
-		return hpack.decode(around, 7, 7 + bytes.length, endsStream);
+		return hpack.decode(around, 7, 7 + bytes.length, endsStream, isHead);
 	};
 	const lines = (bytes: Buffer, endsStream = false): Line[] =>
 		block(bytes, endsStream).fields.map(({ name, value }) => [name, value] as const);
@@ -345,6 +345,14 @@ describe('what is remembered of header blocks', () => {
 		assert.deepEqual(lines(hex('be')), [['a', '1']]);
 		lines(literal('a', '2', '\x40'));
 		assert.deepEqual(lines(hex('be')), [['a', '2']]);
+	});
+
+	it('is no long literal of trailers: they would drive the tokens out', () => {
+		const { block } = decoder();
+		const trailers = (n: number) => Buffer.concat([literal('a', `${n}`), literal('x-sum', 's'.repeat(500))]);
+		const before = made;
+		for (const n of [1, 2, 3]) block(trailers(n), true, false);
+		assert.equal(made - before, 6);
 	});
 
 	it('is a long literal, by name and bytes', () => {

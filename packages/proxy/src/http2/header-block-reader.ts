@@ -70,12 +70,8 @@ export class HeaderBlockReader {
 		}
 		this.#append(bytes, from, to);
 		if ((flags & FLAG.END_HEADERS) === 0) return false;
-		const block = this.#gathered;
-		const length = this.#length;
 		this.isOpen = false;
-		this.#gathered = NOTHING;
-		this.#length = 0;
-		return this.#complete(block, 0, length);
+		return this.#complete(this.#gathered, 0, this.#length);
 	}
 
 	#complete(bytes: Buffer, from: number, to: number): true {
@@ -88,13 +84,16 @@ export class HeaderBlockReader {
 	/** Call it when the block has been read: it releases the bytes. */
 	forget(): void {
 		this.bytes = NOTHING;
+		giveBack(this.#gathered);
+		this.#gathered = NOTHING;
+		this.#length = 0;
 	}
 
 	#append(bytes: Buffer, from: number, to: number): void {
 		const length = this.#length + to - from;
 		if (length > this.#gathered.length) {
 			const maxBlock = (1 + this.#maxContinuations) * MAX_FRAME_SIZE;
-			const bigger = Buffer.allocUnsafeSlow(Math.min(Math.max(length, 2 * this.#gathered.length), maxBlock));
+			const bigger = bufferOf(Math.min(Math.max(length, 2 * this.#gathered.length), maxBlock));
 			this.#gathered.copy(bigger, 0, 0, this.#length);
 			this.#gathered = bigger;
 		}
@@ -103,6 +102,27 @@ export class HeaderBlockReader {
 	}
 }
 
+/** @returns at least so many bytes with old content. */
+function bufferOf(length: number): Buffer {
+	const place = length < LEAST_SPARE ? -1 : SPARES.findLastIndex((spare) => spare.length >= length);
+	return place === -1 ? Buffer.allocUnsafeSlow(length) : SPARES.splice(place, 1)[0]!;
+}
+
+/** Longer ones take the places of shorter ones. */
+function giveBack(buffer: Buffer): void {
+	if (buffer.length < LEAST_SPARE) return;
+	if (SPARES.length === MAX_SPARES) {
+		const shorter = SPARES.findIndex(({ length }) => length < buffer.length);
+		if (shorter === -1) return;
+		SPARES.splice(shorter, 1);
+	}
+	SPARES.push(buffer);
+}
+
+/** Buffers of long blocks, shared by all connections of a thread. A new one for each would be garbage that V8 collects slowly. */
+const SPARES: Buffer[] = [];
+const MAX_SPARES = 16;
+const LEAST_SPARE = 2 * MAX_FRAME_SIZE;
 /** Bytes of the priority fields of a HEADERS frame. */
 const PRIORITY_LENGTH = 5;
 const NOTHING = Buffer.alloc(0);

@@ -76,13 +76,19 @@ export class HpackDecoder<Field extends TableEntry> {
 	#stands = true;
 	/** The string that was decoded last has no control characters but tabs. */
 	#isText = false;
+	/** Long values that this block may have in common with others. */
+	#literals: KnownLiterals<Field> | undefined;
 
 	constructor(reading: FieldReading<Field>) {
 		this.#reading = reading;
 	}
 
-	/** @param endsStream chooses the memo: blocks that end streams resemble each other. @throws ConnectionError COMPRESSION_ERROR, or ENHANCE_YOUR_CALM. */
-	decode(bytes: Buffer, from: number, to: number, endsStream = false): HeaderBlock<Field> {
+	/**
+	 * @param endsStream chooses the memo: blocks that end streams resemble each other.
+	 * @param isHead otherwise the block is trailers, or in vain: its long values are not remembered.
+	 * @throws ConnectionError COMPRESSION_ERROR, or ENHANCE_YOUR_CALM.
+	 */
+	decode(bytes: Buffer, from: number, to: number, endsStream = false, isHead = true): HeaderBlock<Field> {
 		const table = this.#table;
 		const last = endsStream ? this.#ended : this.#open;
 		const known = last.find(bytes, from, to, table.version);
@@ -93,6 +99,7 @@ export class HpackDecoder<Field extends TableEntry> {
 		const { version } = table;
 		this.#entries = [];
 		this.#stands = true;
+		this.#literals = isHead ? this.#reading.literals : undefined;
 		const block = this.#decode(bytes, from, to);
 		block.mayBeKept = this.#keeps >= 0 && block.count <= MAX_REMEMBERED_FIELDS;
 		const isShort = to - from <= MAX_BLOCK && block.mayBeKept;
@@ -174,7 +181,7 @@ export class HpackDecoder<Field extends TableEntry> {
 		const begin = this.#at;
 		const end = this.#endOfString();
 		const length = end - begin;
-		const { literals } = this.#reading;
+		const literals = this.#literals;
 		// A short value is decoded faster than it is looked up.
 		const isUsual = length < MIN_LITERAL || length > MAX_LITERAL || name.charCodeAt(0) === COLON;
 		if (isUsual || literals === undefined) return this.#make(name, this.#string(), named, this.#isText);

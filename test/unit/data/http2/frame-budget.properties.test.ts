@@ -194,6 +194,52 @@ describe('an honest client', () => {
 		);
 	});
 
+	it('is not delayed if each of 30,000 requests a second ends with a few trailers', () => {
+		const share = new ConnectionShare(new PeerShare());
+		const peer = new ProtocolPeer(true, LIMITS, share).send(settingsFrame());
+		for (let i = 0; i < 9_000; i++) {
+			const now = Math.floor(i / 30);
+			const id = 2 * i + 1;
+			peer.now = now;
+			peer.send(headersFrame(id, GET, { endStream: false }));
+			const stream = peer.streams.get(id)!;
+			stream.isAdmitted = true;
+			share.release(stream.headPrice);
+			peer.send(
+				headersFrame(id, [
+					['x-sum', `${i}`],
+					['x-count', '1'],
+				]),
+			);
+			stream.answer('');
+			peer.flush();
+			peer.frames.length = 0;
+			assert.equal(peer.error?.message, undefined);
+			assert.ok(!share.isOverdrawn || share.settle(now), `delayed in millisecond ${now}`);
+		}
+	});
+
+	it('pays for long trailers what they cost', () => {
+		const share = new ConnectionShare(new PeerShare());
+		const peer = new ProtocolPeer(true, LIMITS, share).send(settingsFrame());
+		let requests = 0;
+		for (let now = 0; now < 100; now++) {
+			peer.now = now;
+			for (; !share.isOverdrawn || share.settle(now); requests++) {
+				const id = 2 * requests + 1;
+				peer.send(headersFrame(id, GET, { endStream: false }));
+				const stream = peer.streams.get(id)!;
+				stream.isAdmitted = true;
+				share.release(stream.headPrice);
+				peer.send(headersFrame(id, [['x-sum', 'x'.repeat(14_000)]]));
+				stream.answer('');
+				peer.flush();
+			}
+		}
+		const most = (SHARE.burst + ALLOWANCE.burst + 100 * (SHARE.perMs + ALLOWANCE.perMs)) / 200;
+		assert.ok(requests > most / 2 && requests <= most + 1, `${requests} requests`);
+	});
+
 	it('is ended by none of the frames that it sends after its own GOAWAY', () => {
 		const peer = begun(new ConnectionShare(new PeerShare()));
 		peer.send(goawayFrame(), ...Array.from({ length: 500 }, () => dataFrame(3, 'x')), dataFrame(3, '', true));

@@ -33,6 +33,10 @@ export const ControlCosts = {
 	// Each is acknowledged, and may change every stream's window.
 	settings: 10,
 } as const;
+/** Tokens of the share that trailers may cost without being paid for, and their bytes; from there on, bytes per further token. */
+const FREE_TRAILERS = 20;
+const FREE_BYTES = 1024;
+const LONG_TRAILER_BYTES = 64;
 /** Tokens of the share for an admitted request that is reset before its response is out: an HTTP/1.1 upstream's connection is closed for it. */
 const ADMITTED_RESET = 50;
 /**
@@ -84,6 +88,12 @@ export class FrameBudget {
 		const vain = vainPriceOf(price);
 		this.#share.release(price - vain);
 		this.#takeFrames(vain, now, 'too many heads that are not requests');
+	}
+
+	/** The head was trailers that have ended an admitted request. A few are part of it. @param bytes of their names and values. */
+	trailers(price: number, bytes: number): void {
+		this.#share.release(Math.min(price, FREE_TRAILERS));
+		if (bytes > FREE_BYTES) this.#share.spend((bytes - FREE_BYTES) / LONG_TRAILER_BYTES);
 	}
 
 	/** A frame of an unknown type, or DATA for a stream that has ended long ago. @throws ConnectionError ENHANCE_YOUR_CALM. */

@@ -261,14 +261,15 @@ export class Protocol implements FrameSink {
 	#onBlock(id: number): void {
 		const { bytes, from, to, endStream } = this.#blocks;
 		const { made } = this.#decoder;
-		const block = this.#decoder.decode(bytes, from, to, endStream);
+		const { streams } = this;
+		const isHead = streams.isIdle(id);
+		const block = this.#decoder.decode(bytes, from, to, endStream, isHead);
 		this.#blocks.forget();
 		const price = priceOfHead(to - from, block.count, this.#decoder.made - made);
 		this.#budget.head(price);
-		const { streams } = this;
-		const isWanted = streams.isIdle(id)
+		const isWanted = isHead
 			? this.#onRequest(id, block, price)
-			: !streams.isDisowned(id) && this.#onTrailers(id, block);
+			: !streams.isDisowned(id) && this.#onTrailers(id, block, price);
 		if (!isWanted) this.#budget.vainHead(price, this.#now);
 	}
 
@@ -298,15 +299,17 @@ export class Protocol implements FrameSink {
 	}
 
 	/** Trailers (section 8.1), or a header block on a stream that takes none. @returns whether they have ended a request. */
-	#onTrailers(id: number, block: HeaderBlock<RequestField>): boolean {
+	#onTrailers(id: number, block: HeaderBlock<RequestField>, price: number): boolean {
 		if (this.streams.isUnknown(id)) throw protocolError('a stream identifier below an earlier one');
 		const open = this.streams.receiving(id, 'HEADERS');
 		if (open === undefined) return false;
 		const { endStream, dependsOnItself } = this.#blocks;
 		// A block over a limit is incomplete.
 		if (block.fields.length !== block.count) this.streams.fail(open, CODE.ENHANCE_YOUR_CALM, 'too many fields');
-		else if (endStream && !dependsOnItself && areTrailers(block)) this.#endBody(open, trailersOf(block));
-		else this.streams.fail(open, CODE.PROTOCOL_ERROR, 'malformed trailers');
+		else if (endStream && !dependsOnItself && areTrailers(block)) {
+			if (open.isAdmitted) this.#budget.trailers(price, block.bytes);
+			this.#endBody(open, trailersOf(block));
+		} else this.streams.fail(open, CODE.PROTOCOL_ERROR, 'malformed trailers');
 		return true;
 	}
 
