@@ -73,6 +73,16 @@ for (const mode of [collected, streaming]) {
 			two.assertQuiet();
 		});
 
+		it('costs its connection tokens if it allows less than a millisecond, since it cannot be answered', async () => {
+			const { edge } = started();
+			const impossible = await edge.call(1e-6);
+			const possible = await edge.call(1);
+			deepEqual([impossible.spent, possible.spent], [50, 0]);
+			await edge.plane.pass(60_000);
+			deepEqual(impossible.verdict, OVER);
+			edge.assertQuiet();
+		});
+
 		it('is no failure of an upstream that breaks it off once it is over, before the proxy does', async () => {
 			const { edge, first } = started();
 			const client = await edge.call(8_000);

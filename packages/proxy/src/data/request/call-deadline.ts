@@ -53,6 +53,10 @@ export class CallDeadline extends Timed {
 /** The response after the timeout, if the client is still there. */
 export const CALL_TIMED_OUT = UPSTREAM_TIMEOUT.because("the client's grpc-timeout is over");
 
+/** A call that allows less, in milliseconds, cannot be answered. Its price in tokens (`ConnectionShare`). */
+export const LEAST_TIMEOUT_MS = 1;
+export const PRICE_OF_LESS = 50;
+
 /** Allows for servers that count whole milliseconds. */
 const ROUNDING_MS = 2;
 /** Relative drift allowed between the clocks of two machines. */

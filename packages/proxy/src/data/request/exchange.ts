@@ -14,7 +14,7 @@ import { leaveTunnel, openTunnel } from '../tunnel/opening.ts';
 import type { Tunnel } from '../tunnel/tunnel.ts';
 import { admit, admitToRoute } from './admit.ts';
 import type { UpstreamAttempt } from './attempt.ts';
-import { CALL_TIMED_OUT, CallDeadline } from './call-deadline.ts';
+import { CALL_TIMED_OUT, CallDeadline, LEAST_TIMEOUT_MS, PRICE_OF_LESS } from './call-deadline.ts';
 import { countGiven, countIn, RequestContext } from './context.ts';
 import type { BodyMode, BodyModeClass, Carrier, ServedRequest } from './contract.ts';
 import { Delivery } from './delivery.ts';
@@ -73,6 +73,7 @@ export class Exchange extends Timed implements ServedRequest, ExchangeEvents {
 		if (refusal) return this.refuse(refusal);
 		const { grpcTimeout } = context.head!;
 		if (grpcTimeout != null && context.isCall) {
+			if (grpcTimeout < LEAST_TIMEOUT_MS) client.connection.spend(PRICE_OF_LESS);
 			context.callDeadline = new CallDeadline(this, grpcTimeout, context.startedAt, plane.deadlines);
 		}
 		// Collected: the whole body, or 413, 408, 400; then on to `forward`. Streaming: `forward` at once.
