@@ -8,7 +8,7 @@
  * Attackers have a certificate of their own, or with `--certificate victims` that of the victims. Floods (`floods.ts`) have no
  * rate, and come with 1, 4, 16 and 64 connections: `--only '× 16$'`. So do those through WebSockets (`tunnel-floods.ts`), and those of gRPC calls and trailers (`grpc-floods.ts`). An upstream
  * that floods (`hostile-upstream.ts`) is asked at a rate. `--table` runs all of `floods.ts`, with windows of 1.4 s where `--seconds` does
- * not say otherwise, and prints Markdown; that takes about 14 minutes.
+ * not say otherwise, and prints Markdown; that takes about 18 minutes.
  *
  * The victims' upstream takes `--think` ms for each answer, as quick ones do. With 0 there is nothing left in a calm
  * moment but half a millisecond of the proxy and the loopback interface, and its double says little to anybody.
