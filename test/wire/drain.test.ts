@@ -314,7 +314,7 @@ describe('a drain', { concurrency: 3 }, () => {
 	});
 
 	test('is bounded by shutdown_drain_secs, even if upstreams or clients hang', async () => {
-		await using proxy = await start({ limits: { shutdown_drain_secs: 1 } });
+		await using proxy = await start({ limits: { shutdown_drain_secs: 1 }, config: { log: { access: 'all' } } });
 		const stuck = PROTOCOLS.map((protocol) => request(protocol, proxy, { path: '/stuck/bounded' }));
 		const arrived = ({ requests }: Upstream) => requests.filter(({ target }) => target === '/stuck/bounded').length;
 		await upstream.until((upstream) => arrived(upstream) === 2, 'both requests');
@@ -326,7 +326,15 @@ describe('a drain', { concurrency: 3 }, () => {
 		const took = performance.now() - begun;
 		assert.ok(took >= 900, `${took} ms`);
 		assert.ok(proxy.logs.some(({ message }) => message.startsWith('drain limit reached')));
-		for (const answer of await Promise.all(stuck)) assert.equal(answer.status, 0, 'no answer rather than a wrong one');
+		for (const { status, body } of await Promise.all(stuck)) {
+			assert.deepEqual([status, String(body)], [503, 'upstream unavailable']);
+		}
+		const lines = proxy.logs.filter(({ target }) => target === 'proxy::access');
+		const reason = 'the drain reached its limit';
+		assert.deepEqual(
+			lines.map((line) => [line.status, line.reason]),
+			[503, 503].map((status) => [status, reason]),
+		);
 		await proxy.kill();
 	});
 

@@ -745,6 +745,21 @@ health = false
 		]);
 	});
 
+	it('refuses routes to one upstream that disagree about health_grpc, and the key beside an [[upstreams]]', () => {
+		const routes = (...values: string[]) =>
+			MINIMAL + values.map((own, i) => `[[routes]]\nprefix = "/${i}"\nupstream = "h2c://x"\n${own}\n`).join('');
+		for (const other of ['', 'health_grpc = false', 'health_grpc = "x"']) {
+			assert.match(
+				messageOf(routes('health_grpc = true', other)),
+				/routes\[1\]\.health_grpc: is .+ here and true for routes\[0\] .+; give both routes one value$/,
+			);
+		}
+		assert.equal(parse(routes('health_grpc = false', '')).routes.length, 2);
+		const group = '[[upstreams]]\nname = "g"\naddresses = ["x:1"]\nprotocol = "h2"\n';
+		const route = '[[routes]]\nprefix = "/"\nupstream = "g"\nhealth_grpc = true\n';
+		assert.match(messageOf(MINIMAL + group + route), /health_grpc: applies to all routes to .+; move it there$/);
+	});
+
 	it('accepts keywords and any valid Host as the host of a route', () => {
 		const route = (more: string) => `${MINIMAL}[[routes]]\nprefix = "/"\nupstream = "http://a"\n${more}`;
 		for (const host of ['billing.internal', 'a', 'A_b.example.:65535', '10.0.0.1', '[::1]', '[2001:db8::1]:8080']) {

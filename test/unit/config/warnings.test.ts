@@ -89,10 +89,29 @@ describe('the warnings about a configuration', () => {
 			warningsOf(`${QUIET}health = false\nhealth_path = "/up"`).join(),
 			/^config\.toml:14: routes\[0\]\.health_path: is never requested/,
 		);
+		const calls = QUIET.replace('http://', 'h2c://');
+		assert.match(
+			warningsOf(`${calls}health = false\nhealth_grpc = true`).join(),
+			/^config\.toml:14: routes\[0\]\.health_grpc: is never requested/,
+		);
+		assert.match(
+			warningsOf(`${calls}health_grpc = true\nhealth_path = "/up"`).join(),
+			/^config\.toml:14: routes\[0\]\.health_path: has no effect/,
+		);
 		assert.match(
 			warningsOf(`${QUIET}[listener]\nproxy_protocol_timeout_secs = 3`).join(),
 			/^config\.toml:14: listener\.proxy_protocol_timeout_secs: has no effect/,
 		);
+	});
+
+	it('report probes by gRPC of an upstream that gets its requests over HTTP/1.1', () => {
+		const warning =
+			/^config\.toml:13: routes\[0\]\.health_grpc: is over HTTP\/2, but requests go over HTTP\/1\.1; write h2c:/;
+		assert.match(warningsOf(`${QUIET}health_grpc = true`).join(), warning);
+		const group = (protocol: string) =>
+			`${QUIET.replace(/upstream = .+/, 'upstream = "g"')}[[upstreams]]\nname = "g"\naddresses = ["x:1"]\n${protocol}health_grpc = true\n`;
+		assert.match(warningsOf(group('')).join(), /upstreams\[0\]\.health_grpc: is over HTTP\/2, .+ protocol = "h2"$/);
+		assert.deepEqual(warningsOf(group('protocol = "h2"\n')), []);
 	});
 
 	it('report an upstream timeout of more than an hour, and a collector without a path', () => {

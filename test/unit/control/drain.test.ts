@@ -10,10 +10,14 @@ function testDrain(delayMs = 0) {
 	const workers = Promise.withResolvers<void>();
 	const exits: number[] = [];
 	let drains = 0;
+	let cuts = 0;
 	const drain = new Drain({
 		drainWorkers: () => {
 			drains++;
 			return workers.promise;
+		},
+		cutWorkers: () => {
+			cuts++;
 		},
 		delayMs,
 		limitMs: 25_000,
@@ -21,7 +25,7 @@ function testDrain(delayMs = 0) {
 		log: log.logger,
 		exit: (code) => exits.push(code),
 	});
-	return { drain, time, log, workers, exits, drained: () => drains };
+	return { drain, time, log, workers, exits, drained: () => drains, cuts: () => cuts };
 }
 
 describe('the drain', () => {
@@ -37,14 +41,27 @@ describe('the drain', () => {
 		assert.equal(log.lines.at(-1), 'info proxy: drained');
 	});
 
-	test('ends with 0 at the limit, with clients still connected', async () => {
-		const { drain, time, exits, log } = testDrain();
+	test('has the workers end the requests that are left at the limit, and exits with 0 when they have', async () => {
+		const { drain, time, workers, exits, log, cuts } = testDrain();
 		drain.signal('SIGINT');
 		await time.advance(24_999);
+		assert.equal(cuts(), 0);
+		await time.advance(1);
+		assert.equal(cuts(), 1);
+		assert.match(log.lines.at(-1)!, /^warn proxy: drain limit reached/);
+		assert.deepEqual(exits, []);
+		workers.resolve();
+		await settle();
+		assert.deepEqual(exits, [0]);
+	});
+
+	test('exits with 0 a second after the limit if a worker does not end', async () => {
+		const { drain, time, exits } = testDrain();
+		drain.signal('SIGTERM');
+		await time.advance(25_999);
 		assert.deepEqual(exits, []);
 		await time.advance(1);
 		assert.deepEqual(exits, [0]);
-		assert.match(log.lines.at(-1)!, /^warn proxy: drain limit reached/);
 	});
 
 	test('ends at once with 1 at the second signal, whichever it is', async () => {
@@ -57,7 +74,7 @@ describe('the drain', () => {
 
 describe('the shutdown delay', () => {
 	test('precedes the drain, which then has its full time', async () => {
-		const { drain, time, exits, log, drained } = testDrain(5_000);
+		const { drain, time, log, drained, cuts } = testDrain(5_000);
 		drain.signal('SIGTERM');
 		await time.advance(4_999);
 		assert.deepEqual(log.lines, ['info proxy: not ready any more; still serving until the drain']);
@@ -70,9 +87,9 @@ describe('the shutdown delay', () => {
 		assert.equal(drained(), 1);
 		assert.deepEqual(log.fields('draining'), { signal: 'SIGTERM', limit_ms: 25_000 });
 		await time.advance(24_999);
-		assert.deepEqual(exits, []);
+		assert.equal(cuts(), 0);
 		await time.advance(1);
-		assert.deepEqual(exits, [0]);
+		assert.equal(cuts(), 1);
 	});
 
 	test('ends with the process, with 1, at the second signal', async () => {

@@ -114,7 +114,8 @@ describe('the route table', () => {
 		leads(routes, '/API/x', '/');
 		leads(routes, '/administrators', '/');
 		for (const path of ['/admin', '/ADMIN/x', '/%41DMIN', '/aDmIn;x/y', '/ADMiN']) refuses(routes, path, '/Admin');
-		// U+212A is a k, and U+017F is an s, where letter case is that of Unicode.
+		// U+212A is a k, U+017F an s, and U+0130 an i, where letter case is that of Unicode.
+		refuses(ignoringCase('/', '/ci'), '/c%C4%B0', '/ci');
 		refuses(ignoringCase('/', '/keys'), '/%E2%84%AAeys', '/keys');
 		refuses(ignoringCase('/', '/keys'), '/key%C5%BF', '/keys');
 	});

@@ -3,7 +3,7 @@ import { prefixConflicts } from '../gates/routes.ts';
 import { tablesOf } from './conflicts.ts';
 import { type ConfigProblem, problemAt } from './error.ts';
 import { prefixProblem } from './prefix.ts';
-import { upstreamKeys } from './tables/upstream-keys.ts';
+import { routeUpstreamKeys, upstreamKeys } from './tables/upstream-keys.ts';
 import { GROUP_NAME } from './tables/upstreams.ts';
 import { isTable, type TomlDocument, type TomlTable } from './toml.ts';
 import { parseUpstream } from './upstream.ts';
@@ -111,7 +111,7 @@ function unknownGroups(document: TomlDocument): ConfigProblem[] {
 			return [problem('upstream', `there is no [[upstreams]] with the name ${quote(upstream)}; ${remedy}`)];
 		}
 		const message = `applies to all routes to [[upstreams]] ${quote(upstream)}; move it there`;
-		return Object.keys(upstreamKeys).flatMap((own) => (own in route ? [problem(own, message)] : []));
+		return Object.keys(routeUpstreamKeys).flatMap((own) => (own in route ? [problem(own, message)] : []));
 	});
 }
 
@@ -151,15 +151,17 @@ function twoSchemes(document: TomlDocument): ConfigProblem[] {
  * one route would be ignored.
  */
 function differentRoutes(document: TomlDocument): ConfigProblem[] {
-	const keys = Object.keys(upstreamKeys) as (keyof typeof upstreamKeys)[];
+	const keys = Object.keys(routeUpstreamKeys) as (keyof typeof routeUpstreamKeys)[];
+	const defaultOf = (key: (typeof keys)[number]) =>
+		key === 'health_grpc' ? false : upstreamKeys[key].parse(undefined);
 	return sharedAddresses(document).flatMap(({ route, other, authority }) =>
 		keys.flatMap((key) => {
-			const valueFor = ({ table }: UrlRoute) => table[key] ?? document.root[key] ?? upstreamKeys[key].parse(undefined);
+			const valueFor = ({ table }: UrlRoute) => table[key] ?? document.root[key] ?? defaultOf(key);
 			if (valueFor(route) === valueFor(other)) return [];
 			const { line } = problemAt(document.lines, `${other.key}.${key}`, '');
 			const message =
 				`is ${show(valueFor(route))} here and ${show(valueFor(other))} for ${other.key} on line ${line}, which leads to the same ` +
-				`upstream ${authority}; give both routes one value, or set it at the top of the file`;
+				`upstream ${authority}; give both routes one value${key === 'health_grpc' ? '' : ', or set it at the top of the file'}`;
 			return [problemAt(document.lines, `${route.key}.${key}`, message)];
 		}),
 	);

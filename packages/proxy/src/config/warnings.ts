@@ -4,7 +4,7 @@ import { suggest } from '@mtls-edge-proxy/gate/words/suggest.ts';
 import { RouteTable } from '../gates/routes.ts';
 import { withoutSlash } from '../gates/strip-prefix.ts';
 import type { RequestLimitsSeed } from '../shared/limits.ts';
-import type { Config } from './config.ts';
+import type { Config, UpstreamConfig } from './config.ts';
 import { type ConfigProblem, problemAt } from './error.ts';
 import { HOST_WORDS } from './host-line.ts';
 import { prefixDoubt } from './prefix.ts';
@@ -40,7 +40,20 @@ export function configWarnings(config: Config): ConfigProblem[] {
 	}
 	if (routes.length === 0) warn('routes', 'there are none, so every request gets 404; add [[routes]]');
 	const named = new Set(routes.map(({ upstream }) => upstream.name));
-	for (const [i, { name, tls }] of upstreams.entries()) {
+	const warnOfProbes = (at: string, { health, protocol }: UpstreamConfig, remedy: string) => {
+		for (const key of ['health_path', 'health_grpc']) {
+			if (health !== undefined || lines[`${at}.${key}`] === undefined) continue;
+			warn(`${at}.${key}`, 'is never requested, because health = false; remove one of the two');
+		}
+		if (health?.grpcService === undefined) return;
+		const over = 'is over HTTP/2, but requests go over HTTP/1.1';
+		if (protocol === 'http/1.1') warn(`${at}.health_grpc`, `${over}; write ${remedy}`);
+		if (lines[`${at}.health_path`] === undefined) return;
+		warn(`${at}.health_path`, 'has no effect with health_grpc; remove one of the two');
+	};
+	for (const [i, upstream] of upstreams.entries()) {
+		const { name, tls } = upstream;
+		warnOfProbes(`upstreams[${i}]`, upstream, 'protocol = "h2"');
 		if (!named.has(name)) warn(`upstreams[${i}].name`, 'no route uses it; name it as the upstream of a route');
 		if (tls?.verify === false) {
 			warn(
@@ -66,9 +79,7 @@ export function configWarnings(config: Config): ConfigProblem[] {
 			const message = `${quote(prefix)} matches only paths below it, not ${quote(bare)} itself; write ${quote(bare)} for both`;
 			warn(`routes[${i}].prefix`, message);
 		}
-		if (upstream.health === undefined && lines[`routes[${i}].health_path`] !== undefined) {
-			warn(`routes[${i}].health_path`, 'is never requested, because health = false; remove one of the two');
-		}
+		if (upstream.name === undefined) warnOfProbes(`routes[${i}]`, upstream, 'h2c:// in upstream');
 		for (const key of ['websocket_end_at_expiry', 'websocket_messages_per_sec']) {
 			if (webSocket !== undefined || lines[`routes[${i}].${key}`] === undefined) continue;
 			warn(`routes[${i}].${key}`, 'has no effect without websocket = true; add that, or remove this');

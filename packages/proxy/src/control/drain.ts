@@ -4,6 +4,8 @@ import type { Timers } from './timers.ts';
 interface DrainParts {
 	/** Drains the workers; resolves when the last one has finished its last request. */
 	readonly drainWorkers: () => Promise<void>;
+	/** Ends the requests that are left, so that `drainWorkers` resolves soon. */
+	readonly cutWorkers: () => void;
 	/** `shutdown_delay_secs`, in ms; 0 for none. */
 	readonly delayMs: number;
 	/** `shutdown_drain_secs`, in ms; it counts from the end of the delay. */
@@ -15,10 +17,12 @@ interface DrainParts {
 }
 
 const TARGET = 'proxy';
+/** Time for the workers to end the requests that are left, ms. */
+const CUT_LIMIT_MS = 1_000;
 
 /**
  * What SIGTERM and SIGINT do: the first signal drains and then exits with 0, the
- * second exits at once with 1. The drain ends at its limit, however many connections are still open.
+ * second exits at once with 1. At its limit the drain ends the requests that are left, so that each has its access line.
  *
  * Load balancers learn with a delay that an instance is no longer ready, and send it connections until then. So a drain can be
  * delayed for that time (`shutdown_delay_secs`), in which everything is served as before.
@@ -45,15 +49,26 @@ export class Drain {
 	}
 
 	async #drain(name: string): Promise<void> {
-		const { drainWorkers, limitMs, timers, log, exit } = this.#parts;
+		const { drainWorkers, cutWorkers, limitMs, log, exit } = this.#parts;
 		this.#phase = 'drain';
 		log.info(TARGET, 'draining', { signal: name, limit_ms: limitMs });
-		const outOfTime = Promise.withResolvers<'out of time'>();
-		timers.after(limitMs, () => outOfTime.resolve('out of time'));
-		const end = await Promise.race([drainWorkers(), outOfTime.promise]);
-		if (end === 'out of time') log.warn(TARGET, 'drain limit reached; closing the remaining connections');
-		else log.info(TARGET, 'drained');
+		const drained = drainWorkers();
+		if (await this.#within(limitMs, drained)) {
+			log.info(TARGET, 'drained');
+		} else {
+			log.warn(TARGET, 'drain limit reached; closing the remaining connections');
+			cutWorkers();
+			await this.#within(CUT_LIMIT_MS, drained);
+		}
 		exit(0);
+	}
+
+	/** @returns whether the workers have drained in that time. */
+	#within(ms: number, drained: Promise<void>): Promise<boolean> {
+		const { promise, resolve } = Promise.withResolvers<boolean>();
+		this.#parts.timers.after(ms, () => resolve(false));
+		void drained.then(() => resolve(true));
+		return promise;
 	}
 
 	#abandon(name: string): void {

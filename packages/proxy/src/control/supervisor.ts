@@ -263,6 +263,7 @@ function createDrain(
 ): Drain {
 	return new Drain({
 		drainWorkers: () => pool.drain(),
+		cutWorkers: () => pool.cut(),
 		delayMs: config.limits.shutdownDelayMs,
 		limitMs: config.limits.shutdownDrainMs,
 		timers: systemTimers,

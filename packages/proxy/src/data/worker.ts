@@ -121,6 +121,8 @@ class Worker {
 				return this.#listener.stopAccepting(() => tell({ type: 'closed' }));
 			case 'drain':
 				return this.#listener.drain(() => this.#onDrained());
+			case 'cut':
+				return this.#listener.cut();
 			case 'access-lines-written':
 				return this.#accessLog?.onWritten(message.bytes);
 			case 'spans-done':

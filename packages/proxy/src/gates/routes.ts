@@ -107,7 +107,10 @@ function prefixReadings(prefix: string): string[] {
 	return [...readings];
 }
 
-/** Folds letter case as readers do, on the decoded text. By way of the upper case, `\u017f` becomes an `s` as well. */
+/**
+ * Folds letter case as readers do, on the decoded text. By way of the upper case, `\u017f` becomes an `s` as well. `\u0130` becomes an
+ * `i` by itself for readers that fold each character alone (Go, Java), and JavaScript adds a combining dot.
+ */
 function foldCase(reading: string): string {
-	return Buffer.from(reading, 'latin1').toString('utf8').toUpperCase().toLowerCase();
+	return Buffer.from(reading, 'latin1').toString('utf8').toUpperCase().replaceAll('\u0130', 'I').toLowerCase();
 }

@@ -276,6 +276,8 @@ export type ToWorker =
 	| { readonly type: 'stop-accepting' }
 	/** Tell the clients, let requests in flight finish, then send `drained`. */
 	| { readonly type: 'drain' }
+	/** End the requests that are left: the drain has reached its limit. */
+	| { readonly type: 'cut' }
 	/** This many bytes of access lines have been written or dropped. */
 	| { readonly type: 'access-lines-written'; readonly bytes: number }
 	/** This many of its spans have been exported or given up. */

@@ -255,6 +255,29 @@ describe('connections that get tokens at the same moment', () => {
 		assert.deepEqual(taken, [...Array(9).keys(), ...Array(9).keys()]);
 		assert.deepEqual(perTurn, [3, 3, 3]);
 	});
+
+	it('are asked soon, however many have none and however long it takes to ask them', async (t) => {
+		t.mock.timers.enable({ apis: ['setTimeout'] });
+		let now = 0;
+		const queue = new ReadQueue(new TurnEnd(), { now: () => now, wallSeconds: () => 0 });
+		let asked = 0;
+		const refused = {
+			goOn() {
+				now += 0.1;
+				asked++;
+				return false;
+			},
+		};
+		let isServed = false;
+		const COUNT = 100;
+		for (let i = 0; i < COUNT; i++) queue.add(refused);
+		queue.add({ goOn: () => (isServed = true) });
+		await turn();
+		while (!isServed) {
+			assert.ok(asked <= 2 * COUNT, 'others are asked again and again');
+			t.mock.timers.tick(2);
+		}
+	});
 });
 
 describe('requests that are refused', () => {

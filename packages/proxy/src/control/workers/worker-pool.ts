@@ -161,6 +161,11 @@ export class WorkerPool {
 		return promise;
 	}
 
+	/** Has the workers end the requests that are left; `drain` resolves then. */
+	cut(): void {
+		this.#tell({ type: 'cut' });
+	}
+
 	#launch(slot: Slot): Promise<void> {
 		const { promise, resolve, reject } = Promise.withResolvers<void>();
 		slot.started = { resolve, reject };

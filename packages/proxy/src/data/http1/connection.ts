@@ -277,6 +277,11 @@ export class Http1Connection extends Timed implements LiveConnection, ReadSink {
 		});
 	}
 
+	/** The drain has reached its limit. */
+	cut(): void {
+		this.#current?.exchange.outOfTime();
+	}
+
 	#closeAfterGrace(): void {
 		afterDrainGrace(this, () => {
 			this.#drain = 'over';

@@ -251,6 +251,11 @@ export class Http2Connection extends Timed implements LiveConnection, ProtocolEv
 		});
 	}
 
+	/** The drain has reached its limit. */
+	cut(): void {
+		this.#protocol.streams.outOfTime();
+	}
+
 	/**
 	 * RFC 9113 section 6.8, in two steps. The first GOAWAY excludes no stream, so that none on its way is refused. All
 	 * streams on their way have arrived when the following ping is answered, or at the end of the grace; then the second

@@ -77,6 +77,10 @@ export class Http2Request extends Stream implements ClientRequest {
 		return undefined;
 	}
 
+	outOfTime(): void {
+		this.exchange.outOfTime();
+	}
+
 	onPaid(): void {
 		this.isAdmitted = true;
 		this.#connection.giveBackTokens(this.headPrice);

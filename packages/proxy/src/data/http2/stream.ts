@@ -65,6 +65,8 @@ export abstract class Stream extends SendingStream {
 	abstract onResponseSent(): void;
 	/** Closed before its response was complete: the client no longer waits. @param why for an error of the client, with its code. */
 	abstract onGone(why?: string, code?: number): void;
+	/** The proxy ends. */
+	abstract outOfTime(): void;
 
 	/** @param block coded. */
 	sendHeaders(block: string, endStream: boolean): void {

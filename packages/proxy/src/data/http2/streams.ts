@@ -317,6 +317,13 @@ export class Streams implements StreamOwner {
 		if (this.size === 0) this.#events.onFinished();
 	}
 
+	/** The proxy ends: so does each request. */
+	outOfTime(): void {
+		this.#open.forEach((stream) => {
+			stream.outOfTime();
+		});
+	}
+
 	/** Ends the connection with an error. `output` may still be sent. */
 	end(code: number): void {
 		if (this.isOver) return;

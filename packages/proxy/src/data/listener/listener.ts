@@ -163,6 +163,14 @@ export class Listener implements HandshakeEvents, HeaderEvents {
 		for (const { bytesRead, socket } of this.#handshakes) if (bytesRead === 0) socket.destroy();
 	}
 
+	/** The drain has reached its limit: requests in flight end as failed, and connections close once their clients have been told. */
+	cut(): void {
+		for (const { connections } of [this.#http1, this.#http2]) for (const connection of connections) connection.cut();
+		setTimeout(() => {
+			for (const socket of this.#sockets) socket.destroy();
+		}, CUT_GRACE_MS);
+	}
+
 	/** Stops accepting and reading: this thread is about to end. */
 	abandon(): void {
 		this.#tcp.close();
@@ -321,3 +329,5 @@ const REFUSED: Readonly<Record<ConnectionRefusal, string>> = {
 
 /** How long connections are still accepted if more keep coming, ms. */
 const LAST_ACCEPTS_MS = 2_000;
+/** Time for the last responses, ms. */
+const CUT_GRACE_MS = 200;

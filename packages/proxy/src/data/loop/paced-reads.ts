@@ -219,7 +219,7 @@ export interface Deferred {
 	goOn(now: number): boolean;
 }
 
-/** Connections of a worker whose reads are deferred. Those of one certificate take turns. */
+/** Connections of a worker whose reads are deferred. They take turns, whatever their certificates. */
 export class ReadQueue {
 	readonly #turnEnd: TurnEnd;
 	readonly #clock: Clock;
@@ -268,10 +268,15 @@ export class ReadQueue {
 		const { now } = this;
 		const asked = this.#waiting;
 		this.#waiting = [];
+		const refused: Deferred[] = [];
+		let next = 0;
 		// Connections that have tokens at the same moment would otherwise make one long turn, however few tokens each has.
-		const unserved = asked.filter((reads) => this.now - now >= TURN_MS || !reads.goOn(now));
-		// After them come those that have had their turn and must wait again.
-		this.#waiting = unserved.concat(this.#waiting);
+		while (next < asked.length && this.now - now < TURN_MS) {
+			const reads = asked[next++]!;
+			if (!reads.goOn(now)) refused.push(reads);
+		}
+		// All are asked in turn, so that many without tokens do not keep others waiting. Last come those that were served and must wait again.
+		this.#waiting = [...asked.slice(next), ...refused, ...this.#waiting];
 		if (this.#waiting.length === 0 || this.#timer !== undefined) return;
 		this.#timer = setTimeout(() => {
 			this.#timer = undefined;

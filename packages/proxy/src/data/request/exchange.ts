@@ -193,8 +193,19 @@ export class Exchange extends Timed implements ServedRequest, ExchangeEvents {
 
 	/** For `CallDeadline`. A client that allows too little time says nothing about the upstream. */
 	callTimedOut(): void {
+		this.#failUnlessAnswered(CALL_TIMED_OUT);
+	}
+
+	/** The proxy is about to end. A tunnel ends with its connection, and a request that has not begun with its stream. */
+	outOfTime(): void {
+		const hasBegun = this.context.startedAt > 0;
+		if (!hasBegun || this.#state === STATE.done || this.tunnel !== undefined) return;
+		this.#guard(this, this.#failUnlessAnswered, DRAIN_LIMIT);
+	}
+
+	#failUnlessAnswered(why: Rejection): void {
 		const isAnswered = this.#state === STATE.answering && this.attempt?.connection === undefined;
-		if (!isAnswered) this.fail(CALL_TIMED_OUT, 'abandoned');
+		if (!isAnswered) this.fail(why, 'abandoned');
 	}
 
 	upstreamTimedOut(outcome: 'timeout' | 'abandoned'): void {
@@ -306,3 +317,5 @@ export class Exchange extends Timed implements ServedRequest, ExchangeEvents {
 		context.plane.requestLog!.end(record);
 	}
 }
+
+const DRAIN_LIMIT = rejection.UPSTREAM_UNAVAILABLE.because('the drain reached its limit');
