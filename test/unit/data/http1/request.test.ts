@@ -21,7 +21,7 @@ function requestOf(head: string): Http1Request {
 		plane,
 		answer: new Http1Response(duplexPair()[0] as TLSSocket, new FlushQueue(plane.turnEnd), () => {}),
 
-		client: { protocol: 'http/1.1' } as RequestConnection['client'],
+		client: { protocol: 'http/1.1', spend() {} } as unknown as RequestConnection['client'],
 		isLast: false,
 		isAhead: false,
 		hasUnread: false,
