@@ -1,10 +1,14 @@
 /** Options that are misspelt or of another type are errors at construction, of every part of the embedded gate. */
 import assert from 'node:assert/strict';
 import { before, describe, it } from 'node:test';
+import * as connect from '@connectrpc/connect';
+import * as grpc from '@grpc/grpc-js';
 import Fastify from 'fastify';
+import { gated } from '../../../packages/gate/src/embed/connect.ts';
 import { guard as fastifyGuard } from '../../../packages/gate/src/embed/fastify.ts';
 import { guard as fetchGuard } from '../../../packages/gate/src/embed/fetch.ts';
 import { authorizationOf, createGate, GateError, type RefreshingGate } from '../../../packages/gate/src/embed/gate.ts';
+import { gateInterceptor } from '../../../packages/gate/src/embed/grpc.ts';
 import { guard as honoGuard } from '../../../packages/gate/src/embed/hono.ts';
 import { guardUpgrade, guard as nodeGuard } from '../../../packages/gate/src/embed/node.ts';
 import { createMtlsServer } from '../../../packages/gate/src/embed/tls.ts';
@@ -43,6 +47,8 @@ const GUARDS: Record<string, (gate: unknown, options?: unknown) => unknown> = {
 	upgrade: (one, options) => (guardUpgrade as Untyped)(one, handler, options),
 	hono: honoGuard as Untyped,
 	fetch: (one, options) => (fetchGuard as Untyped)(one, handler, options),
+	grpc: (one, options) => (gateInterceptor as Untyped)(one, grpc, options),
+	connect: (one, options) => (gated as Untyped)(one, connect, options),
 };
 
 async function refuses(code: string, message: RegExp, construct: () => unknown): Promise<void> {
@@ -66,32 +72,37 @@ describe('options of a guard', () => {
 				[/^scopes must be a list of scopes/, { scopes: 'admin' }],
 				[/^scopes must be a list of scopes/, { scopes: ['a b'] }],
 				[/^scopes must be a list of scopes/, { scopes: null }],
+				[/^scopes must be a list of scopes/, { scopes: undefined }],
 				[/^scopes must be a list of scopes/, { scopes: new Array(1) }],
 				[/^Symbol\(scopes\) is unknown/, { [Symbol('scopes')]: ['admin'] }],
 				[/^scope is unknown/, Object.defineProperty({}, 'scope', { value: ['admin'] })],
-				[/ must be a function$/, name === 'upgrade' ? { onError: 'log' } : { onRefused: 'log' }],
+				[
+					['grpc', 'connect'].includes(name) ? /^onRefused is unknown/ : / must be a function$/,
+					name === 'upgrade' ? { onError: 'log' } : { onRefused: 'log' },
+				],
 				[/^the options must be an object/, 'admin'],
 				[/^the options must be an object/, ['admin']],
 				...NOT_PLAIN.map((options): [RegExp, unknown] => [/^the options must be an object/, options]),
 			];
 			for (const [message, options] of cases) await refuses('ERR_GATE_OPTIONS', message, () => guard(gate, options));
-			for (const none of [undefined, null, {}, { check: true }]) {
+			for (const none of [undefined, null, {}, { check: true }, Promise.resolve(gate)]) {
 				await refuses('ERR_GATE_OPTIONS', /^gate must be a gate/, () => guard(none));
 			}
 			guard(gate, { scopes: [] });
-			guard(gate, { scopes: undefined });
+			guard(gate);
 		});
 	}
 
 	it('are the last argument: one after them, such as the handler of another adapter, is refused', async () => {
-		const takes = { node: 2, hono: 2, fetch: 3, upgrade: 3 };
-		for (const [name, guard] of Object.entries({
-			node: nodeGuard,
-			hono: honoGuard,
-			fetch: fetchGuard,
-			upgrade: guardUpgrade,
-		})) {
-			const all = takes[name as keyof typeof takes] === 2 ? [gate, {}] : [gate, handler, {}];
+		const calls: [guard: unknown, ...args: unknown[]][] = [
+			[nodeGuard, gate, {}],
+			[honoGuard, gate, {}],
+			[fetchGuard, gate, handler, {}],
+			[guardUpgrade, gate, handler, {}],
+			[gateInterceptor, gate, grpc, {}],
+			[gated, gate, connect, {}],
+		];
+		for (const [guard, ...all] of calls) {
 			(guard as Untyped)(...all);
 			for (const more of [handler, undefined])
 				await refuses('ERR_GATE_OPTIONS', /argument after the options/, () => (guard as Untyped)(...all, more));
@@ -116,6 +127,7 @@ describe('options of a guard', () => {
 			[/^config of \/x\.scope is unknown; did you mean scopes\?$/, { scope: ['admin'] }],
 			[/^config of \/x\.Gate is unknown; did you mean gate\?$/, { Gate: false }],
 			[/^config of \/x\.scopes must be a list/, { scopes: 'admin' }],
+			[/^config of \/x\.scopes must be a list/, { scopes: undefined }],
 			[/^config of \/x\.gate must be true or false/, { gate: 'false' }],
 		];
 		for (const [message, config] of cases) {
@@ -217,7 +229,7 @@ describe('invalid calls', () => {
 	});
 
 	it('gate.check refuses scopes that are not a list, such as an iterator', () => {
-		for (const scopes of ['admin', new Set(['admin']), ['admin'].values(), new Uint8Array(), null]) {
+		for (const scopes of ['admin', new Set(['admin']), ['admin'].values(), new Uint8Array(), null, undefined]) {
 			const verdict = gate.check('Bearer x', { scopes } as object);
 			assert.equal(verdict.ok ? '' : verdict.refusal.reason, 'the scopes given to check are not a list');
 		}

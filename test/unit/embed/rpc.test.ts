@@ -14,6 +14,7 @@ import {
 	file_google_protobuf_wrappers,
 	type StringValueSchema,
 } from '@bufbuild/protobuf/wkt';
+import * as connectRpc from '@connectrpc/connect';
 import {
 	ConnectError,
 	type ConnectRouter,
@@ -22,11 +23,12 @@ import {
 	type HandlerContext,
 } from '@connectrpc/connect';
 import { connectNodeAdapter, createConnectTransport, createGrpcTransport } from '@connectrpc/connect-node';
+import * as grpcJs from '@grpc/grpc-js';
 import {
 	Client,
 	credentials,
 	Metadata,
-	type Server,
+	Server,
 	ServerCredentials,
 	type ServerDuplexStream,
 	type ServerUnaryCall,
@@ -35,7 +37,7 @@ import {
 } from '@grpc/grpc-js';
 import { admittedOf as admittedToConnect, gated } from '../../../packages/gate/src/embed/connect.ts';
 import { createGate, type Gate } from '../../../packages/gate/src/embed/gate.ts';
-import { admittedOf as admittedToGrpc } from '../../../packages/gate/src/embed/grpc.ts';
+import { admittedOf as admittedToGrpc, gateInterceptor } from '../../../packages/gate/src/embed/grpc.ts';
 import { blockNamed, type DocBlock } from '../../fixtures/doc-blocks.ts';
 import { AUDIENCE, ISSUER, type TestPki, temporaryFolder, testPki } from '../../fixtures/pki.ts';
 import { until } from '../../fixtures/wait.ts';
@@ -87,7 +89,8 @@ interface Service extends AsyncDisposable {
 
 const REFUSED = { code: 16, text: 'unauthorized', retryAfter: undefined };
 
-function behavesAsAGate(start: (gate: Gate) => Promise<Service>): void {
+/** @param start the recipe's server; with scopes, one whose calls need them. */
+function behavesAsAGate(start: (gate: Gate, scopes?: readonly string[]) => Promise<Service>): void {
 	it('ends a call without a token, or with a bad one, as UNAUTHENTICATED, and calls no handler', async () => {
 		await using service = await start(newGate());
 		deepEqual(await service.call(), REFUSED);
@@ -111,6 +114,14 @@ function behavesAsAGate(start: (gate: Gate) => Promise<Service>): void {
 		const { fingerprint256 } = new X509Certificate(pki.clients.valid.certPem);
 		equal((await bound(Buffer.from(fingerprint256.replaceAll(':', ''), 'hex'))).text, 'bound');
 		deepEqual(await bound(Buffer.alloc(32)), REFUSED);
+	});
+
+	it('ends a call without a scope that the server asks for as PERMISSION_DENIED, and calls no handler', async () => {
+		await using service = await start(newGate(), ['admin']);
+		const call = (scope: string) => service.call(`Bearer ${pki.token('acme', { scope })}`);
+		deepEqual(await call('read'), { code: 7, text: 'insufficient scope', retryAfter: undefined });
+		equal(service.handled, 0);
+		equal((await call('read admin')).text, 'acme');
 	});
 
 	it('frees the slot of a call that has ended', async () => {
@@ -155,13 +166,16 @@ describe('a server of @grpc/grpc-js with the gate', () => {
 		loaded = (await recipe('grpc', blockNamed('a gate for @grpc/grpc-js'))) as GrpcRecipe;
 	});
 
-	async function start(gate: Gate, kind: keyof typeof METHODS): Promise<Service> {
+	async function start(gate: Gate, kind: keyof typeof METHODS, scopes?: readonly string[]): Promise<Service> {
 		let handled = 0;
 		const whoIs = (call: { readonly metadata: Metadata }) => {
 			handled++;
 			return Buffer.from(loaded.tenantOf(call));
 		};
-		const server = loaded.serverBehind(gate);
+		const server =
+			scopes === undefined
+				? loaded.serverBehind(gate)
+				: new Server({ interceptors: [gateInterceptor(gate, grpcJs, { scopes })] });
 		server.addService(METHODS, {
 			unary: (call: ServerUnaryCall<Buffer, Buffer>, answer: sendUnaryData<Buffer>) => answer(null, whoIs(call)),
 			stream: (call: ServerDuplexStream<Buffer, Buffer>) => {
@@ -209,7 +223,7 @@ describe('a server of @grpc/grpc-js with the gate', () => {
 	}
 
 	for (const kind of ['unary', 'stream'] as const)
-		describe(`asked for a ${kind} call`, () => behavesAsAGate((gate) => start(gate, kind)));
+		describe(`asked for a ${kind} call`, () => behavesAsAGate((gate, scopes) => start(gate, kind, scopes)));
 });
 
 interface ConnectRecipe {
@@ -298,6 +312,11 @@ describe('a server of @connectrpc/connect-node with the gate', () => {
 		};
 	}
 
+	const asking =
+		(scopes: readonly string[]): ConnectRecipe['adapterBehind'] =>
+		(gate, routes) =>
+			connectNodeAdapter({ routes, ...gated(gate, connectRpc, { scopes }) });
+
 	const connect: typeof createGrpcTransport = (options) => createConnectTransport({ ...options, httpVersion: '2' });
 	for (const [protocol, newTransport] of [
 		['Connect', connect],
@@ -305,7 +324,9 @@ describe('a server of @connectrpc/connect-node with the gate', () => {
 	] as const)
 		for (const kind of ['unary', 'stream'] as const)
 			describe(`asked by ${protocol} for a ${kind} call`, () =>
-				behavesAsAGate((gate) => start(gate, newTransport, kind)));
+				behavesAsAGate((gate, scopes) =>
+					start(gate, newTransport, kind, scopes === undefined ? loaded.adapterBehind : asking(scopes)),
+				));
 
 	for (const kind of ['unary', 'stream'] as const)
 		it(`ends every ${kind} call if the adapter is too old to ask the gate`, async () => {

@@ -14,8 +14,11 @@ export interface Caller {
 	 * A function is called for such tokens only.
 	 */
 	readonly certificate?: CallerCertificate | (() => CallerCertificate | undefined) | undefined;
-	/** The token must have all of these; otherwise the request is refused with 403 `insufficient scope` (RFC 6750 section 3.1). */
-	readonly scopes?: readonly string[] | undefined;
+	/**
+	 * The token must have all of these; otherwise the request is refused with 403 `insufficient scope` (RFC 6750 section 3.1). An
+	 * explicit `undefined` is no list, and is refused.
+	 */
+	readonly scopes?: readonly string[];
 }
 
 /**

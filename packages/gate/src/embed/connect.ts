@@ -1,10 +1,12 @@
 import { addAbortListener } from 'node:events';
 import type * as connectRpc from '@connectrpc/connect';
 import type { ConnectNodeAdapterOptions } from '@connectrpc/connect-node';
+import { checkGuard } from './admission.ts';
 import { authorizationOf } from './authorization.ts';
-import { certificateOf } from './caller.ts';
+import { type Caller, certificateOf } from './caller.ts';
 import { GateError } from './error.ts';
 import type { Admitted, Gate } from './gate.ts';
+import { SCOPES } from './options.ts';
 import { grpcStatusOf, signalHeaders } from './refusal.ts';
 
 type Received = Parameters<NonNullable<ConnectNodeAdapterOptions['contextValues']>>[0];
@@ -17,11 +19,16 @@ const admitted: connectRpc.ContextKey<Admitted | undefined> = { id: Symbol('verd
  * called. Add interceptors of your own behind these. An older adapter does not know `requestGate`, so the interceptor ends all its calls.
  *
  * @param library `import * as connect from '@connectrpc/connect'`.
+ * @param options `scopes`: what the token of each call must have; see `Caller.scopes`.
  */
 export function gated(
 	gate: Gate,
 	{ ConnectError, createContextValues }: Pick<typeof connectRpc, 'ConnectError' | 'createContextValues'>,
+	options: Pick<Caller, 'scopes'> = {},
+	...rest: never[]
 ): Required<Pick<ConnectNodeAdapterOptions, 'contextValues' | 'requestGate' | 'interceptors'>> {
+	checkGuard(gate, options, { scopes: SCOPES }, rest);
+	const { scopes = [] } = options;
 	return {
 		interceptors: [
 			(next) => (call) => {
@@ -32,7 +39,7 @@ export function gated(
 		contextValues: (req) => createContextValues().set(received, req),
 		requestGate({ values, signal }) {
 			const req = values.get(received)!;
-			const verdict = gate.check(authorizationOf(req), { certificate: () => certificateOf(req) });
+			const verdict = gate.check(authorizationOf(req), { certificate: () => certificateOf(req), scopes });
 			if (!verdict.ok) {
 				const { refusal } = verdict;
 				throw new ConnectError(refusal.body, grpcStatusOf(refusal), signalHeaders(refusal));

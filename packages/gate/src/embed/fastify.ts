@@ -67,7 +67,7 @@ export const guard: FastifyPluginAsync<GuardOptions> = async (app, options) => {
 		}
 		if (config.gate === false) return next();
 		const { raw } = request;
-		const caller = { certificate: () => certificateOf(raw), scopes: config.scopes };
+		const caller = { certificate: () => certificateOf(raw), scopes: config.scopes ?? [] };
 		const verdict = ask(raw, authorizationIn(raw.rawHeaders), caller);
 		if (verdict.ok) {
 			(request as Guarded)[ADMITTED] = verdict.claims;

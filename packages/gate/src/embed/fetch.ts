@@ -31,7 +31,7 @@ export function guard<Rest extends unknown[]>(
 ): (request: Request, ...rest: Rest) => Response | Promise<Response> {
 	checkGuard(gate, options, KINDS, more);
 	checkHandler('ERR_GATE_OPTIONS', handler);
-	const { onRefused, scopes, certificate } = options;
+	const { onRefused, scopes = [], certificate } = options;
 	const ask = questionTo(gate);
 	return (request, ...rest) => {
 		// `Headers` joins two values with a comma. No token has one, so the gate refuses them.

@@ -191,7 +191,8 @@ export function createGate(options: GateOptions): RefreshingGate {
 		if (!isPlainObject(caller)) return refused(NO_CALLER);
 		const { scopes } = caller;
 		// An iterator has `every` too, but is exhausted after the first request.
-		if (scopes !== undefined && !Array.isArray(scopes)) return refused(NO_SCOPES);
+		// An explicit `undefined` may be a misspelt setting.
+		if ('scopes' in caller && !Array.isArray(scopes)) return refused(NO_SCOPES);
 		for (const key in caller) if (key !== 'certificate' && key !== 'scopes') return refused(NO_SUCH_MEMBER);
 		const identity = authenticator.authenticate(onlyValue(authorization), clock.wallSeconds());
 		if (identity instanceof Rejection) return refused(identity);

@@ -1,6 +1,9 @@
 import type * as grpcJs from '@grpc/grpc-js';
+import { checkGuard } from './admission.ts';
+import type { Caller } from './caller.ts';
 import { GateError } from './error.ts';
 import type { Admitted, Gate } from './gate.ts';
+import { SCOPES } from './options.ts';
 import { grpcStatusOf, signalHeaders } from './refusal.ts';
 
 const verdicts = new WeakMap<object, Admitted>();
@@ -9,11 +12,16 @@ const verdicts = new WeakMap<object, Admitted>();
  * A server interceptor for `@grpc/grpc-js`: a refused call ends with its gRPC status, and its handler is not called.
  *
  * @param library `import * as grpc from '@grpc/grpc-js'`.
+ * @param options `scopes`: what the token of each call must have; see `Caller.scopes`.
  */
 export function gateInterceptor(
 	gate: Gate,
 	{ Metadata, ServerInterceptingCall }: Pick<typeof grpcJs, 'Metadata' | 'ServerInterceptingCall'>,
+	options: Pick<Caller, 'scopes'> = {},
+	...rest: never[]
 ): grpcJs.ServerInterceptor {
+	checkGuard(gate, options, { scopes: SCOPES }, rest);
+	const { scopes = [] } = options;
 	return (_method, call) => {
 		let verdict: ReturnType<Gate['check']> | undefined;
 		return new ServerInterceptingCall(call, {
@@ -21,7 +29,7 @@ export function gateInterceptor(
 				begin({
 					onReceiveMetadata(metadata, next) {
 						const certificate = () => call.getAuthContext().sslPeerCertificate?.raw;
-						verdict = gate.check(metadata.get('authorization').map(String), { certificate });
+						verdict = gate.check(metadata.get('authorization').map(String), { certificate, scopes });
 						if (verdict.ok) {
 							verdicts.set(metadata, verdict);
 							return next(metadata);

@@ -37,7 +37,7 @@ export interface GuardOptions {
  */
 export function guard(gate: Gate, options: GuardOptions = {}, ...rest: never[]): MiddlewareHandler<GuardedEnv> {
 	checkGuard(gate, options, KINDS, rest);
-	const { onRefused, scopes } = options;
+	const { onRefused, scopes = [] } = options;
 	const ask = questionTo(gate);
 	return async (c, next) => {
 		const { incoming } = bindingsOf(c);

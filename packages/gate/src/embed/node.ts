@@ -53,7 +53,7 @@ export function guard<Req extends Request = Request, Res extends Response = Resp
 	...rest: never[]
 ): (req: Req, res: Res, next: () => void) => void {
 	checkGuard(gate, options, KINDS, rest);
-	const { onRefused, scopes } = options;
+	const { onRefused, scopes = [] } = options;
 	const ask = questionTo(gate);
 	return (req, res, next) => {
 		const verdict = ask(req, authorizationIn(req.rawHeaders), { certificate: () => certificateOf(req), scopes });

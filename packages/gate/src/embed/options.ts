@@ -2,7 +2,7 @@ import { SCOPE_TOKEN } from '../gates/scopes.ts';
 import { suggest } from '../words/suggest.ts';
 import { GateError, type GateErrorCode } from './error.ts';
 
-/** The kind of value that an option takes. `undefined` means that the option is left out. */
+/** The kind of value that an option takes. By default `undefined` means that the option is left out. */
 export interface Kind {
 	/** The rest of the message after the option's name, such as `must be a function`. */
 	readonly wanted: string;
@@ -10,6 +10,8 @@ export interface Kind {
 	readonly holds: (value: unknown) => boolean;
 	/** Whether the option may not be left out. */
 	readonly isRequired?: boolean;
+	/** Whether `undefined` is refused where it is given: the value of a misspelt setting would switch a check off. */
+	readonly refusesUndefined?: boolean;
 }
 
 /** One kind for each option: an option that is added without a kind does not compile. */
@@ -20,11 +22,12 @@ export const BOOLEAN = kind('must be true or false', (value) => typeof value ===
 /** @internal */
 export const FUNCTION = kind('must be a function', (value) => typeof value === 'function');
 /** An empty list requires no scope. @internal */
-export const SCOPES = kind(
-	'must be a list of scopes (RFC 6749 section 3.3), such as ["orders:read"]',
+export const SCOPES: Kind = {
+	wanted: 'must be a list of scopes (RFC 6749 section 3.3), such as ["orders:read"]',
 	// `every` skips holes, so `new Array(1)` would require nothing.
-	(value) => Array.isArray(value) && [...value].every((one) => typeof one === 'string' && SCOPE_TOKEN.test(one)),
-);
+	holds: (value) => Array.isArray(value) && [...value].every((one) => typeof one === 'string' && SCOPE_TOKEN.test(one)),
+	refusesUndefined: true,
+};
 /** Checked by the code that reads the option, which has its own message. @internal */
 export const ANY = kind('', () => true);
 
@@ -54,9 +57,10 @@ export function checkOptions<Options>(
 	kinds: Kinds<Options>,
 ): void {
 	refuseUnknownKeys(code, place, options, Object.keys(kinds));
-	for (const [key, { wanted, holds, isRequired = false }] of Object.entries<Kind>(kinds)) {
+	for (const [key, { wanted, holds, isRequired, refusesUndefined }] of Object.entries<Kind>(kinds)) {
 		const value = (options as Record<string, unknown>)[key];
-		if (value === undefined ? !isRequired : holds(value)) continue;
+		const isRefused = isRequired || (refusesUndefined && key in (options as object));
+		if (value === undefined ? !isRefused : holds(value)) continue;
 		throw new GateError(code, `${place === '' ? key : `${place}.${key}`} ${wanted}`);
 	}
 }

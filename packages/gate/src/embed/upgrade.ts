@@ -35,7 +35,7 @@ export function guardUpgrade(
 ): (req: IncomingMessage, socket: Duplex, head: Buffer) => void {
 	checkGuard(gate, options, KINDS, rest);
 	checkHandler('ERR_GATE_OPTIONS', handler);
-	const { onError, scopes } = options;
+	const { onError, scopes = [] } = options;
 	const report = faultReport(onError);
 	const ask = questionTo(gate);
 	return (req, socket, head) => {
