@@ -106,6 +106,7 @@ describe('what is revoked', () => {
 			[{ certificate: [] }, /^revoked.certificate is unknown; did you mean certificates\?$/],
 			[{ certificates: ['ab'] }, /^revoked.certificates\[0\] must be the SHA-256 of a certificate/],
 			[{ serials: [{ issuer: 'x', serial: '1' }] }, /^revoked.serials\[0\].issuer must be a name/],
+			[{ serials: [{ issuer: 'CN=q"uo\\te', serial: '1' }] }, /^revoked.serials\[0\].issuer must be a name/],
 			[{ serials: [{ issuer: 'CN=x', serial: 'z' }] }, /^revoked.serials\[0\].serial must be a serial number/],
 			[{ serials: [{ issuer: 'CN=x', number: '1' }] }, /^revoked.serials\[0\].number is unknown/],
 			[{ tokens: 'seven' }, /^revoked.tokens must be a list$/],

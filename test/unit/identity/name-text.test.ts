@@ -105,6 +105,11 @@ describe("an issuer's name", () => {
 			'CN=x,,O=y',
 			'/CM=x',
 			'CN=#0c05',
+			// As openssl prints it without escapes (`-nameopt utf8,sep_comma_plus_space`).
+			'OU=a, OU=b, CN=q"uo\\te',
+			'CN="q\\te"',
+			'CN=a\\/b',
+			'C=DE\nCN=q\\te',
 		]) {
 			assert.equal(issuerKey(text), undefined, text);
 		}

@@ -40,7 +40,7 @@ const LINES: Form = {
 const COMPAT: Form = {
 	parts: (name) => splitAhead(name.slice(1), '/'),
 	attributes: (part) => splitAhead(part, '+'),
-	value: (text) => text.replace(/(?:\\x[\dA-F]{2})+|\\[/+]/g, unescaped),
+	value: (text) => text.replace(/((?:\\x[\dA-F]{2})+)|\\([/+])/g, (_, octets, sign) => sign ?? unescaped(octets)),
 };
 
 /** Splits at separators that are not escaped and that an attribute type follows. */
@@ -107,19 +107,23 @@ function valueOfDer(der: Buffer): string | undefined {
 	}
 }
 
-/** Octets are UTF-8, or Latin-1 if openssl did not convert them; `\U` and `\W` are code points. */
-function unescaped(value: string): string {
-	return value.replace(
-		/((?:\\x?[\da-fA-F]{2})+)|\\U([\da-fA-F]{4})|\\W([\da-fA-F]{8})|\\(.?)/gs,
-		(_, octets?: string, short?: string, long?: string, one?: string) => {
-			if (octets !== undefined) return textOf(Buffer.from(octets.replace(/\\x?/g, ''), 'hex'));
-			const point = short ?? long;
-			// A trailing space may have been trimmed after its backslash.
-			if (point === undefined) return one ?? '';
-			const code = Number.parseInt(point, 16);
-			return code > 0x10ffff ? '\ufffd' : String.fromCodePoint(code);
-		},
-	);
+/** The pairs of RFC 4514 section 3, and openssl's. A trailing space may have been trimmed after its backslash. */
+const ESCAPES = /((?:\\x?[\da-fA-F]{2})+)|\\U([\da-fA-F]{4})|\\W([\da-fA-F]{8})|\\([ "#+,;<=>\\]|$)/g;
+
+/**
+ * Octets are UTF-8, or Latin-1 if openssl did not convert them; `\U` and `\W` are code points.
+ *
+ * @returns `undefined` if a backslash begins no escape: the text was printed without escapes.
+ */
+function unescaped(value: string): string | undefined {
+	if (value.replace(ESCAPES, '').includes('\\')) return undefined;
+	return value.replace(ESCAPES, (_, octets?: string, short?: string, long?: string, one?: string) => {
+		if (octets !== undefined) return textOf(Buffer.from(octets.replace(/\\x?/g, ''), 'hex'));
+		const point = short ?? long;
+		if (point === undefined) return one ?? '';
+		const code = Number.parseInt(point, 16);
+		return code > 0x10ffff ? '\ufffd' : String.fromCodePoint(code);
+	});
 }
 
 function textOf(octets: Buffer): string {
