@@ -8,7 +8,7 @@
 export const PIPELINE = {
 	'client certificate': explained("the client's certificate chains to a CA in the file, is valid, and is not revoked"),
 	'request head': both('framing, method and header fields of the head'),
-	method: explained('the method is on the list'),
+	method: explained('the method is one that the proxy knows'),
 	'header fields': explained('the header fields are unambiguous'),
 	token: both('the token and its claims'),
 	'bound token': both("a bound token is bound to this connection's certificate"),
