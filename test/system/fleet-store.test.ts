@@ -96,6 +96,16 @@ async function ask(
 	return { admitted, asked };
 }
 
+/** Another tenant asks for far more than its limit: all replicas together admit its burst and its rate. @returns what they admitted. */
+async function asksForMore(all: readonly SharedLimitsReplica[], rate: Rate, seconds: number): Promise<number> {
+	const begin = performance.now();
+	const { admitted } = await ask(all, 'b', rate, 400, seconds);
+	// A busy machine takes longer.
+	const most = 90 + (0.2 + (performance.now() - begin) / 1000) * 90;
+	assert.ok(admitted <= most, `${admitted} of ${most}: shares of burst and rate`);
+	return admitted;
+}
+
 describe('limits that replicas share through a real redis-server', { skip, concurrency: 4 }, () => {
 	for (const [latencyMs, config] of [
 		[0, {}],
@@ -193,8 +203,7 @@ describe('limits that replicas share through a real redis-server', { skip, concu
 			t.diagnostic(`away after ${Math.round(performance.now() - from)} ms: ${all[0]!.facts.reason}`);
 			const during = await asked;
 			if (machine.hasRun) assert.ok(during.admitted >= 0.75 * during.asked, JSON.stringify(during));
-			const { admitted: passed } = await ask(all, 'b', rate, 400, 2);
-			assert.ok(passed <= 90 + 2.2 * 90, `${passed} of 270: shares of burst and rate`);
+			await asksForMore(all, rate, 2);
 			await end(server);
 			const back = performance.now();
 			await until(async () => all.every(({ facts }) => !facts.isAway), 'the store to be back');
@@ -226,8 +235,7 @@ describe('limits that replicas share through a real redis-server', { skip, concu
 		const during = await ask(all, 'a', rate, 80, 2);
 		t.diagnostic(`all dropped: ${during.admitted} of ${during.asked}`);
 		if (machine.hasRun) assert.ok(during.admitted >= 0.995 * during.asked, JSON.stringify(during));
-		const { admitted: passed } = await ask(all, 'b', rate, 400, 2);
-		assert.ok(passed <= 90 + 2.2 * 90, `${passed} of 270: shares of burst and rate`);
+		await asksForMore(all, rate, 2);
 		for (const backlog of backlogs) backlog[Symbol.dispose]();
 		for (const sentinel of sentinels) sentinel.resume();
 		const back = performance.now();
@@ -256,9 +264,8 @@ describe('limits that replicas share through a real redis-server', { skip, concu
 		const during = await asked;
 		t.diagnostic(`within its limit: ${during.admitted} of ${during.asked}`);
 		if (machine.hasRun) assert.ok(during.admitted >= 0.75 * during.asked, JSON.stringify(during));
-		const { admitted: passed } = await ask(all, 'b', rate, 400, 3);
+		const passed = await asksForMore(all, rate, 3);
 		t.diagnostic(`beyond it: ${passed} in 3 s, of burst and rate 360`);
-		assert.ok(passed <= 90 + 3.2 * 90, `${passed}: shares of burst and rate`);
 		if (machine.hasRun) assert.ok(passed >= 3 * 90, `${passed}: shares of burst and rate`);
 		latency.ms = 5;
 		const back = performance.now();

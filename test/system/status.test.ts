@@ -268,7 +268,7 @@ describe('the status page of a proxy', { skip }, () => {
 		await shows(
 			opened.page,
 			'.upstreams tbody tr .state',
-			/open[\s\S]*Breaker open since \d\d:\d\d:\d\d UTC:[\s\S]*connection refused[\s\S]*Health check: /,
+			/open[\s\S]*Breaker open since \d\d:\d\d:\d\d UTC:[\s\S]*connection (?:refused|reset)[\s\S]*Health check: /,
 		);
 		await shows(opened.page, '#announcement', 'A breaker is open');
 	});
