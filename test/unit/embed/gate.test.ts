@@ -347,8 +347,7 @@ describe('createGate', () => {
 	});
 
 	it('refuses rates that are not whole numbers from 0 to 1,000,000', () => {
-		for (const tenantRps of [-1, 0.5, 1_000_001, Number.NaN, '5', undefined])
-			refuses('ERR_GATE_TENANT_RPS', { tenantRps });
+		for (const tenantRps of [-1, 0.5, 1_000_001, Number.NaN, '5']) refuses('ERR_GATE_TENANT_RPS', { tenantRps });
 	});
 
 	it('limits only tenants with their own rate where tenantRps is unset', () => {

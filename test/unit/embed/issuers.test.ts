@@ -88,7 +88,7 @@ describe('a gate with several issuers', () => {
 			[/^issuers\[1\]\.issuer is duplicated/, [acme, { ...zeta, issuer: acme.issuer }]],
 			[/^issuers\[1\]\.tenantPrefix must not equal/, [acme, { ...zeta, tenantPrefix: 'acme:' }]],
 			[/^issuers\[1\]\.tenantPrefix must not equal/, [acme, { ...zeta, tenantPrefix: 'acme:x' }]],
-			[/^issuers\[1\]\.tenantPrefix must not equal/, [acme, { ...zeta, tenantPrefix: undefined }]],
+			[/^issuers\[1\]\.tenantPrefix must not equal/, [acme, { ...zeta, tenantPrefix: '' }]],
 			[/^issuers\[0\]\.algorithms must be a list of algorithms from RS256/, [{ ...acme, algorithms: ['HS256'] }]],
 			[/^issuers\[0\] must have one of publicKey, jwks, jwksUrl, discovery, but has 2/, [{ ...acme, discovery: true }]],
 			[/^issuers\[0\] must have one of .* has 0/, [{ ...acme, publicKey: undefined }]],

@@ -72,7 +72,6 @@ describe('options of a guard', () => {
 				[/^scopes must be a list of scopes/, { scopes: 'admin' }],
 				[/^scopes must be a list of scopes/, { scopes: ['a b'] }],
 				[/^scopes must be a list of scopes/, { scopes: null }],
-				[/^scopes must be a list of scopes/, { scopes: undefined }],
 				[/^scopes must be a list of scopes/, { scopes: new Array(1) }],
 				[/^Symbol\(scopes\) is unknown/, { [Symbol('scopes')]: ['admin'] }],
 				[/^scope is unknown/, Object.defineProperty({}, 'scope', { value: ['admin'] })],
@@ -127,7 +126,7 @@ describe('options of a guard', () => {
 			[/^config of \/x\.scope is unknown; did you mean scopes\?$/, { scope: ['admin'] }],
 			[/^config of \/x\.Gate is unknown; did you mean gate\?$/, { Gate: false }],
 			[/^config of \/x\.scopes must be a list/, { scopes: 'admin' }],
-			[/^config of \/x\.scopes must be a list/, { scopes: undefined }],
+			[/^config of \/x\.scopes is undefined/, { scopes: undefined }],
 			[/^config of \/x\.gate must be true or false/, { gate: 'false' }],
 		];
 		for (const [message, config] of cases) {
@@ -202,6 +201,88 @@ describe('options of createGate', () => {
 		}
 		await refuses('ERR_GATE_ISSUERS', /discovery must be a boolean/, () => issuers({ discovery: 'yes' }));
 		await refuses('ERR_GATE_ISSUERS', /refreshMs must be a number/, () => issuers({ refreshMs: '5' }));
+	});
+});
+
+describe('an option that is undefined', () => {
+	const issuer = { issuer: 'https://i.test', audience: 'a', discovery: true, rateClaim: 'rps' };
+	const create = (changes: object) => (createGate as Untyped)({ ...base, ...changes }) as RefreshingGate;
+	const createIssuer = (changes: object) => {
+		create({
+			...NO_KEY,
+			issuers: [{ fetch: () => Promise.reject(new Error('unreachable')), ...issuer, ...changes }],
+		}).close();
+	};
+	const createTenant = (changes: object) => create({ tenants: [{ name: 'acme', rps: 5, ...changes }] });
+
+	/** Places of options: how an object with the option is used, and the options whose absence lets more in or whose default is as strict. */
+	const places: {
+		readonly place: string;
+		readonly use: (changes: object) => unknown;
+		readonly refused: readonly string[];
+		readonly allowed: readonly string[];
+	}[] = [
+		{
+			place: '',
+			use: create,
+			refused: ['tenantRps', 'tenants', 'revoked'],
+			allowed: ['issuers', 'rateLimitHeaders', 'readyTimeoutMs', 'onEvent', 'clock'],
+		},
+		{
+			place: 'issuers[0].',
+			use: createIssuer,
+			refused: [
+				...['algorithms', 'fetch', 'refreshMs', 'maxStaleMs', 'leewayMs', 'tenantPrefix', 'tenantClaim'],
+				...['requiredClaims', 'certificateBound', 'rateClaim', 'maxRps'],
+			],
+			allowed: ['publicKey', 'jwks', 'jwksUrl'],
+		},
+		{ place: 'tenants[0].', use: createTenant, refused: ['rps', 'burst', 'concurrency'], allowed: [] },
+		...[(revoked: object) => create({ revoked }), (revoked: object) => gate.setRevoked(revoked)].map((use) => ({
+			place: 'revoked.',
+			use,
+			refused: ['certificates', 'serials', 'tokens', 'tenants'],
+			allowed: [],
+		})),
+		{
+			place: '',
+			use: (changes) => (createMtlsServer as Untyped)({ ...paths, ...changes }, handler),
+			refused: ['minVersion'],
+			allowed: ['http2', 'reloadOnSignal', 'onReload', 'onError', 'drainMs', 'signal'],
+		},
+		...Object.entries(GUARDS).map(([name, guard]) => ({
+			place: '',
+			use: (changes: object) => guard(gate, changes),
+			refused: ['scopes'],
+			allowed: { fetch: ['certificate', 'onRefused'], upgrade: ['onError'], grpc: [], connect: [] }[name] ?? [
+				'onRefused',
+			],
+		})),
+		{
+			place: 'config of /x.',
+			use: async (config) => {
+				const app = Fastify();
+				await app.register(fastifyGuard, { gate });
+				app.get('/x', { config }, () => 'secret');
+				await app.ready();
+			},
+			refused: ['scopes'],
+			allowed: ['gate'],
+		},
+		{ place: '', use: (changes) => register({ gate, ...changes }), refused: [], allowed: ['onRefused', 'prefix'] },
+	];
+
+	it('is refused where its absence would let more in; otherwise it has its default', async () => {
+		for (const { place, use, refused, allowed } of places) {
+			for (const key of refused) {
+				await assert.rejects(async () => use({ [key]: undefined }), {
+					name: 'GateError',
+					message: `${place}${key} is undefined, as the value of a misspelt setting is; give it a value, or leave it out`,
+				});
+			}
+			for (const key of allowed) await use({ [key]: undefined });
+			await use({});
+		}
 	});
 });
 

@@ -26,7 +26,17 @@ import {
 	type ReadIssuers,
 	readIssuers,
 } from './issuers.ts';
-import { ANY, BOOLEAN, checkOptions, FUNCTION, isPlainObject, type Kinds, kind, milliseconds } from './options.ts';
+import {
+	ANY,
+	BOOLEAN,
+	checkOptions,
+	FUNCTION,
+	isPlainObject,
+	type Kinds,
+	kind,
+	milliseconds,
+	NARROWING,
+} from './options.ts';
 import { readQuotas, type TenantOptions } from './quotas.ts';
 import { grpcStatusOf, type Refusal, RefusedError, refused } from './refusal.ts';
 import { type GateEvent, RemoteKeys, warnOfEvent } from './remote-keys.ts';
@@ -171,8 +181,7 @@ export function createGate(options: GateOptions): RefreshingGate {
 	const keyOf = (tenant: string) => tenantKey(secret, tenant);
 	// Allocated for the first tenant with a rate, so that a gate without limits needs no memory for it.
 	let limiter: TenantLimiter | undefined;
-	// An explicit `undefined` is refused: the limit must not vanish because a variable is unset.
-	const quotas = readQuotas('tenantRps' in options ? options.tenantRps : 0, options.tenants, keyOf);
+	const quotas = readQuotas(options.tenantRps, options.tenants, keyOf);
 	const revokedAtFirst = readRevoked(revoked);
 	const keys = new RemoteKeys(
 		issuers,
@@ -252,16 +261,16 @@ const CLOCK = kind('must be a clock: an object with the functions now and wallSe
 	return typeof now === 'function' && typeof wallSeconds === 'function';
 });
 
-/** Options of kind `ANY` are checked by the function that reads them. */
+/** Options of the kinds `ANY` and `NARROWING` are checked by the function that reads them. */
 const KINDS: Kinds<CommonOptions & KeyOptions> = {
 	jwtPublicKey: ANY,
 	issuer: ANY,
 	audience: ANY,
 	issuers: ANY,
-	tenantRps: ANY,
-	tenants: ANY,
+	tenantRps: NARROWING,
+	tenants: NARROWING,
 	rateLimitHeaders: BOOLEAN,
-	revoked: ANY,
+	revoked: NARROWING,
 	readyTimeoutMs: milliseconds(1),
 	onEvent: FUNCTION,
 	clock: CLOCK,

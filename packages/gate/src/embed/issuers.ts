@@ -9,7 +9,7 @@ import { parseJwksUrl } from '../jwks/jwks-url.ts';
 import type { RemoteIssuer } from '../jwks/remote-issuer.ts';
 import { systemFetch } from '../jwks/system-fetch.ts';
 import { GateError } from './error.ts';
-import { isPlainObject, refuseUnknownKeys } from './options.ts';
+import { ANY, checkOptions, isPlainObject, type Kinds, NARROWING } from './options.ts';
 import { isRps, MAX_TENANT_RPS } from './quotas.ts';
 import { readKey, type VerificationKey } from './verification-key.ts';
 
@@ -91,30 +91,30 @@ export function readIssuers(options: readonly IssuerOptions[]): ReadIssuers {
 	return { seeds: read.map(({ seed }) => seed), remotes: read.flatMap(({ remote }) => remote ?? []) };
 }
 
-const KEYS = Object.keys({
-	issuer: 1,
-	audience: 1,
-	algorithms: 1,
-	publicKey: 1,
-	jwks: 1,
-	jwksUrl: 1,
-	discovery: 1,
-	fetch: 1,
-	refreshMs: 1,
-	maxStaleMs: 1,
-	leewayMs: 1,
-	tenantPrefix: 1,
-	tenantClaim: 1,
-	requiredClaims: 1,
-	certificateBound: 1,
-	rateClaim: 1,
-	maxRps: 1,
-} satisfies Record<keyof IssuerOptions, 1>);
+const KINDS: Kinds<IssuerOptions> = {
+	issuer: ANY,
+	audience: ANY,
+	algorithms: NARROWING,
+	publicKey: ANY,
+	jwks: ANY,
+	jwksUrl: ANY,
+	discovery: ANY,
+	fetch: NARROWING,
+	refreshMs: NARROWING,
+	maxStaleMs: NARROWING,
+	leewayMs: NARROWING,
+	tenantPrefix: NARROWING,
+	tenantClaim: NARROWING,
+	requiredClaims: NARROWING,
+	certificateBound: NARROWING,
+	rateClaim: NARROWING,
+	maxRps: NARROWING,
+};
 /** Options for keys from the network only. */
 const NETWORK_KEYS = ['fetch', 'refreshMs', 'maxStaleMs'] as const;
 
 function readIssuer(options: IssuerOptions, place: string): { seed: IssuerSeed; remote?: FetchedIssuer } {
-	refuseUnknownKeys('ERR_GATE_ISSUERS', place, options, KEYS);
+	checkOptions('ERR_GATE_ISSUERS', place, options, KINDS);
 	const demand = (key: keyof IssuerOptions, holds: boolean, wanted: string) => {
 		if (!holds) throw wrong(`${place}.${key}`, wanted);
 	};

@@ -10,7 +10,7 @@ export interface Kind {
 	readonly holds: (value: unknown) => boolean;
 	/** Whether the option may not be left out. */
 	readonly isRequired?: boolean;
-	/** Whether `undefined` is refused where it is given: the value of a misspelt setting would switch a check off. */
+	/** Whether an explicit `undefined` is refused; see `neverUndefined`. */
 	readonly refusesUndefined?: boolean;
 }
 
@@ -22,14 +22,17 @@ export const BOOLEAN = kind('must be true or false', (value) => typeof value ===
 /** @internal */
 export const FUNCTION = kind('must be a function', (value) => typeof value === 'function');
 /** An empty list requires no scope. @internal */
-export const SCOPES: Kind = {
-	wanted: 'must be a list of scopes (RFC 6749 section 3.3), such as ["orders:read"]',
-	// `every` skips holes, so `new Array(1)` would require nothing.
-	holds: (value) => Array.isArray(value) && [...value].every((one) => typeof one === 'string' && SCOPE_TOKEN.test(one)),
-	refusesUndefined: true,
-};
+export const SCOPES = neverUndefined(
+	kind(
+		'must be a list of scopes (RFC 6749 section 3.3), such as ["orders:read"]',
+		// `every` skips holes, so `new Array(1)` would require nothing.
+		(value) => Array.isArray(value) && [...value].every((one) => typeof one === 'string' && SCOPE_TOKEN.test(one)),
+	),
+);
 /** Checked by the code that reads the option, which has its own message. @internal */
 export const ANY = kind('', () => true);
+/** As `ANY`, for an option whose default admits more than a value may. @internal */
+export const NARROWING = neverUndefined(ANY);
 
 /** @internal */
 export function kind(wanted: string, holds: (value: unknown) => boolean): Kind {
@@ -39,6 +42,16 @@ export function kind(wanted: string, holds: (value: unknown) => boolean): Kind {
 /** @internal */
 export function required(one: Kind): Kind {
 	return { ...one, isRequired: true };
+}
+
+/**
+ * An option whose default admits more than a value may. It may be left out, but its value may not be `undefined`: with
+ * `tenants: settings.tennants` a misspelt setting would switch a check off.
+ *
+ * @internal
+ */
+export function neverUndefined(one: Kind): Kind {
+	return { ...one, refusesUndefined: true };
 }
 
 /**
@@ -59,10 +72,17 @@ export function checkOptions<Options>(
 	refuseUnknownKeys(code, place, options, Object.keys(kinds));
 	for (const [key, { wanted, holds, isRequired, refusesUndefined }] of Object.entries<Kind>(kinds)) {
 		const value = (options as Record<string, unknown>)[key];
-		const isRefused = isRequired || (refusesUndefined && key in (options as object));
-		if (value === undefined ? !isRefused : holds(value)) continue;
-		throw new GateError(code, `${place === '' ? key : `${place}.${key}`} ${wanted}`);
+		const isUndefined = value === undefined && refusesUndefined && key in (options as object);
+		if (!isUndefined && (value === undefined ? !isRequired : holds(value))) continue;
+		throw new GateError(code, `${nameOf(place, key)} ${isUndefined ? UNDEFINED : wanted}`);
 	}
+}
+
+const UNDEFINED = 'is undefined, as the value of a misspelt setting is; give it a value, or leave it out';
+
+/** The name of an option, for messages. */
+function nameOf(place: string, key: string): string {
+	return place === '' ? key : `${place}.${key}`;
 }
 
 /** @internal */
@@ -88,7 +108,7 @@ export function refuseUnknownKeys(
 	// Includes symbols and properties that are not enumerable.
 	for (const key of Reflect.ownKeys(options).map(String)) {
 		if (known.includes(key)) continue;
-		throw new GateError(code, `${place === '' ? key : `${place}.${key}`} is unknown; ${remedyFor(key, known)}`);
+		throw new GateError(code, `${nameOf(place, key)} is unknown; ${remedyFor(key, known)}`);
 	}
 }
 

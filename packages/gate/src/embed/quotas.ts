@@ -1,7 +1,7 @@
 import { Quotas, type TenantSeed } from '../identity/quotas.ts';
 import { ConcurrencyCounts } from '../memory/concurrency.ts';
 import { GateError } from './error.ts';
-import { refuseUnknownKeys } from './options.ts';
+import { ANY, checkOptions, type Kinds, NARROWING } from './options.ts';
 
 /** The limits of one tenant, in place of the limits for all. */
 export interface TenantOptions {
@@ -15,7 +15,7 @@ export interface TenantOptions {
 	readonly concurrency?: number;
 }
 
-const KEYS = Object.keys({ name: 1, rps: 1, burst: 1, concurrency: 1 } satisfies Record<keyof TenantOptions, 1>);
+const KINDS: Kinds<TenantOptions> = { name: ANY, rps: NARROWING, burst: NARROWING, concurrency: NARROWING };
 
 /**
  * One request a microsecond. The limiter's arithmetic is exact far beyond this rate.
@@ -31,18 +31,18 @@ export const MAX_TENANT_RPS = 1_000_000;
  * @internal
  */
 export function readQuotas(
-	tenantRps: number | undefined,
+	tenantRps = 0,
 	tenants: readonly TenantOptions[] = [],
 	keyOf: (tenant: string) => bigint,
 ): Quotas {
-	if (tenantRps === undefined || (tenantRps !== 0 && !isRps(tenantRps))) {
+	if (tenantRps !== 0 && !isRps(tenantRps)) {
 		const message = 'tenantRps must be a whole number from 0 (no limit) to 1,000,000, or be left out (no limit)';
 		throw new GateError('ERR_GATE_TENANT_RPS', message);
 	}
 	if (!Array.isArray(tenants)) throw new GateError('ERR_GATE_TENANTS', 'tenants must be a list of tenants');
 	const names = new Set<unknown>();
 	const seeds = tenants.map((options: TenantOptions, i): TenantSeed => {
-		refuseUnknownKeys('ERR_GATE_TENANTS', `tenants[${i}]`, options, KEYS);
+		checkOptions('ERR_GATE_TENANTS', `tenants[${i}]`, options, KINDS);
 		const { name, rps, burst = rps, concurrency } = options;
 		const demand = (key: keyof TenantOptions, holds: boolean, wanted: string) => {
 			if (!holds) throw new GateError('ERR_GATE_TENANTS', `tenants[${i}].${key} ${wanted}`);

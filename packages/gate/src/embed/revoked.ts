@@ -11,7 +11,7 @@ import {
 } from '../identity/revocations.ts';
 import { type Caller, x509Of } from './caller.ts';
 import { GateError } from './error.ts';
-import { refuseUnknownKeys } from './options.ts';
+import { checkOptions, type Kinds, NARROWING, refuseUnknownKeys } from './options.ts';
 
 /** Revoked certificates, tokens and tenants, with the members of the proxy's `revoked_path`. */
 export interface RevokedOptions {
@@ -25,12 +25,12 @@ export interface RevokedOptions {
 	readonly tenants?: readonly string[];
 }
 
-const KEYS = Object.keys({
-	certificates: 1,
-	serials: 1,
-	tokens: 1,
-	tenants: 1,
-} satisfies Record<keyof RevokedOptions, 1>);
+const KINDS: Kinds<RevokedOptions> = {
+	certificates: NARROWING,
+	serials: NARROWING,
+	tokens: NARROWING,
+	tenants: NARROWING,
+};
 
 /**
  * @throws {GateError} `ERR_GATE_REVOKED`.
@@ -38,7 +38,7 @@ const KEYS = Object.keys({
  * @internal
  */
 export function readRevoked(options: RevokedOptions): RevocationList {
-	refuseUnknownKeys('ERR_GATE_REVOKED', 'revoked', options, KEYS);
+	checkOptions('ERR_GATE_REVOKED', 'revoked', options, KINDS);
 	const { certificates, serials, tokens, tenants } = options;
 	return {
 		certificates: listOf('certificates', certificates, (one, place) =>

@@ -11,7 +11,6 @@ import { GateError } from './error.ts';
 import { faultReport, safeHook } from './fault-report.ts';
 import { Http2Request } from './http2-members.ts';
 import {
-	ANY,
 	BOOLEAN,
 	checkHandler,
 	checkOptions,
@@ -19,6 +18,7 @@ import {
 	type Kinds,
 	kind,
 	milliseconds,
+	NARROWING,
 	required,
 } from './options.ts';
 import { endWith, textResponse } from './plain-response.ts';
@@ -158,7 +158,7 @@ const KINDS: Kinds<MtlsServerOptions> = {
 	keyPath: required(PATH),
 	clientCaPath: required(PATH),
 	http2: BOOLEAN,
-	minVersion: ANY,
+	minVersion: NARROWING,
 	reloadOnSignal: BOOLEAN,
 	onReload: FUNCTION,
 	onError: FUNCTION,
