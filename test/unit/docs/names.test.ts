@@ -14,6 +14,7 @@ const NAMES = new Set<string>([
 /** History may name what has gone, and other programs have directives that look like our metrics. */
 const OTHERS = [
 	'CHANGELOG.md',
+	'bench/DECISIONS.md',
 	'bench/RESULTS.md',
 	'docs/reference/upgrade-notes.md',
 	'docs/how-to/moving.md',

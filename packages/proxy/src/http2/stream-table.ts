@@ -2,7 +2,7 @@
  * Values by stream identifier: a hash table with open addressing, at most half full. Identifiers of a client are consecutive odd
  * numbers (RFC 9113 section 5.1.1), so half the number is a good hash. Deleted values are not retained. A `Map` retains them: V8
  * keeps its outgrown tables alive, with the streams that were open at that time, until it collects the old generation. Streams are
- * then copied twice before they die (`bench/RESULTS.md`).
+ * then copied twice before they die (`bench/DECISIONS.md`).
  */
 export class StreamTable<Stream> {
 	size = 0;

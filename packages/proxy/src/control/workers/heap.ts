@@ -1,7 +1,7 @@
 import { setFlagsFromString } from 'node:v8';
 
 /**
- * Sets V8's flags for the workers' heaps (measured effects: `bench/RESULTS.md`). Call it before the first worker starts: the
+ * Sets V8's flags for the workers' heaps (measured effects: `bench/DECISIONS.md`). Call it before the first worker starts: the
  * settings belong to the process, and a heap reads them when it is created.
  */
 export function configureHeaps(): void {

@@ -5,7 +5,7 @@ import { STEP, type TurnEnd } from './turn-end.ts';
 /**
  * How many requests are sent to upstreams in one turn of the event loop. Hundreds at once would evict each other from the
  * processor's caches between two steps, and each would take an upstream connection of its own. 16 to 64 cost the same, larger
- * numbers more (`bench/RESULTS.md`).
+ * numbers more (`bench/DECISIONS.md`).
  */
 const PER_TURN = 32;
 /** If very many wait, this fraction is sent in a turn: the walk over all of them must not dominate the cost. */
