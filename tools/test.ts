@@ -8,6 +8,8 @@
  *   npm test -- --name burst                only tests whose name matches this regular expression
  *   npm test -- --again                     a file of the real command that failed runs once more, alone, at the end
  *
+ * PROXY_TEST_CPU names a file that gets a line for each test file, with the CPU that it has used (Linux).
+ *
  * Suites are the folders of test/. Those that run the real command run once for each body mode, except the files of `EITHER_MODE`.
  * PROXY_TEST_BODY names the mode; for `streaming` the process has the condition `boxed_body`, so `#body` is the streaming module there
  * too. Wire tests start the command as a bundle (`test-command.ts`); `node --test FILE` starts its sources. The condition
