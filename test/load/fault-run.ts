@@ -23,6 +23,8 @@ interface FaultRunOptions {
 	/** WebSockets and gRPC streams at the same time. */
 	readonly talkers?: number;
 	readonly threadsDie?: boolean;
+	/** Between two probes of an upstream, and so how long its breaker stays open after a failure. Default 0.05. */
+	readonly probeSeconds?: number;
 	readonly onViolation?: () => void;
 	readonly proxy?: ProxyOptions;
 }
@@ -75,7 +77,7 @@ export class FaultRun {
 	failedConnects = 0;
 
 	static async start(options: FaultRunOptions): Promise<FaultRun> {
-		const { mode, kinds = FAULT_KINDS, threadsDie = false, onViolation, proxy } = options;
+		const { mode, kinds = FAULT_KINDS, threadsDie = false, probeSeconds = 0.05, onViolation, proxy } = options;
 		const ledger = new Ledger({ mode, limitMs: LIMIT_MS, threadsDie }, onViolation);
 		const changes = new Changes();
 		const speaks = (protocol: FaultKind['upstream']) => kinds.some(({ upstream }) => upstream === protocol);
@@ -98,7 +100,7 @@ export class FaultRun {
 			...proxy,
 			upstreams: all.flatMap(({ upstream }) => upstream ?? []),
 			routes: [...all.map(({ route }) => route), ...talkUpstreams.routes],
-			config: { health_interval_secs: 0.05, default_cooldown_secs: 1, tenant_rps: 0 },
+			config: { health_interval_secs: probeSeconds, default_cooldown_secs: 1, tenant_rps: 0 },
 			limits: { upstream_timeout_secs: LIMIT_MS / 1000, max_buffered_bytes: BUDGET_BYTES },
 		});
 		return new FaultRun(options, ledger, process, changes, lanes, talkUpstreams);
