@@ -7,6 +7,7 @@ import { named } from './names.ts';
 import { conflictsBetweenTables } from './route-conflicts.ts';
 import { configFile, KEYS, LISTS } from './schema.ts';
 import { stripConflicts } from './strip-conflicts.ts';
+import { READING } from './tables/kinds.ts';
 import { isTable, parseToml, type TomlDocument } from './toml.ts';
 import { issuerFiles, toConfig, toUpstreamTls } from './translate.ts';
 import { readUnits } from './units.ts';
@@ -61,8 +62,7 @@ export function parseConfig(text: string, path: string): Config {
 function diagnoseConfig(text: string, path: string): ConfigReading {
 	const document = parseToml(text, path);
 	readUnits(document.root);
-	// Error messages quote the input, which zod omits by default.
-	const result = configFile.safeParse(document.root, { reportInput: true });
+	const result = configFile.safeParse(document.root, READING);
 	const problems = [
 		...diagnose(document, result.error?.issues ?? [], (path, key) => wrongKey(KEYS, LISTS, path, key)),
 		...conflictsInTables(document),

@@ -9,7 +9,7 @@ import {
 import { z } from 'zod';
 import { diagnose, wrongKey } from './diagnose.ts';
 import { ConfigError, type ConfigProblem, problemAt } from './error.ts';
-import { expected } from './tables/kinds.ts';
+import { expected, READING } from './tables/kinds.ts';
 import { parseToml, type TomlDocument } from './toml.ts';
 
 /** The file of `revoked_path`: revocations by hand, until a CRL has them. */
@@ -36,7 +36,7 @@ export function readRevocationList(text: string): RevocationReading {
 	}
 	const inWords = ({ line = 1, key, message }: ConfigProblem) => `line ${line}: ${key}: ${message}`;
 	const about = (key: string, message: string) => inWords(problemAt(document.lines, key, message));
-	const { data, error } = revocationList.safeParse(document.root, { reportInput: true });
+	const { data, error } = revocationList.safeParse(document.root, READING);
 	const problems = diagnose(document, error?.issues ?? [], (path, key) => wrongKey(KEYS, LISTS, path, key));
 	return { list: data, problems: problems.map(inWords), about };
 }

@@ -109,6 +109,12 @@ export function checked(type: z.ZodString, pattern: string, problemOf: (text: st
 	return judged.meta({ pattern });
 }
 
+/**
+ * How zod reads input. Messages quote the input, which it omits by default. The functions that it would compile for each table cost a start
+ * more than they save: a file is read once.
+ */
+export const READING = { reportInput: true, jitless: true } as const;
+
 /** A list; a single text counts as a list of one. */
 export function oneOrSeveral<List extends z.ZodArray>(list: List) {
 	return z.preprocess((value) => (typeof value === 'string' ? [value] : value), list).meta({ or: 'one' });
@@ -117,7 +123,7 @@ export function oneOrSeveral<List extends z.ZodArray>(list: List) {
 /** A value of one of two types. @param json their JSON Schema, which zod cannot derive. */
 export function either<Value>(choose: (value: unknown) => z.ZodType<Value>, json: object) {
 	const read = z.unknown().transform((value, context): Value => {
-		const { data, error } = choose(value).safeParse(value, { reportInput: true });
+		const { data, error } = choose(value).safeParse(value, READING);
 		if (error === undefined) return data as Value;
 		for (const issue of error.issues) {
 			const path = issue.code === 'unrecognized_keys' ? [...issue.path, issue.keys[0]!] : [...issue.path];
