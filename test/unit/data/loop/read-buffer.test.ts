@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { READ_BUFFER, readView } from '../../../../packages/proxy/src/data/loop/read-buffer.ts';
+import { isReadView, READ_BUFFER, READ_WORDS, readView } from '../../../../packages/proxy/src/data/loop/read-buffer.ts';
 
 describe('Views of the read buffer', () => {
 	it('are its first bytes', () => {
@@ -14,5 +14,18 @@ describe('Views of the read buffer', () => {
 
 	it('are made once for short reads of a length', () => {
 		assert.equal(readView(1100), readView(1100));
+		assert.ok(isReadView(readView(1100)));
+	});
+
+	it('are distinguished from other bytes', () => {
+		assert.ok(!isReadView(READ_BUFFER.subarray(1, 1101)));
+		assert.ok(!isReadView(Buffer.alloc(1100)));
+		assert.ok(!isReadView(READ_BUFFER));
+	});
+
+	it('share their bytes with the words of the read buffer', () => {
+		readView(8).set([0, 0, 0, 0, 0x80, 1, 2, 3]);
+		assert.equal(READ_WORDS[1], readView(8).readInt32LE(4));
+		assert.equal(READ_WORDS.byteLength, READ_BUFFER.length);
 	});
 });

@@ -4,6 +4,7 @@ import fc from 'fast-check';
 import { Rejection } from '../../../../packages/gate/src/gates/rejection.ts';
 import { FieldScanner, splitFields } from '../../../../packages/proxy/src/data/http1/field-scanner.ts';
 import { RequestHeadReader } from '../../../../packages/proxy/src/data/http1/head-reader.ts';
+import { readView } from '../../../../packages/proxy/src/data/loop/read-buffer.ts';
 import { FieldLines } from '../../../../packages/proxy/src/data/memo/field-lines.ts';
 import type { Identifiers } from '../../../../packages/proxy/src/gates/field-kinds.ts';
 import { type RequestHead, readHttp1Head } from '../../../../packages/proxy/src/gates/headers.ts';
@@ -125,6 +126,30 @@ describe('a block of field lines that is compared with the last one', () => {
 			{ numRuns: 2000 },
 		);
 		assert.ok(found > 20, `${found} blocks were found again`);
+	});
+
+	it('is the same in the read buffer as in any other, with any byte at any place of a value, and wherever the read ends', () => {
+		const read = (bytes: Buffer) => {
+			const reader = new FieldLines('none');
+			return { end: reader.read(bytes, 0), lines: reader.lines };
+		};
+		const readInPlace = (text: string, length = text.length) => {
+			readView(text.length).write(text, 'latin1');
+			return read(readView(length));
+		};
+		for (const name of ['A', 'AB', 'ABC', 'ABCD']) {
+			for (let place = 0; place < 10; place++) {
+				for (let byte = 0; byte < 256; byte++) {
+					const value = `${'v'.repeat(place)}${String.fromCharCode(byte)}${'v'.repeat(9 - place)}`;
+					const text = `${name}: ${value}\r\n\r\n`;
+					assert.deepEqual(readInPlace(text), read(Buffer.from(text, 'latin1')), JSON.stringify(text));
+				}
+			}
+			const text = `${name}: ${'v'.repeat(20)}\r\n\r\n`;
+			assert.equal(readInPlace(text).end, text.length);
+			// The bytes after the read are those of an earlier one.
+			for (let length = 0; length < text.length; length++) assert.equal(readInPlace(text, length).end, -1);
+		}
 	});
 
 	it('has as many lines as a client likes: more than are compared are read all the same', () => {

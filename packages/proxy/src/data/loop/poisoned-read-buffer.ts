@@ -1,6 +1,6 @@
-import { READ_BUFFER, type ReadCallback, readView } from './read-buffer.ts';
+import { isReadView, READ_BUFFER, READ_WORDS, type ReadCallback, readView } from './read-buffer.ts';
 
-export { READ_BUFFER, readView };
+export { isReadView, READ_BUFFER, READ_WORDS, readView };
 
 /**
  * The condition `poisoned_reads` of the tests chooses this module. Each read is overwritten after its callback: a view that outlives it

@@ -12,6 +12,14 @@ export function readView(length: number): Buffer {
 	return VIEWS[length];
 }
 
+/** `READ_BUFFER`, four bytes at a time. */
+export const READ_WORDS: Int32Array = new Int32Array(READ_BUFFER.buffer);
+
+/** Whether the bytes are those of `readView`, so that `READ_WORDS` holds them, too. */
+export function isReadView(bytes: Buffer): boolean {
+	return bytes === VIEWS[bytes.length];
+}
+
 /** By length. Longer reads are rare enough to get a new view. */
 const VIEWS: (Buffer | undefined)[] = new Array(2048).fill(undefined);
 

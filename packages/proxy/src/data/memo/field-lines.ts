@@ -1,4 +1,5 @@
 import { IN_TOKEN, IN_VALUE } from '@mtls-edge-proxy/gate/gates/grammar.ts';
+import { isReadView, READ_BUFFER, READ_WORDS } from '#read-buffer';
 import {
 	CONTENT_LENGTH,
 	FORWARD,
@@ -127,7 +128,7 @@ export class FieldLines {
 		else while (IS_TOKEN[bytes[colon]!] === 1) colon++;
 		if (colon === at || bytes[colon] !== COLON) return -1;
 		if (!isSameName) line.field = requestField(bytes.toString('latin1', at, colon), this.#apart);
-		let end = colon + 1;
+		let end = isReadView(bytes) ? skipWords(colon + 1, bytes.length) : colon + 1;
 		while (IS_VALUE[bytes[end]!] === 1) end++;
 		if (bytes[end] !== CR || bytes[end + 1] !== LF) return -1;
 		const { kind } = line.field;
@@ -156,11 +157,39 @@ export class FieldLines {
 	}
 }
 
+/**
+ * Skips most of a value in `READ_BUFFER`, four bytes at a time. A token has hundreds of bytes, and one at a time they take three times as
+ * long.
+ *
+ * @param at where the value begins.
+ * @param length of the bytes that have been read.
+ * @returns an offset up to which all bytes may be in a value.
+ */
+function skipWords(at: number, length: number): number {
+	const first = (at + 3) >> 2;
+	for (let i = at; i < first << 2; i++) if (i >= length || IS_VALUE[BYTES[i]!] !== 1) return i;
+	const words = length >> 2;
+	let word = first;
+	for (; word < words; word++) {
+		const bytes = WORDS[word]!;
+		const dels = bytes ^ DELS;
+		// Sets the high bit of the lowest byte that is less than 0x20, or 0x7f; nothing if there is none.
+		if ((((bytes - BLANKS) & ~bytes) | ((dels - ONES) & ~dels)) & HIGH_BITS) break;
+	}
+	return word << 2;
+}
+
 const NO_FIELD: RequestField = { name: '', kind: FORWARD };
 const NOTHING = Buffer.alloc(0);
 // Local copies: V8 looks up an import each time that it is read.
 const IS_TOKEN = IN_TOKEN;
 const IS_VALUE = IN_VALUE;
+const WORDS = READ_WORDS;
+const BYTES = READ_BUFFER;
+const ONES = 0x0101_0101;
+const BLANKS = 0x2020_2020;
+const DELS = 0x7f7f_7f7f;
+const HIGH_BITS = 0x8080_8080;
 const SPACE = 0x20;
 const TAB = 0x09;
 const COLON = 0x3a;
