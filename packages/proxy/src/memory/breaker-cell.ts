@@ -136,11 +136,11 @@ export class BreakerCell {
 	admits(now: number, cooldownMs: number): boolean {
 		return (
 			(this.#halves[this.#low]! & CIRCUIT_BITS) === CLOSED ||
-			onRequest(decode(this.#state), now, cooldownMs) !== undefined
+			onRequest(decode(this.#state()), now, cooldownMs) !== undefined
 		);
 	}
 
-	get #state(): bigint {
+	#state(): bigint {
 		return Atomics.load(this.#states, this.#at);
 	}
 
@@ -175,7 +175,7 @@ export class BreakerCell {
 	fail(admission: Admission, failure: Failure, rule: OpeningRule, now: number): void {
 		let tag: bigint | undefined;
 		for (;;) {
-			const word = this.#state;
+			const word = this.#state();
 			const state = decode(word);
 			const { streak } = state;
 			let counts: Parameters<typeof onFailure>[2] = 'connect';
@@ -204,7 +204,7 @@ export class BreakerCell {
 		decide: (current: BreakerState) => BreakerState | undefined,
 	): BreakerState | undefined {
 		for (;;) {
-			const word = this.#state;
+			const word = this.#state();
 			const state = decode(word);
 			const next = decide(state);
 			if (next === undefined) return undefined;
@@ -257,7 +257,7 @@ export class BreakerCell {
 			return false;
 		}
 		// While the word is unchanged, the slot's content belongs to a streak that is over.
-		if (this.#state !== word) return false;
+		if (this.#state() !== word) return false;
 		return Atomics.compareExchange(this.#words, slot, found, entry) === found;
 	}
 

@@ -76,7 +76,7 @@ export class Http1Connection extends Timed implements LiveConnection, ReadSink {
 		this.socket.destroy();
 	}
 
-	get #isClosed(): boolean {
+	#isClosed(): boolean {
 		return this.#input === 'closed';
 	}
 
@@ -106,7 +106,7 @@ export class Http1Connection extends Timed implements LiveConnection, ReadSink {
 
 	/** For `PacedReads`. A read is taken whole; its requests are served one at a time. */
 	onData(bytes: Buffer): number {
-		if (this.#isClosed) {
+		if (this.#isClosed()) {
 			if (!this.#unwanted.drop(bytes.length)) this.socket.destroy();
 		} else {
 			this.#unread.add(bytes);
@@ -139,7 +139,7 @@ export class Http1Connection extends Timed implements LiveConnection, ReadSink {
 		// The taker of the bytes may ask for more, or give a response that leaves them unread.
 		while (
 			this.#unread.bytes !== undefined &&
-			!this.#isClosed &&
+			!this.#isClosed() &&
 			(this.#current === undefined ? this.#reads.mayGoOn() && this.#readHead() : this.#readBody())
 		);
 		this.#pace();
@@ -168,7 +168,7 @@ export class Http1Connection extends Timed implements LiveConnection, ReadSink {
 		// Removed meanwhile, because the taker may call `readOn`.
 		this.#unread.bytes = undefined;
 		const taken = request.take(before);
-		if (!this.#isClosed) this.#unread.leave(before, taken);
+		if (!this.#isClosed()) this.#unread.leave(before, taken);
 		if (request.isOver) {
 			this.#current = undefined;
 			// As in `onAnswered`: the rest of the body has come after the response.
@@ -184,21 +184,21 @@ export class Http1Connection extends Timed implements LiveConnection, ReadSink {
 		// A wanted body leaves at most one line or its trailers unread, which have their own limits.
 		const isWaiting = current !== undefined && !current.takesBody;
 		const isFull = isWaiting && (this.#unread.bytes?.length ?? 0) >= MAX_UNREAD;
-		if (this.#isClosed || isFull === reads.isPaused) return;
+		if (this.#isClosed() || isFull === reads.isPaused) return;
 		if (isFull) reads.pause();
 		else reads.resume();
 	}
 
 	/** The current response has been sent. The rest of its request is dropped, and the next one may come. */
 	onAnswered(): void {
-		if (this.#isClosed) {
+		if (this.#isClosed()) {
 			this.#current = undefined;
 			return;
 		}
 		this.plane.deadlines.idleClient.add(this);
 		if (this.#current!.isOver) this.#current = undefined;
 		this.readOn();
-		if (this.#isClosed || (this.#current !== undefined && !this.#current.isOver)) return;
+		if (this.#isClosed() || (this.#current !== undefined && !this.#current.isOver)) return;
 		if (this.#input === 'ended' && !this.#reads.isWaiting) return this.close();
 		// The response had begun before the drain and did not say that it was the last: the next request may be on its way.
 		if (this.#drain !== 'none') this.#closeAfterGrace();
@@ -206,7 +206,7 @@ export class Http1Connection extends Timed implements LiveConnection, ReadSink {
 
 	/** The client sends no more. Complete requests are still answered, as far as the socket allows. */
 	#onEnd(): void {
-		if (this.#isClosed) return;
+		if (this.#isClosed()) return;
 		this.#input = 'ended';
 		if (this.#current !== undefined) this.#current.onClientEnd();
 		else if (this.#unread.bytes === undefined) this.close();
@@ -241,7 +241,7 @@ export class Http1Connection extends Timed implements LiveConnection, ReadSink {
 	/** The first request, the next one, or the end of a lingering close has not come in time. */
 	override onDeadline(): void {
 		// A drain does not wait for an unwanted upload.
-		const mayLinger = this.#isClosed && this.#drain === 'none';
+		const mayLinger = this.#isClosed() && this.#drain === 'none';
 		if (mayLinger && !this.#unwanted.isOverdue()) return this.plane.deadlines.linger.add(this);
 		this.socket.destroy();
 	}
@@ -258,7 +258,7 @@ export class Http1Connection extends Timed implements LiveConnection, ReadSink {
 	breakOff(): void {
 		const { socket } = this;
 		// A client that does not read would keep us waiting.
-		if (this.#isClosed || !socket.writable || socket.writableNeedDrain) return void socket.destroy();
+		if (this.#isClosed() || !socket.writable || socket.writableNeedDrain) return void socket.destroy();
 		this.#input = 'closed';
 		this.answer.flush();
 		socket.write('', () => socket.destroy());
@@ -285,7 +285,7 @@ export class Http1Connection extends Timed implements LiveConnection, ReadSink {
 	#closeAfterGrace(): void {
 		afterDrainGrace(this, () => {
 			this.#drain = 'over';
-			if (this.#current !== undefined || this.#isClosed) return;
+			if (this.#current !== undefined || this.#isClosed()) return;
 			if (this.#unread.bytes === undefined) return this.close();
 			// Part of a head has arrived: the rest has as much time as a lingering close.
 			this.plane.deadlines.linger.add(this);

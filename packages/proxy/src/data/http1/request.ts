@@ -103,15 +103,15 @@ export class Http1Request implements ClientRequest {
 
 	/** The response is out, and the client owes no more bytes of this request. */
 	get isOver(): boolean {
-		return this.#writing === 'out' && this.#isComplete;
+		return this.#writing === 'out' && this.#isComplete();
 	}
 
 	/** Whether it takes bytes of its body now. */
 	get takesBody(): boolean {
-		return (!this.#isComplete || this.#isTunnel) && (this.#reading === 'taken' || this.#reading === 'dropped');
+		return (!this.#isComplete() || this.#isTunnel) && (this.#reading === 'taken' || this.#reading === 'dropped');
 	}
 
-	get #isComplete(): boolean {
+	#isComplete(): boolean {
 		return this.#body === undefined || this.#body.isComplete;
 	}
 
@@ -148,7 +148,7 @@ export class Http1Request implements ClientRequest {
 			this.hasEnded = true;
 			return this.#tellEnd();
 		}
-		if (!this.#isComplete) this.#onBroken(CUT_SHORT);
+		if (!this.#isComplete()) this.#onBroken(CUT_SHORT);
 	}
 
 	/** Reports the client's end after all bytes that the tunnel has not taken yet. */
@@ -220,12 +220,12 @@ export class Http1Request implements ClientRequest {
 	}
 
 	refuse({ closes }: Rejection, { status, fields, body }: RefusalResponse): void {
-		const leaves = this.#awaits100;
+		const leaves = this.#awaits100();
 		if (this.#reading !== 'broken') this.#reading = 'dropped';
 		// The received part may be the whole body.
 		this.#connection.readOn();
 		const hasBody = this.method !== 'HEAD';
-		this.#begin(status, fields, hasBody, closes || (leaves && !this.#isComplete));
+		this.#begin(status, fields, hasBody, closes || (leaves && !this.#isComplete()));
 		this.#writing = 'given';
 		this.#answer.end(hasBody ? body : '');
 	}
@@ -281,13 +281,13 @@ export class Http1Request implements ClientRequest {
 	readBody(): void {
 		if (this.#problem !== undefined) return this.exchange.onBodyError(this.#problem);
 		// Only now have the gates before the body passed (RFC 9110 section 10.1.1).
-		if (this.#awaits100) this.#answer.writeContinue();
+		if (this.#awaits100()) this.#answer.writeContinue();
 		this.resumeBody();
 	}
 
 	/** The connection holds at most `MAX_UNREAD` bytes of any kind. */
 	holdBody(): void {
-		if (!this.#isComplete) this.pauseBody();
+		if (!this.#isComplete()) this.pauseBody();
 	}
 
 	pauseBody(): void {
@@ -306,22 +306,22 @@ export class Http1Request implements ClientRequest {
 			this.#seals ||
 			this.#reading === 'broken' ||
 			this.#connection.isLast ||
-			this.#awaits100 ||
+			this.#awaits100() ||
 			this.#leavesTooMuchUnread();
 		const wallSeconds = fields.hasDate ? 0 : this.#connection.plane.clock.wallSeconds();
 		this.#answer.begin(status, fields, hasBody, isLast, wallSeconds, announced);
 	}
 
 	/** Whether the client expects a 100. It may give up waiting, so its body may come or not. */
-	get #awaits100(): boolean {
+	#awaits100(): boolean {
 		const { head } = this;
-		return this.#reading === 'unasked' && !this.#isComplete && !(head instanceof Rejection) && head.expectsContinue;
+		return this.#reading === 'unasked' && !this.#isComplete() && !(head instanceof Rejection) && head.expectsContinue;
 	}
 
 	/** An early answer leaves the rest of the request on the connection. A little is read and dropped; for more, the connection is closed. */
 	#leavesTooMuchUnread(): boolean {
 		const { head } = this;
-		if (this.#isComplete || head instanceof Rejection) return false;
+		if (this.#isComplete() || head instanceof Rejection) return false;
 		return head.bodyLength < 0 || head.bodyLength > DROPPED_BODY;
 	}
 

@@ -173,7 +173,7 @@ export class PacedReads implements Deferred {
 
 	#goOn(now: number): boolean {
 		const isOver = this.isPaused || this.#socket.destroyed;
-		const nextRead = this.#nextRead;
+		const nextRead = this.#nextRead();
 		if (!isOver && !this.#share.settle(now, nextRead)) {
 			if (!this.#isDelayed) this.#sink.onDelayed();
 			this.#isDelayed = true;
@@ -196,7 +196,7 @@ export class PacedReads implements Deferred {
 	}
 
 	/** Tokens needed before a socket is read again: it may bring `NODE_READ` bytes before it can be stopped. */
-	get #nextRead(): number {
+	#nextRead(): number {
 		const records = NODE_READ / (this.#recordBytes + RECORD_OVERHEAD);
 		return Math.min(MAX_NEXT_READ, NODE_READ / BYTES_PER_TOKEN + records * READ);
 	}

@@ -40,16 +40,16 @@ export class Rests {
 
 	/** A turn has ended, and nothing waits for the next one. */
 	onTurnEnd(): void {
-		if (!this.#isBusy) return;
+		if (!this.#isBusy()) return;
 		const now = this.#clock.now();
 		if (now - this.#currentFrom >= WINDOW_MS) this.#beginWindow(now);
-		if (!this.#isBusy) return;
+		if (!this.#isBusy()) return;
 		const turnMs = now - this.#endedAt;
 		this.#endedAt = now;
 		if (turnMs <= SHORT_TURN_MS && now >= this.#notBefore) this.#rest(now);
 	}
 
-	get #isBusy(): boolean {
+	#isBusy(): boolean {
 		return this.#current + this.#previous >= MANY_REQUESTS;
 	}
 

@@ -131,7 +131,7 @@ export class UpstreamAttempt implements OutgoingRequest, ResponseHandler, Attemp
 			versionAndHost,
 			context.identity!.tenantHeader,
 			certificateLines,
-			this.#ownLines,
+			this.#ownLines(),
 			lines,
 			last,
 		);
@@ -144,7 +144,7 @@ export class UpstreamAttempt implements OutgoingRequest, ResponseHandler, Attemp
 	}
 
 	/** Lines that are specific to this request; may be empty. */
-	get #ownLines(): string {
+	#ownLines(): string {
 		const { correlation, callDeadline, head, plane } = this.#request.context;
 		const lines = correlation?.lines ?? '';
 		const { grpcTimeout } = head!;
@@ -262,14 +262,14 @@ export class UpstreamAttempt implements OutgoingRequest, ResponseHandler, Attemp
 	}
 
 	settleProbe(): void {
-		if (this.#admission <= NORMAL || this.#isJudgedAtEnd) return;
+		if (this.#admission <= NORMAL || this.#isJudgedAtEnd()) return;
 		this.endpoint.breaker.report(this.#admission, 'success');
 		// The rest of the response is judged like that of any other request.
 		this.#admission = NORMAL;
 	}
 
 	/** A call's status, which may be a failure, follows its last message. */
-	get #isJudgedAtEnd(): boolean {
+	#isJudgedAtEnd(): boolean {
 		const { context } = this.#request;
 		return context.route!.opening.grpcStatuses !== undefined && context.isCall;
 	}

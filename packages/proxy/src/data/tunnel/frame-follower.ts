@@ -38,10 +38,10 @@ export class FrameFollower {
 
 	/** Whether all frames that have begun have passed completely. */
 	get isBetweenFrames(): boolean {
-		return !this.#isLost && this.#isAtHead;
+		return !this.#isLost && this.#isAtHead();
 	}
 
-	get #isAtHead(): boolean {
+	#isAtHead(): boolean {
 		return this.#headBytes === 0 && this.#payload === 0;
 	}
 
@@ -68,7 +68,7 @@ export class FrameFollower {
 				if (this.messages >= last && this.#headBytes === 0 && isMessage(bytes[at]!)) return at;
 				at = this.#isShortHead(bytes, at) ? this.#shortHead(bytes, at) : this.#head(bytes, at);
 			}
-			if (toBoundary && this.#isAtHead) return at;
+			if (toBoundary && this.#isAtHead()) return at;
 		}
 		return at;
 	}

@@ -102,10 +102,10 @@ export class Tunnel implements Carrier, MessageSink {
 	}
 
 	#resumeClient(): void {
-		if (!this.#isUpstreamFull && !this.#isHolding) this.request.context.client.resumeBody();
+		if (!this.#isUpstreamFull && !this.#isHolding()) this.request.context.client.resumeBody();
 	}
 
-	get #isHolding(): boolean {
+	#isHolding(): boolean {
 		return this.#paced?.isHolding === true;
 	}
 
@@ -114,7 +114,7 @@ export class Tunnel implements Carrier, MessageSink {
 		this.#clientEnded = true;
 		this.#why ??= 'client';
 		this.#moves();
-		if (!this.#isHolding) this.#endUpstream();
+		if (!this.#isHolding()) this.#endUpstream();
 	}
 
 	#endUpstream(): void {
@@ -222,10 +222,10 @@ export class Tunnel implements Carrier, MessageSink {
 	#moves(): void {
 		if (this.#state !== 'open') return;
 		const { idle, halfEnded } = this.#route;
-		(this.#hasHalfEnded ? halfEnded : idle).add(this.request);
+		(this.#hasHalfEnded() ? halfEnded : idle).add(this.request);
 	}
 
-	get #hasHalfEnded(): boolean {
+	#hasHalfEnded(): boolean {
 		return this.#clientEnded || this.#upstreamEnded || this.request.context.client.hasEnded;
 	}
 
@@ -233,7 +233,7 @@ export class Tunnel implements Carrier, MessageSink {
 	onDeadline(): void {
 		if (this.#state === 'closing') this.#cut();
 		// The client's paced messages wait here. A client that has left does not keep its tunnel by messages beyond its rate.
-		else if (this.#isHolding && !this.#hasHalfEnded) this.#moves();
+		else if (this.#isHolding() && !this.#hasHalfEnded()) this.#moves();
 		else this.close('idle');
 	}
 

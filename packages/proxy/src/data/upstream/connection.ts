@@ -1,7 +1,7 @@
 import type { Socket } from 'node:net';
 import { connectionCause } from '@mtls-edge-proxy/gate/words/causes.ts';
 import { refusesOurCertificate } from '@mtls-edge-proxy/gate/words/tls-causes.ts';
-import { READ_BUFFER, reader } from '#read-buffer';
+import { READ_BUFFER, reader, readView } from '#read-buffer';
 import { UNDECLARED } from '../../gates/body-limit.ts';
 import type { Trailers } from '../../gates/trailers.ts';
 import type { ResponseFields } from '../client/response-fields.ts';
@@ -196,12 +196,12 @@ export class UpstreamConnection extends Timed implements UpstreamRequest, Respon
 	resume(): void {
 		if (!this.#paused) return;
 		this.#paused = false;
-		if (this.#isReading) this.#socket.resume();
+		if (this.#isReading()) this.#socket.resume();
 	}
 
 	/** The connection is idle: it is read, so that its end is noticed. A debt delays its next response. */
 	#watch(): void {
-		if (this.#isReading) return;
+		if (this.#isReading()) return;
 		if (this.#delay !== DELAY.none) this.#delay = DELAY.over;
 		this.#paused = false;
 		this.#socket.resume();
@@ -225,7 +225,7 @@ export class UpstreamConnection extends Timed implements UpstreamRequest, Respon
 	/** Reads later, if the address has used up its share of the worker. */
 	#settle(delay: typeof DELAY.beforeResponse | typeof DELAY.inResponse): void {
 		const { endpoint } = this;
-		if (this.#isDelayed || endpoint.share.settle(endpoint.reads.now)) return;
+		if (this.#isDelayed() || endpoint.share.settle(endpoint.reads.now)) return;
 		endpoint.reportDelay();
 		const isQueued = this.#delay === DELAY.over;
 		this.#delay = delay;
@@ -245,7 +245,7 @@ export class UpstreamConnection extends Timed implements UpstreamRequest, Respon
 
 	#goOn(now: number): boolean {
 		const { share } = this.endpoint;
-		const isOver = !this.#isDelayed || this.#gone;
+		const isOver = !this.#isDelayed() || this.#gone;
 		if (!isOver && !share.settle(now)) return false;
 		const delay = this.#delay;
 		this.#delay = DELAY.none;
@@ -335,14 +335,14 @@ export class UpstreamConnection extends Timed implements UpstreamRequest, Respon
 				this.#parser.skip(length);
 				if (this.#parser.isDone) this.#complete(true);
 				else if (length < SMALL_READ) this.#chargeSmallRead();
-				return this.#isReading;
+				return this.#isReading();
 			}
 			const parser = this.#parser;
-			const used = parser.push(length === READ_BUFFER.length ? READ_BUFFER : READ_BUFFER.subarray(0, length));
+			const used = parser.push(readView(length));
 			if (parser.isDone) this.#complete(used === length);
 			else if (length < SMALL_READ) this.#chargeSmallRead();
 			if (parser.cost > 0) this.#charge();
-			return this.#isReading;
+			return this.#isReading();
 		} catch (error) {
 			if (!(error instanceof ProtocolError)) throw error;
 			this.endpoint.share.spend(this.#parser.cost);
@@ -351,11 +351,11 @@ export class UpstreamConnection extends Timed implements UpstreamRequest, Respon
 		}
 	}
 
-	get #isReading(): boolean {
-		return !this.#paused && !this.#isDelayed;
+	#isReading(): boolean {
+		return !this.#paused && !this.#isDelayed();
 	}
 
-	get #isDelayed(): boolean {
+	#isDelayed(): boolean {
 		return this.#delay > DELAY.over;
 	}
 
@@ -397,7 +397,7 @@ export class UpstreamConnection extends Timed implements UpstreamRequest, Respon
 		if (this.#parser.isTunnel && this.#socket.readableEnded) return this.#onTunnelEnd();
 		if (this.#handler !== undefined && this.#parser.started && this.#parser.close()) this.#complete(false);
 		else if (!this.#connected) this.#fail(UNCONNECTED);
-		else this.#fail(this.#isStale ? STALE : { kind: this.#broken(), cause: `closed ${this.#parser.place}` });
+		else this.#fail(this.#isStale() ? STALE : { kind: this.#broken(), cause: `closed ${this.#parser.place}` });
 	}
 
 	/** The upstream sends nothing more. If the socket closes, both sides have ended. */
@@ -424,7 +424,7 @@ export class UpstreamConnection extends Timed implements UpstreamRequest, Respon
 		const cause = connectionCause(error);
 		if (code === 'EMFILE' || code === 'ENFILE' || code === 'EADDRNOTAVAIL') return { kind: 'exhausted', cause };
 		if (!this.#connected || this.#isRefused(error)) return { kind: 'unreachable', cause };
-		if (this.#isStale) return STALE;
+		if (this.#isStale()) return STALE;
 		return { kind: this.#broken(), cause: this.#parser.started ? `${cause} ${this.#parser.place}` : cause };
 	}
 
@@ -432,9 +432,9 @@ export class UpstreamConnection extends Timed implements UpstreamRequest, Respon
 	 * Whether a used connection had ended before the request came. That shows within a round trip. An upstream that ends it later, or
 	 * after it has taken part of the body, has received the request.
 	 */
-	get #isStale(): boolean {
+	#isStale(): boolean {
 		// While reads are delayed, the kernel may have the response.
-		if (this.requests === 1 || this.#parser.started || this.#isDelayed) return false;
+		if (this.requests === 1 || this.#parser.started || this.#isDelayed()) return false;
 		const ticks = this.#pool.ticks - this.takenAt;
 		const isTakenInParts = (this.#upload?.turns ?? 0) > 2;
 		return ticks <= 1 + (2 * this.#connectMs) / TICK_MS && !isTakenInParts;

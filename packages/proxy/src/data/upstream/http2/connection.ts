@@ -116,7 +116,7 @@ export class Http2UpstreamConnection extends Timed implements ClientEvents, Flus
 
 	/** Whether it takes another request. */
 	get hasRoom(): boolean {
-		return !this.#hasLeft && this.protocol.hasRoom && this.hasRoomFor(1) && !this.#isFull;
+		return !this.#hasLeft && this.protocol.hasRoom && this.hasRoomFor(1) && !this.#isFull();
 	}
 
 	/** Whether that many more requests are within the limit of streams. */
@@ -125,7 +125,7 @@ export class Http2UpstreamConnection extends Timed implements ClientEvents, Flus
 	}
 
 	/** Heads are sent whatever waits before them, so if the upstream does not read, further requests are held back. */
-	get #isFull(): boolean {
+	#isFull(): boolean {
 		const { output } = this.protocol;
 		return (output.isBlocked ? output.bytes + this.#socket.writableLength : output.bytes) > MAX_UNSENT;
 	}

@@ -246,7 +246,7 @@ export class Http2UpstreamRequest extends ClientStream implements UpstreamReques
 	}
 
 	/** All bytes of its declared length have come, and some wait for the client: they may be all that the client needs. */
-	get #keepsLastByte(): boolean {
+	#keepsLastByte(): boolean {
 		const isThere = this.declaredLength !== UNDECLARED && this.received === this.declaredLength;
 		return isThere && this.#kept !== undefined && this.#kept.length > 0;
 	}
@@ -255,7 +255,7 @@ export class Http2UpstreamRequest extends ClientStream implements UpstreamReques
 	failing(failure: UpstreamFailure): void {
 		// Everything that the upstream sent through the tunnel has arrived and waits for the client.
 		if (this.#end !== undefined) return;
-		if (this.#keepsLastByte) {
+		if (this.#keepsLastByte()) {
 			this.#end = { trailers: undefined, failure };
 			return;
 		}
