@@ -23,6 +23,6 @@ const ROOM_FOR_BUFFERS = '--initial-old-space-size=64';
  * MiB of each half of the young generation; V8's own maximum is 16. The garbage of a request dies at once, so frequent
  * collections copy hardly anything, and memory that is reused so soon stays in the processor's caches.
  */
-const SMALL_YOUNG_GENERATION = '--max-semi-space-size=4';
+const SMALL_YOUNG_GENERATION = '--max-semi-space-size=8';
 
 export const HEAP_FLAGS: readonly string[] = [BUFFERS_APART, ROOM_FOR_BUFFERS, SMALL_YOUNG_GENERATION];
