@@ -10,8 +10,13 @@ import {
 } from 'node:net';
 import { describe, it } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
-import { connect, createServer, type TLSSocket } from 'node:tls';
-import { assertNodeInternals, readInto, readOn } from '../../../packages/gate/src/tls/node-internals.ts';
+import { connect, createServer, type TLSSocket, type Server as TlsServer } from 'node:tls';
+import {
+	allowPartialChains,
+	assertNodeInternals,
+	readInto,
+	readOn,
+} from '../../../packages/gate/src/tls/node-internals.ts';
 import { testPki } from '../../fixtures/pki.ts';
 import { until } from '../../fixtures/wait.ts';
 
@@ -25,6 +30,14 @@ describe("Node's internals", () => {
 		assert.throws(() => assertNodeInternals(socket as unknown as TLSSocket), {
 			message: `Node ${process.version} has no certCbDone, useUserBuffer, _releaseControl on TLS sockets, which this proxy needs: run it with Node 24 or 26`,
 		});
+	});
+
+	it('that a TLS server lacks are named in one line', () => {
+		for (const server of [{}, { _sharedCreds: {} }, { _sharedCreds: { context: {} } }]) {
+			assert.throws(() => allowPartialChains(server as unknown as TlsServer), {
+				message: `Node ${process.version} has no _sharedCreds.context.setAllowPartialTrustChain on TLS servers, which the mTLS server needs: run it with Node 24 or 26`,
+			});
+		}
 	});
 });
 

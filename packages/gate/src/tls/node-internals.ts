@@ -4,7 +4,7 @@ import { type SecureContext, type Server, TLSSocket } from 'node:tls';
 
 /**
  * All of Node's internals that the proxy relies on: members that the types do not have (Node 24 to 26), used here and nowhere else.
- * `assertNodeInternals` checks them when a worker starts.
+ * `assertNodeInternals` checks those of sockets when a worker starts, and `allowPartialChains` that of servers.
  */
 
 /** OpenSSL's verdict on the chain that the client has presented: a code such as `CERT_HAS_EXPIRED`; `undefined`: it is good. */
@@ -33,9 +33,17 @@ export function letIn(socket: TLSSocket): void {
 	own._releaseControl();
 }
 
-/** The option `allowPartialTrustChain` is not among those that `tls.Server` hands on to its own context (Node 26.10). */
+/**
+ * The option `allowPartialTrustChain` is not among those that `tls.Server` hands on to its own context (Node 26.10).
+ *
+ * @throws Error of one line if this version of Node has no such context.
+ */
 export function allowPartialChains(server: Server): void {
-	(server as unknown as OwnContext)._sharedCreds.context.setAllowPartialTrustChain();
+	const context = (server as unknown as Partial<OwnContext>)._sharedCreds?.context;
+	if (typeof context?.setAllowPartialTrustChain !== 'function') {
+		throw lacking('_sharedCreds.context.setAllowPartialTrustChain on TLS servers', 'the mTLS server');
+	}
+	context.setAllowPartialTrustChain();
 }
 
 /**
@@ -75,10 +83,11 @@ export function assertNodeInternals(sample = new TLSSocket(duplexPair()[0] as So
 		...(ON_READ.buffer === undefined || ON_READ.callback === undefined ? ['onread'] : []),
 	];
 	if (missing.length === 0) return;
-	const list = missing.join(', ');
-	throw new Error(
-		`Node ${process.version} has no ${list} on TLS sockets, which this proxy needs: run it with Node 24 or 26`,
-	);
+	throw lacking(`${missing.join(', ')} on TLS sockets`, 'this proxy');
+}
+
+function lacking(members: string, user: string): Error {
+	return new Error(`Node ${process.version} has no ${members}, which ${user} needs: run it with Node 24 or 26`);
 }
 
 /** The parts of a server's socket that `tls.Server` uses. */
@@ -117,5 +126,5 @@ function onReadSymbols(): { readonly buffer: symbol | undefined; readonly callba
 }
 
 interface OwnContext {
-	readonly _sharedCreds: { readonly context: { setAllowPartialTrustChain(): void } };
+	readonly _sharedCreds: { readonly context: { setAllowPartialTrustChain?(): void } };
 }
