@@ -114,9 +114,9 @@ describe('an HTTP/1.1 connection', () => {
 		});
 		socket.on('data', (bytes: Buffer) => received.push(bytes.toString('latin1')));
 		const [connection] = front.connections;
-		connection!.answer.expect(true, true);
-		connection!.answer.begin(200, new ResponseFields([]), true, false, 0);
-		connection!.answer.write(Buffer.from('a part of it'));
+		connection!.response.expect(true, true);
+		connection!.response.begin(200, new ResponseFields([]), true, false, 0);
+		connection!.response.write(Buffer.from('a part of it'));
 		connection!.breakOff();
 		await settle();
 		assert.match(received.join(''), /^HTTP\/1\.1 200 OK\r\n[\s\S]*\r\nc\r\na part of it\r\n$/);
@@ -129,8 +129,8 @@ describe('an HTTP/1.1 connection', () => {
 		const [connection] = front.connections;
 		// Nothing that is written gets through.
 		served._write = () => {};
-		connection!.answer.expect(true, true);
-		connection!.answer.begin(200, new ResponseFields([]), true, false, 0);
+		connection!.response.expect(true, true);
+		connection!.response.begin(200, new ResponseFields([]), true, false, 0);
 		connection!.breakOff();
 		await settle();
 		assert.equal(served.destroyed, false);

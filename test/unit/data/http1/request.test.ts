@@ -19,7 +19,7 @@ function requestOf(head: string): Http1Request {
 	const plane = new FakePlane();
 	const connection: RequestConnection = {
 		plane,
-		answer: new Http1Response(duplexPair()[0] as TLSSocket, new FlushQueue(plane.turnEnd), () => {}),
+		response: new Http1Response(duplexPair()[0] as TLSSocket, new FlushQueue(plane.turnEnd), () => {}),
 
 		client: { protocol: 'http/1.1', spend() {} } as unknown as RequestConnection['client'],
 		isLast: false,

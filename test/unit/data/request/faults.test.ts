@@ -1,11 +1,13 @@
 /** Errors of our own where callbacks enter: each costs the request at hand, or its connection, and nothing stays counted. */
 import { deepEqual, equal, ok } from 'node:assert/strict';
-import { duplexPair } from 'node:stream';
+import { type Duplex, duplexPair } from 'node:stream';
 import { describe, it, type TestContext } from 'node:test';
 import type { TLSSocket } from 'node:tls';
+import { createLogger, type LogRecord, parseLogFilter } from '../../../../packages/gate/src/shared/log.ts';
 import * as collected from '../../../../packages/proxy/src/data/body/collected.ts';
 import * as streaming from '../../../../packages/proxy/src/data/body/streaming.ts';
 import { Http1Front } from '../../../../packages/proxy/src/data/http1/front.ts';
+import { Http1Request } from '../../../../packages/proxy/src/data/http1/request.ts';
 import { Http2Front } from '../../../../packages/proxy/src/data/http2/front.ts';
 import { STATE } from '../../../../packages/proxy/src/data/request/state.ts';
 import type { ResponseHandler } from '../../../../packages/proxy/src/data/upstream/contract.ts';
@@ -303,6 +305,53 @@ describe("an internal error in a callback of a client's connection", () => {
 				[3, 'internal error'],
 				[5, 'no route'],
 			]);
+		});
+	}
+
+	/** What a client's socket sets off, and the callback of its request that throws then. */
+	const entries: readonly (readonly [
+		string,
+		'onClientEnd' | 'onConnectionClosed' | 'onDrain' | 'onOut',
+		(client: Duplex, served: Duplex) => void,
+	])[] = [
+		['the end of a client', 'onClientEnd', (client) => client.end()],
+		['a closed connection', 'onConnectionClosed', (_, served) => served.destroy()],
+		['a client that takes more', 'onDrain', (_, served) => served.emit('drain')],
+		['a response that is out', 'onOut', (client) => client.write('boom')],
+	];
+	for (const [what, event, enter] of entries) {
+		it(`an internal error at ${what} (${event}) over HTTP/1.1 ends only that connection`, async (t) => {
+			const faults: LogRecord[] = [];
+			const plane = Object.assign(new FakePlane(), {
+				log: createLogger(
+					parseLogFilter('error'),
+					(record) => faults.push(record),
+					() => new Date(0),
+				),
+			});
+			plane.letsPass = true;
+			const front = new Http1Front(plane);
+			const [client, served] = duplexPair();
+			front.accept(served as TLSSocket, '192.0.2.1', plane.share());
+			client.resume().write(POST);
+			await settle();
+			t.mock.method(Http1Request.prototype, event, injected, { times: 1 });
+			enter(client, served);
+			await until(() => served.destroyed && faults.length > 0, 'the end of the connection');
+			deepEqual(
+				faults.map(({ message }) => message),
+				['internal error'],
+			);
+
+			const [other, otherServed] = duplexPair();
+			let received = '';
+			other.on('data', (bytes: Buffer) => {
+				received += bytes.toString('latin1');
+			});
+			front.accept(otherServed as TLSSocket, '192.0.2.1', plane.share());
+			other.write(GET);
+			await until(() => received.endsWith('no route'), 'the answer to another client');
+			equal(plane.connections, 1);
 		});
 	}
 });

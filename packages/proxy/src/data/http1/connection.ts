@@ -33,7 +33,7 @@ export class Http1Connection extends Timed implements LiveConnection, ReadSink {
 	readonly client: ClientConnection;
 	endsAt = Number.POSITIVE_INFINITY;
 	admitted: Admitted | undefined;
-	readonly answer: Http1Response;
+	readonly response: Http1Response;
 	readonly #share: ConnectionShare;
 	readonly #reads: PacedReads;
 	/** `undefined`: the connection is a tunnel, and no request follows. */
@@ -53,7 +53,7 @@ export class Http1Connection extends Timed implements LiveConnection, ReadSink {
 		this.socket = socket;
 		this.plane = plane;
 		this.client = new ClientConnection(socket, peer, 'http/1.1', share);
-		this.answer = new Http1Response(socket, flushes, guarded(this, this.#onOut));
+		this.response = new Http1Response(socket, flushes, guarded(this, this.#onOut));
 		this.#reader = new RequestHeadReader(plane.limits.maxHeaderBytes, plane.identifiers);
 		plane.deadlines.firstRequest.add(this);
 		this.#share = share;
@@ -80,7 +80,7 @@ export class Http1Connection extends Timed implements LiveConnection, ReadSink {
 		return this.#input === 'closed';
 	}
 
-	/** Whether the current answer is the last one. */
+	/** Whether the current response is the last one. */
 	get isLast(): boolean {
 		return this.#drain === 'over' || (this.#drain === 'grace' && this.#unread.bytes === undefined);
 	}
@@ -118,7 +118,7 @@ export class Http1Connection extends Timed implements LiveConnection, ReadSink {
 
 	/** For `PacedReads`. Writes immediate responses before our side ends with that of a client that closes right after its request. */
 	onLast(): void {
-		this.answer.flush();
+		this.response.flush();
 	}
 
 	/** For `PacedReads`. */
@@ -214,27 +214,27 @@ export class Http1Connection extends Timed implements LiveConnection, ReadSink {
 	}
 
 	/** Gives a response without a request object. It is the connection's last. */
-	#refuseRaw(answer: Rejection): void {
+	#refuseRaw(refusal: Rejection): void {
 		const { clock, stats, requestLog } = this.plane;
-		const { status } = answer;
+		const { status } = refusal;
 		stats.answered(status);
 		// The part of the request line that has been read.
 		const { method, target } = this.#reader!;
 		const asked = { connection: this.client, method, target: originForm(target) };
-		reportRefusal(this.plane, answer, { client: asked });
+		reportRefusal(this.plane, refusal, { client: asked });
 		const record = requestLog?.beginUnread(asked, clock.now());
-		record?.answers(status, answer);
+		record?.answers(status, refusal);
 		// RFC 9110 section 9.3.2: a HEAD gets no content here either, if the request line could be read that far.
-		const body = method === 'HEAD' ? '' : answer.body;
+		const body = method === 'HEAD' ? '' : refusal.body;
 		record?.gave(body.length);
 		if (record !== undefined) requestLog!.end(record);
-		const refusal = this.answer;
-		refusal.expect(true, false);
+		const { response } = this;
+		response.expect(true, false);
 		// An unreadable request does not count as a gRPC call.
-		refusal.begin(status, refusalResponse(answer, false).fields, true, true, clock.wallSeconds());
+		response.begin(status, refusalResponse(refusal, false).fields, true, true, clock.wallSeconds());
 		stats.unrouted.gave(this.client.protocol, body.length);
-		refusal.end(body);
-		refusal.flush();
+		response.end(body);
+		response.flush();
 		this.close();
 	}
 
@@ -252,7 +252,7 @@ export class Http1Connection extends Timed implements LiveConnection, ReadSink {
 	}
 
 	/**
-	 * For a request whose answer cannot be completed. The parts given in this turn still go out; no close_notify follows, so it
+	 * For a request whose response cannot be completed. The parts given in this turn still go out; no close_notify follows, so it
 	 * cannot look complete.
 	 */
 	breakOff(): void {
@@ -260,7 +260,7 @@ export class Http1Connection extends Timed implements LiveConnection, ReadSink {
 		// A client that does not read would keep us waiting.
 		if (this.#isClosed() || !socket.writable || socket.writableNeedDrain) return void socket.destroy();
 		this.#input = 'closed';
-		this.answer.flush();
+		this.response.flush();
 		socket.write('', () => socket.destroy());
 		this.plane.deadlines.linger.add(this);
 	}
@@ -294,7 +294,7 @@ export class Http1Connection extends Timed implements LiveConnection, ReadSink {
 
 	/**
 	 * Closes our side and reads on for a while. Closing both at once would make the kernel answer what the client is
-	 * still sending with a reset, which may reach the client before it has read our answer (RFC 9112 section 9.6).
+	 * still sending with a reset, which may reach the client before it has read our response (RFC 9112 section 9.6).
 	 */
 	close(): void {
 		this.#input = 'closed';

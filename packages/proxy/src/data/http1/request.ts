@@ -21,8 +21,8 @@ export interface RequestConnection {
 	readonly plane: DataPlane;
 	readonly client: ClientConnection;
 	/** Belongs to this request now. */
-	readonly answer: Http1Response;
-	/** Whether the current answer is the last one. */
+	readonly response: Http1Response;
+	/** Whether the current response is the last one. */
 	readonly isLast: boolean;
 	/** Bytes that are not taken yet, or the client's end, have come. */
 	readonly isAhead: boolean;
@@ -53,7 +53,7 @@ export class Http1Request implements ClientRequest {
 	readonly connection: ClientConnection;
 	readonly exchange: Exchange;
 	readonly #connection: RequestConnection;
-	readonly #answer: Http1Response;
+	readonly #response: Http1Response;
 	readonly #price: number;
 	/** The bytes after the request may not be HTTP, so it is the connection's last. */
 	readonly #seals: boolean;
@@ -67,7 +67,7 @@ export class Http1Request implements ClientRequest {
 	hasEnded = false;
 	/** Why the state of reading is `broken`. */
 	#problem: Rejection | undefined = undefined;
-	/** A long answer's body. */
+	/** A long response's body. */
 	#whole: WholeBody | undefined;
 	/** Trailers of a whole response. */
 	#trailers: Trailers | undefined = undefined;
@@ -82,8 +82,8 @@ export class Http1Request implements ClientRequest {
 		const { head, close, keepAlive, upgrade } = block;
 		// RFC 9112 section 9.3.
 		const mayStay = !close && (minor === 1 || keepAlive);
-		this.#answer = connection.answer;
-		this.#answer.expect(minor === 1, mayStay);
+		this.#response = connection.response;
+		this.#response.expect(minor === 1, mayStay);
 		this.method = method;
 		this.target = originForm(target);
 		this.targetAuthority = this.target === target ? undefined : authorityOf(target);
@@ -173,7 +173,7 @@ export class Http1Request implements ClientRequest {
 
 	takesTrailers({ hasLength }: ResponseFields): boolean {
 		const { head } = this;
-		return !hasLength && this.#answer.isHttp11 && !(head instanceof Rejection) && head.acceptsTrailers;
+		return !hasLength && this.#response.isHttp11 && !(head instanceof Rejection) && head.acceptsTrailers;
 	}
 
 	answer(status: number, fields: ResponseFields, body: WholeBody | string | undefined, trailers?: Trailers): void {
@@ -186,10 +186,10 @@ export class Http1Request implements ClientRequest {
 	}
 
 	#endWith(rest: Buffer | string | undefined): void {
-		const answer = this.#answer;
-		if (!answer.isChunked) return answer.end(rest);
-		answer.write(typeof rest === 'string' ? Buffer.from(rest, 'latin1') : rest!);
-		answer.end('', this.#trailers);
+		const response = this.#response;
+		if (!response.isChunked) return response.end(rest);
+		response.write(typeof rest === 'string' ? Buffer.from(rest, 'latin1') : rest!);
+		response.end('', this.#trailers);
 	}
 
 	/** Sends in pieces, to distinguish a slow client from one that takes nothing. */
@@ -201,8 +201,8 @@ export class Http1Request implements ClientRequest {
 	}
 
 	#writePiece(piece: Buffer): boolean {
-		if (!this.#answer.isChunked) return this.#answer.writeKept(piece, (error) => this.#onPieceOut(error));
-		const more = this.#answer.write(piece);
+		if (!this.#response.isChunked) return this.#response.writeKept(piece, (error) => this.#onPieceOut(error));
+		const more = this.#response.write(piece);
 		// Outgoing bytes have been copied.
 		this.#whole?.free();
 		return more;
@@ -227,7 +227,7 @@ export class Http1Request implements ClientRequest {
 		const hasBody = this.method !== 'HEAD';
 		this.#begin(status, fields, hasBody, closes || (leaves && !this.#isComplete()));
 		this.#writing = 'given';
-		this.#answer.end(hasBody ? body : '');
+		this.#response.end(hasBody ? body : '');
 	}
 
 	begin(status: number, fields: ResponseFields, hasBody: boolean, announced = ''): void {
@@ -235,7 +235,7 @@ export class Http1Request implements ClientRequest {
 	}
 
 	write(chunk: Buffer): boolean {
-		return this.#answer.write(chunk);
+		return this.#response.write(chunk);
 	}
 
 	// --- A tunnel. ---
@@ -257,7 +257,7 @@ export class Http1Request implements ClientRequest {
 		const lines = fieldLines(fields.list);
 		this.head = FORGOTTEN;
 		this.#connection.openTunnel();
-		this.#answer.switchProtocols(
+		this.#response.switchProtocols(
 			`${lines}connection: upgrade\r\nupgrade: websocket\r\nsec-websocket-accept: ${acceptOf(key!)}\r\n`,
 		);
 	}
@@ -268,9 +268,9 @@ export class Http1Request implements ClientRequest {
 	}
 
 	end(trailers?: Trailers): void {
-		if (this.#isTunnel) return this.#answer.endTunnel();
+		if (this.#isTunnel) return this.#response.endTunnel();
 		this.#writing = 'given';
-		this.#answer.end('', trailers);
+		this.#response.end('', trailers);
 	}
 
 	reset(): void {
@@ -281,7 +281,7 @@ export class Http1Request implements ClientRequest {
 	readBody(): void {
 		if (this.#problem !== undefined) return this.exchange.onBodyError(this.#problem);
 		// Only now have the gates before the body passed (RFC 9110 section 10.1.1).
-		if (this.#awaits100()) this.#answer.writeContinue();
+		if (this.#awaits100()) this.#response.writeContinue();
 		this.resumeBody();
 	}
 
@@ -309,7 +309,7 @@ export class Http1Request implements ClientRequest {
 			this.#awaits100() ||
 			this.#leavesTooMuchUnread();
 		const wallSeconds = fields.hasDate ? 0 : this.#connection.plane.clock.wallSeconds();
-		this.#answer.begin(status, fields, hasBody, isLast, wallSeconds, announced);
+		this.#response.begin(status, fields, hasBody, isLast, wallSeconds, announced);
 	}
 
 	/** Whether the client expects a 100. It may give up waiting, so its body may come or not. */
@@ -318,7 +318,7 @@ export class Http1Request implements ClientRequest {
 		return this.#reading === 'unasked' && !this.#isComplete() && !(head instanceof Rejection) && head.expectsContinue;
 	}
 
-	/** An early answer leaves the rest of the request on the connection. A little is read and dropped; for more, the connection is closed. */
+	/** An early response leaves the rest of the request on the connection. A little is read and dropped; for more, the connection is closed. */
 	#leavesTooMuchUnread(): boolean {
 		const { head } = this;
 		if (this.#isComplete() || head instanceof Rejection) return false;
@@ -332,7 +332,7 @@ export class Http1Request implements ClientRequest {
 		this.#writing = 'out';
 		this.#whole?.free();
 		// After a body without a known end there is no next request, whatever the response's head said earlier.
-		if (this.#answer.isLast || this.#reading === 'broken') this.#connection.close();
+		if (this.#response.isLast || this.#reading === 'broken') this.#connection.close();
 		else this.#reading = 'dropped';
 		this.exchange.onAnswered();
 		this.#connection.onAnswered();

@@ -85,7 +85,7 @@ export class Http1Response implements Flushed {
 		this.#socket.end(() => this.#onOut());
 	}
 
-	/** Whether the current answer's body is chunked; its pieces then go out by `write`. */
+	/** Whether the current response's body is chunked; its pieces then go out by `write`. */
 	get isChunked(): boolean {
 		return this.#chunked;
 	}
