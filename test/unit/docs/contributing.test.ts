@@ -1,4 +1,4 @@
-/** CONTRIBUTING.md's gate: a module of the gates that type-checks, keeps to its floor and passes its test. */
+/** CONTRIBUTING.md's gate: a module of the gates that type-checks, keeps to its layer and passes its test. */
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { cpSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';

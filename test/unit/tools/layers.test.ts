@@ -1,9 +1,10 @@
-/** The floors are rules of the linter: biome.json says which folder may import which, that gates are pure, and who names shared memory. */
+/** The layers are rules of the linter: biome.json says which folder may import which, that gates are pure, and who names shared memory. */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { globSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { test } from 'node:test';
+import { blockNamed } from '../../fixtures/doc-blocks.ts';
 import { temporaryFolder } from '../../fixtures/pki.ts';
 
 const ROOT = resolve(import.meta.dirname, '../../..');
@@ -16,9 +17,9 @@ interface Report {
 	}[];
 }
 
-/** By path, the lines in which the linter's rules about floors find a fault. */
+/** By path, the lines in which the linter's rules about layers find a fault. */
 function wrongLines(modules: Readonly<Record<string, readonly string[]>>): Record<string, number[]> {
-	const dir = temporaryFolder('floors');
+	const dir = temporaryFolder('layers');
 	const config = JSON.parse(readFileSync(join(ROOT, 'biome.json'), 'utf8'));
 	writeFileSync(join(dir, 'biome.json'), JSON.stringify({ ...config, $schema: undefined, vcs: undefined }));
 	for (const [path, lines] of Object.entries(modules)) {
@@ -79,4 +80,47 @@ test('the linter refuses each import and name that its folder may not have, and 
 	const all = Object.entries(FORBIDDEN).map(([path, lines]) => [path, lines.map((_, i) => i + 1)] as const);
 	const none = Object.keys(ALLOWED).map((path) => [path, [] as number[]] as const);
 	assert.deepEqual(wrongLines({ ...ALLOWED, ...FORBIDDEN }), Object.fromEntries([...none, ...all]));
+});
+
+/** By folder of a module, the folders that it imports: of the proxy, and of the gate by a path or by the package. */
+function importsByFolder(): Map<string, Set<string>> {
+	const imports = new Map<string, Set<string>>();
+	for (const file of globSync('packages/{gate,proxy}/src/*/**/*.ts', { cwd: ROOT })) {
+		const folder = file.split('/')[3]!;
+		const found = imports.get(folder) ?? new Set();
+		imports.set(folder, found);
+		for (const [, module] of readFileSync(join(ROOT, file), 'utf8').matchAll(/(?:from |import\()'([@.][^']+)'/g)) {
+			const path = module!.startsWith('.')
+				? join(file, '..', module!)
+				: module!.replace('@mtls-edge-proxy/gate/', '././src/');
+			const [, other] = /(?:^|\/)src\/([\w-]+)\//.exec(path) ?? [];
+			if (other !== undefined && other !== folder) found.add(other);
+		}
+	}
+	return imports;
+}
+
+/** By folder, those that arrows of ARCHITECTURE.md lead to, directly or through others. */
+function reachable(folder: string, arrows: ReadonlyMap<string, readonly string[]>): string[] {
+	return (arrows.get(folder) ?? []).flatMap((next) => [next, ...reachable(next, arrows)]);
+}
+
+test('the diagram of layers has every folder with sources, and an arrow to each folder that one imports', () => {
+	const arrows = new Map<string, string[]>();
+	for (const line of blockNamed('the layers').code.split('\n').slice(1)) {
+		const steps = line.split('-->').map((nodes) => nodes.trim().split(' & '));
+		for (const [i, from] of steps.slice(0, -1).entries()) {
+			for (const one of from) arrows.set(one, [...(arrows.get(one) ?? []), ...steps[i + 1]!]);
+		}
+	}
+	const imports = importsByFolder();
+	assert.deepEqual([...new Set([...arrows].flat(2))].sort(), [...imports.keys()].sort());
+	for (const [folder, found] of imports) {
+		const drawn = reachable(folder, arrows);
+		assert.deepEqual(
+			[...found].filter((other) => !drawn.includes(other)),
+			[],
+			folder,
+		);
+	}
 });
