@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { X509Certificate } from 'node:crypto';
 import { before, describe, test } from 'node:test';
-import { authorityId, factsOf } from '../../../packages/gate/src/identity/certificate-facts.ts';
+import { caId, factsOf } from '../../../packages/gate/src/identity/certificate-facts.ts';
 import {
 	canonicalSerial,
 	issuerKey,
@@ -40,7 +40,7 @@ const certificateOf = ({ certPem }: { readonly certPem: string }) => new X509Cer
 
 function crlOf(issuer: X509Certificate, revoked: readonly X509Certificate[], more: Partial<CrlSeed> = {}): CrlSeed {
 	const serials = serialMemory(revoked.map((certificate) => factsOf(certificate).serial));
-	return { authority: authorityId(issuer), issuer: 'CN=x', nextUpdate: NOW + 60, covers: 'all', serials, ...more };
+	return { caId: caId(issuer), issuer: 'CN=x', nextUpdate: NOW + 60, covers: 'all', serials, ...more };
 }
 
 /** The same certificate with a key of a kind that there is not. */
@@ -80,7 +80,7 @@ function judge(
 	{ bundle = [root], crls = [], required = false, list }: Rules,
 ): ChainFault | 'good' {
 	const revoked = new RevokedCertificates({ ...NOTHING_REVOKED, ...list });
-	const admission = { bundle: { authorities: bundle }, seconds: Date.now() / 1000 };
+	const admission = { bundle: { cas: bundle }, seconds: Date.now() / 1000 };
 	return new ChainRevocation(crls, required, revoked).judge(certificate, admission, NOW) ?? 'good';
 }
 

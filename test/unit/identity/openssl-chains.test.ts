@@ -4,7 +4,7 @@ import { X509Certificate } from 'node:crypto';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { before, describe, test } from 'node:test';
-import { authorityId, factsOf } from '../../../packages/gate/src/identity/certificate-facts.ts';
+import { caId, factsOf } from '../../../packages/gate/src/identity/certificate-facts.ts';
 import { NOTHING_REVOKED, RevokedCertificates } from '../../../packages/gate/src/identity/revocations.ts';
 import type { Authority } from '../../../packages/proxy/src/cli/demo/pki.ts';
 import { ChainRevocation, type CrlSeed } from '../../../packages/proxy/src/identity/client-chain.ts';
@@ -18,7 +18,7 @@ import {
 	presenting,
 } from '../../fixtures/second-certificates.ts';
 
-/** What is revoked for `openssl verify` has to be revoked for us, whatever clients send beside it. */
+/** What is revoked for `openssl verify` has to be revoked for us, whatever else clients send. */
 
 /** Second certificates of a CA's key; by some of them nobody can be let in. */
 const SECOND: Record<string, CertificateOptions> = {
@@ -123,7 +123,7 @@ async function openssl({ leaf, presented, bundle, revoked }: Case): Promise<'goo
 	const crls = await Promise.all(
 		world.issued.map(async ([issuer, certificates]) => {
 			const serials = certificates.filter((one) => revoked.includes(one)).map(serialOf);
-			const key = `${authorityId(der(issuer))} ${serials}`;
+			const key = `${caId(der(issuer))} ${serials}`;
 			const known = CRLS.get(key) ?? crlPem(await issueCrl(issuer, { serials }));
 			CRLS.set(key, known);
 			return known;
@@ -145,7 +145,7 @@ async function openssl({ leaf, presented, bundle, revoked }: Case): Promise<'goo
 function ours({ leaf, presented, bundle, revoked }: Case): string {
 	const crls = world.issued.map(
 		([issuer, certificates]): CrlSeed => ({
-			authority: authorityId(der(issuer)),
+			caId: caId(der(issuer)),
 			issuer: '',
 			nextUpdate: Number.POSITIVE_INFINITY,
 			covers: 'all',
@@ -155,7 +155,7 @@ function ours({ leaf, presented, bundle, revoked }: Case): string {
 	const seconds = Date.now() / 1000;
 	const revocation = new ChainRevocation(crls, false, new RevokedCertificates(NOTHING_REVOKED));
 	const certificate = presenting([leaf, ...presented].map(({ certPem }) => certPem));
-	return revocation.judge(certificate, { bundle: { authorities: bundle.map(der) }, seconds }, seconds) ?? 'good';
+	return revocation.judge(certificate, { bundle: { cas: bundle.map(der) }, seconds }, seconds) ?? 'good';
 }
 
 /** Park and Miller's, so that a failure can be seen again. */

@@ -35,7 +35,7 @@ export function factsOf(certificate: X509Certificate): CertificateFacts {
 const FACTS = new WeakMap<X509Certificate, CertificateFacts>();
 
 /** Identifies a CA by key and name, in any encoding of the two. A renewed CA keeps its identifier. */
-export function authorityId(ca: X509Certificate): string {
+export function caId(ca: X509Certificate): string {
 	let id = IDS.get(ca);
 	if (id === undefined) {
 		id = `${createHash('sha256').update(keyOctets(ca.publicKey)).digest('base64')} ${nameKey(factsOf(ca).subject)}`;

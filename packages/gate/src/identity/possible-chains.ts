@@ -4,7 +4,7 @@ import { nameKey } from './distinguished-name.ts';
 
 /** The CAs of one configuration at which clients' chains may end. */
 export interface ClientBundle {
-	readonly authorities: readonly X509Certificate[];
+	readonly cas: readonly X509Certificate[];
 }
 
 /**
@@ -54,13 +54,13 @@ class Search {
 	/** @returns `false` after too many attempts. */
 	follow(path: readonly X509Certificate[]): boolean {
 		const top = path.at(-1)!;
-		const trusted = this.#bundle.authorities.filter((ca) => top.checkIssued(ca));
+		const trusted = this.#bundle.cas.filter((ca) => top.checkIssued(ca));
 		for (const ca of trusted) {
 			if (isSame(ca, top)) this.chains.push(path);
 			else if (this.#accepts(ca, path)) this.chains.push([...path, ca]);
 		}
 		if (trusted.length > 0) return true;
-		if (this.#bundle.authorities.some((ca) => isSame(ca, top))) this.chains.push(path);
+		if (this.#bundle.cas.some((ca) => isSame(ca, top))) this.chains.push(path);
 		for (const issuer of this.#presented) {
 			if (!top.checkIssued(issuer) || path.some((one) => isSame(one, issuer))) continue;
 			if (++this.#attempts > MAX_ATTEMPTS) return false;

@@ -5,7 +5,7 @@ import { type PemBlock, readPem } from '../gates/pem.ts';
  * The CAs of a bundle, one PEM text each. Other certificates are left out, because no chain may end at them: that would admit the
  * holder of the key.
  */
-export function authoritiesOf(bundle: string): string[] {
+export function casOf(bundle: string): string[] {
 	return readCertificates(bundle)
 		.filter((certificate) => certificate.ca)
 		.map((certificate) => certificate.toString());

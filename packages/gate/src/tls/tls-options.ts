@@ -8,7 +8,7 @@ import {
 } from 'node:tls';
 import type { ClientBundle } from '../identity/possible-chains.ts';
 import type { PemMaterial } from '../shared/pem-material.ts';
-import { authoritiesOf } from './certificates.ts';
+import { casOf } from './certificates.ts';
 import { allowPartialChains } from './node-internals.ts';
 
 /** The settings of all our mTLS listeners, the proxy's and the embedded one. */
@@ -19,7 +19,7 @@ export function secureContextOptions(material: PemMaterial): SecureContextOption
 		cert: material.cert,
 		key: material.key,
 		// Never empty (see `tls-material.ts`): without a CA of ours Node would trust all public ones.
-		ca: authoritiesOf(material.ca),
+		ca: casOf(material.ca),
 		minVersion: `TLSv${material.minVersion ?? '1.2'}`,
 		maxVersion: 'TLSv1.3',
 		// A resumed session skips the check of the client's certificate, which may have expired or lost its CA since.
@@ -60,15 +60,15 @@ export interface ListenerContexts {
 /** The CAs of a listener, parsed on first use. */
 class TrustedBundle implements ClientBundle {
 	readonly #pem: string;
-	#authorities: readonly X509Certificate[] | undefined;
+	#cas: readonly X509Certificate[] | undefined;
 
 	constructor(pem: string) {
 		this.#pem = pem;
 	}
 
-	get authorities(): readonly X509Certificate[] {
-		this.#authorities ??= authoritiesOf(this.#pem).map((pem) => new X509Certificate(pem));
-		return this.#authorities;
+	get cas(): readonly X509Certificate[] {
+		this.#cas ??= casOf(this.#pem).map((pem) => new X509Certificate(pem));
+		return this.#cas;
 	}
 
 	isOf(pem: string): boolean {

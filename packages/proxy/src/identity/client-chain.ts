@@ -1,13 +1,13 @@
 import type { X509Certificate } from 'node:crypto';
-import { authorityId, factsOf } from '@mtls-edge-proxy/gate/identity/certificate-facts.ts';
+import { caId, factsOf } from '@mtls-edge-proxy/gate/identity/certificate-facts.ts';
 import { type ClientBundle, hasSigned, possibleChains } from '@mtls-edge-proxy/gate/identity/possible-chains.ts';
 import type { RevokedCertificates } from '@mtls-edge-proxy/gate/identity/revocations.ts';
 import { type SerialMemory, SerialTable } from './serial-table.ts';
 
 /** A CRL whose signature has been verified, as structured-clone data. */
 export interface CrlSeed {
-	/** `authorityId` of the CA that has issued it. */
-	readonly authority: string;
+	/** `caId` of the CA that has issued it. */
+	readonly caId: string;
 	/** The CA's name, for operators. */
 	readonly issuer: string;
 	/** Seconds since the epoch. */
@@ -43,8 +43,8 @@ export class ChainRevocation {
 		this.#revoked = revoked;
 		this.#crlRequired = crlRequired;
 		for (const crl of crls) {
-			const known = this.#byIssuer.get(crl.authority);
-			if (known === undefined) this.#byIssuer.set(crl.authority, new IssuedCrls(crl));
+			const known = this.#byIssuer.get(crl.caId);
+			if (known === undefined) this.#byIssuer.set(crl.caId, new IssuedCrls(crl));
 			else known.add(crl);
 		}
 	}
@@ -70,8 +70,8 @@ export class ChainRevocation {
 		if (chain.some((certificate) => this.#revoked.has(certificate))) return true;
 		if (chain.some((certificate, i) => this.#crlsAbove(chain, i)?.has(certificate))) return true;
 		const last = chain.at(-1)!;
-		return bundle.authorities.some(
-			(ca) => this.#byIssuer.get(authorityId(ca))?.has(last) && last.checkIssued(ca) && hasSigned(ca, last),
+		return bundle.cas.some(
+			(ca) => this.#byIssuer.get(caId(ca))?.has(last) && last.checkIssued(ca) && hasSigned(ca, last),
 		);
 	}
 
@@ -82,7 +82,7 @@ export class ChainRevocation {
 
 	#crlsAbove(chain: readonly X509Certificate[], i: number): IssuedCrls | undefined {
 		const issuer = chain[i + 1];
-		return issuer && this.#byIssuer.get(authorityId(issuer));
+		return issuer && this.#byIssuer.get(caId(issuer));
 	}
 }
 

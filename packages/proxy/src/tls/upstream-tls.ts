@@ -7,7 +7,7 @@ import {
 	type SecureContext,
 	type SecureContextOptions,
 } from 'node:tls';
-import { authoritiesOf } from '@mtls-edge-proxy/gate/tls/certificates.ts';
+import { casOf } from '@mtls-edge-proxy/gate/tls/certificates.ts';
 import type { TlsRole } from '@mtls-edge-proxy/gate/tls/tls-material.ts';
 import { CIPHERS } from '@mtls-edge-proxy/gate/tls/tls-options.ts';
 import type { UpstreamProtocol, UpstreamTlsSeed } from '../shared/messages.ts';
@@ -21,7 +21,7 @@ export function createUpstreamContext(seed: UpstreamTlsSeed): SecureContext {
 
 function contextOptions({ ca, cert, key, minVersion = '1.2' }: Partial<UpstreamTlsSeed>): SecureContextOptions {
 	return {
-		...(ca !== undefined && { ca: authoritiesOf(ca), allowPartialTrustChain: true }),
+		...(ca !== undefined && { ca: casOf(ca), allowPartialTrustChain: true }),
 		cert,
 		key,
 		minVersion: `TLSv${minVersion}`,

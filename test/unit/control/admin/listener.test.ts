@@ -331,11 +331,11 @@ describe('a later scrape', () => {
 	test('says how long CRLs are fresh, for each CA by the freshest', async () => {
 		const { sources, inForce } = testSources('a:1');
 		assert.equal((await scrape(sources)).has('proxy_crl_next_update_seconds'), false);
-		const crl = { authority: 'a', issuer: 'CN=A', covers: 'all', serials: serialMemory([]) } as const;
+		const crl = { caId: 'a', issuer: 'CN=A', covers: 'all', serials: serialMemory([]) } as const;
 		const crls = [
 			{ ...crl, nextUpdate: sources.wallSeconds() - 5 },
 			{ ...crl, nextUpdate: sources.wallSeconds() + 60 },
-			{ ...crl, authority: 'b', issuer: 'CN=B', nextUpdate: sources.wallSeconds() - 7 },
+			{ ...crl, caId: 'b', issuer: 'CN=B', nextUpdate: sources.wallSeconds() - 7 },
 		];
 		const rules = { crlRequired: false, revoked: NOTHING_REVOKED, endAtExpiry: true, endAtCaRemoval: false };
 		inForce.tls = { ...inForce.tls, clients: { ...rules, crls } };

@@ -3,7 +3,7 @@ import { X509Certificate } from 'node:crypto';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { before, describe, test } from 'node:test';
-import { authorityId } from '../../../../packages/gate/src/identity/certificate-facts.ts';
+import { caId } from '../../../../packages/gate/src/identity/certificate-facts.ts';
 import { issuerKey } from '../../../../packages/gate/src/identity/revocations.ts';
 import { type ConfigTables, renderConfig } from '../../../../packages/proxy/src/cli/demo/config-file.ts';
 import { describeProblem } from '../../../../packages/proxy/src/config/error.ts';
@@ -69,7 +69,7 @@ describe('the CRLs', () => {
 				['CN=Test CA', ['03'], 'all'],
 			],
 		);
-		assert.equal(clients.crls[0]!.authority, authorityId(new X509Certificate(pki.ca.certPem)));
+		assert.equal(clients.crls[0]!.caId, caId(new X509Certificate(pki.ca.certPem)));
 	});
 
 	test("may be an intermediate's that only clients send, if its certificate is next to it", async () => {

@@ -15,7 +15,7 @@ function material(ca: string, crls: readonly CrlSeed[] = []) {
 	return { cert: pki.server.certPem, key: '', ca, clients: { ...rules, crls } };
 }
 
-const CRL = { authority: 'a', issuer: 'CN=A\nO=X', covers: 'all', serials: serialMemory([]), nextUpdate: 50 } as const;
+const CRL = { caId: 'a', issuer: 'CN=A\nO=X', covers: 'all', serials: serialMemory([]), nextUpdate: 50 } as const;
 
 describe('certificates and CRLs that expire', () => {
 	test("are the server's certificate and each CA of the bundle, even if two share a name", () => {
@@ -29,7 +29,7 @@ describe('certificates and CRLs that expire', () => {
 	});
 
 	test('is the freshest CRL of each CA, and of CAs with one name the one that runs out first', () => {
-		const crls = [CRL, { ...CRL, nextUpdate: 60 }, { ...CRL, authority: 'b', nextUpdate: 55 }];
+		const crls = [CRL, { ...CRL, nextUpdate: 60 }, { ...CRL, caId: 'b', nextUpdate: 55 }];
 		const found = expiringOf(material(pki.ca.certPem, crls)).filter(({ kind }) => kind === 'crl');
 		assert.deepEqual(found, [{ kind: 'crl', subject: 'CN=A, O=X', serial: '', expiresSeconds: 55 }]);
 	});

@@ -3,8 +3,8 @@ import { test } from 'node:test';
 import { crlsDue } from '../../../../packages/proxy/src/control/facts/certificates.ts';
 import type { CrlSeed } from '../../../../packages/proxy/src/identity/client-chain.ts';
 
-function crl(authority: string, nextUpdate: number, covers: CrlSeed['covers'] = 'all', points?: string[]): CrlSeed {
-	return { authority, issuer: 'CN=ca', nextUpdate, covers, points, serials: {} as CrlSeed['serials'] };
+function crl(caId: string, nextUpdate: number, covers: CrlSeed['covers'] = 'all', points?: string[]): CrlSeed {
+	return { caId, issuer: 'CN=ca', nextUpdate, covers, points, serials: {} as CrlSeed['serials'] };
 }
 
 test('the freshest CRL of a CA counts, and does not hide an overdue one of another CA with that name', () => {

@@ -98,7 +98,7 @@ function pass(ms: number): void {
 function connected(seconds = Number.POSITIVE_INFINITY): FakeConnection {
 	const connection = new FakeConnection();
 	live.push(connection);
-	ends.expect(connection, certificate, { bundle: { authorities: [] }, seconds: START, oldAt: START + seconds });
+	ends.expect(connection, certificate, { bundle: { cas: [] }, seconds: START, oldAt: START + seconds });
 	return connection;
 }
 

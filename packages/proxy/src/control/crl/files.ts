@@ -1,8 +1,8 @@
 import { X509Certificate } from 'node:crypto';
-import { authorityId } from '@mtls-edge-proxy/gate/identity/certificate-facts.ts';
+import { caId } from '@mtls-edge-proxy/gate/identity/certificate-facts.ts';
 import { inOneLine } from '@mtls-edge-proxy/gate/identity/distinguished-name.ts';
 import { hasSigned } from '@mtls-edge-proxy/gate/identity/possible-chains.ts';
-import { authoritiesOf, nth, readBlocks } from '@mtls-edge-proxy/gate/tls/certificates.ts';
+import { casOf, nth, readBlocks } from '@mtls-edge-proxy/gate/tls/certificates.ts';
 import type { ConfigFiles } from '../../config/config.ts';
 import { type ConfigProblem, problemAt } from '../../config/error.ts';
 import type { CrlSeed } from '../../identity/client-chain.ts';
@@ -25,7 +25,7 @@ export async function judgeCrlFiles(
 	const problems: ConfigProblem[] = [];
 	const warnings: ConfigProblem[] = [];
 	const found: { readonly crl: Crl; readonly which: string; readonly about: (message: string) => ConfigProblem }[] = [];
-	const ofBundle = bundle === undefined ? [] : authoritiesOf(bundle).map((pem) => new X509Certificate(pem));
+	const ofBundle = bundle === undefined ? [] : casOf(bundle).map((pem) => new X509Certificate(pem));
 	const besides: X509Certificate[] = [];
 	const pause = pauses();
 	for (const [i, path] of (files.tls.crlPath ?? []).entries()) {
@@ -42,11 +42,11 @@ export async function judgeCrlFiles(
 		found.push(...crls.map((one) => ({ ...one, about })));
 		besides.push(...certificates);
 	}
-	const authorities = belowBundle(ofBundle, besides);
+	const cas = belowBundle(ofBundle, besides);
 	const seeds: CrlSeed[] = [];
 	for (const { crl, which, about } of found) {
 		if (bundle === undefined) continue;
-		const issuer = authorities.find((authority) => isIssuedBy(crl, authority));
+		const issuer = cas.find((ca) => isIssuedBy(crl, ca));
 		if (issuer === undefined) problems.push(about(`${which} ${FOREIGN}`));
 		else if (!maySignCrls(issuer)) problems.push(about(`${which} ${NOT_MEANT_TO}`));
 		else seeds.push(await seedOf(crl, issuer, pause));
@@ -64,7 +64,7 @@ function absenceWarnings(
 ): ConfigProblem[] {
 	const what = tls.crlRequired ? 'its clients are refused' : 'its certificates are not checked for revocation';
 	return bundle
-		.filter((authority) => !crls.some((crl) => crl.authority === authorityId(authority)))
+		.filter((ca) => !crls.some((crl) => crl.caId === caId(ca)))
 		.map(({ subject }) => {
 			const which = `the CA "${inOneLine(subject)}" of tls.client_ca_path`;
 			return problemAt(lines, 'tls.crl_path', `there is no CRL of ${which}: ${what}; add its CRL`);
@@ -83,7 +83,7 @@ async function seedOf(
 	pause: Pause,
 ): Promise<CrlSeed> {
 	return {
-		authority: authorityId(issuer),
+		caId: caId(issuer),
 		issuer: inOneLine(issuer.subject),
 		nextUpdate,
 		covers,

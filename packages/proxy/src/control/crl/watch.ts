@@ -17,10 +17,10 @@ export function watchCrls({ timers, crls, wallSeconds, log }: CrlWatchParts): ()
 	return timers.every(LOOK_MS, () => {
 		const now = wallSeconds();
 		const all = crls();
-		for (const { authority, issuer, nextUpdate } of all) {
+		for (const { caId, issuer, nextUpdate } of all) {
 			if (nextUpdate <= before || nextUpdate > now) continue;
 			// A newer one of the same CA replaces it.
-			if (all.some((other) => other.authority === authority && other.nextUpdate > now)) continue;
+			if (all.some((other) => other.caId === caId && other.nextUpdate > now)) continue;
 			log.warn('proxy::tls', 'CRL is out of date; fetch the next one and reload', {
 				issuer,
 				next_update: new Date(nextUpdate * 1000).toISOString(),

@@ -66,7 +66,7 @@ function distinct(all: readonly Expiring[]): Expiring[] {
 
 function ofCrls(crls: readonly CrlSeed[]): Expiring[] {
 	return Array.from(
-		crlsDue(crls, ({ authority }) => authority),
+		crlsDue(crls, ({ caId }) => caId),
 		([issuer, expiresSeconds]) => {
 			return { kind: 'crl', subject: inOneLine(issuer), serial: '', expiresSeconds };
 		},
@@ -92,8 +92,8 @@ export function crlsDue(crls: readonly CrlSeed[], keyOf = coverageOf): ReadonlyM
 	return due;
 }
 
-function coverageOf({ authority, covers, points }: CrlSeed): string {
-	return JSON.stringify([authority, covers, points]);
+function coverageOf({ caId, covers, points }: CrlSeed): string {
+	return JSON.stringify([caId, covers, points]);
 }
 
 function ofCertificate(kind: Expiring['kind'], certificate: X509Certificate): Expiring {

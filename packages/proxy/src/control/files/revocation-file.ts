@@ -2,7 +2,7 @@ import { X509Certificate } from 'node:crypto';
 import { factsOf } from '@mtls-edge-proxy/gate/identity/certificate-facts.ts';
 import { eitherWayKey, inOneLine, readName } from '@mtls-edge-proxy/gate/identity/distinguished-name.ts';
 import type { RevocationList } from '@mtls-edge-proxy/gate/identity/revocations.ts';
-import { authoritiesOf } from '@mtls-edge-proxy/gate/tls/certificates.ts';
+import { casOf } from '@mtls-edge-proxy/gate/tls/certificates.ts';
 import type { ConfigFiles } from '../../config/config.ts';
 import { type RevocationReading, readRevocationList } from '../../config/revocation-list.ts';
 import { nobodysTenant } from '../../config/tenant-names.ts';
@@ -38,9 +38,9 @@ function nobodies({ tenants }: RevocationList, inList: InList, { issuers = [] }:
 /** Entries with an unknown issuer: they revoke nothing, and are probably misspelt. */
 function strangers({ serials }: RevocationList, inList: InList, bundle: string | undefined): string[] {
 	if (bundle === undefined || serials.length === 0) return [];
-	const authorities = authoritiesOf(bundle).map((pem) => new X509Certificate(pem));
-	const keys = authorities.map((ca) => eitherWayKey(readName(factsOf(ca).subject)));
-	const names = authorities.slice(0, MAX_NAMES).map(({ subject }) => `"${inOneLine(subject ?? '')}"`);
+	const cas = casOf(bundle).map((pem) => new X509Certificate(pem));
+	const keys = cas.map((ca) => eitherWayKey(readName(factsOf(ca).subject)));
+	const names = cas.slice(0, MAX_NAMES).map(({ subject }) => `"${inOneLine(subject ?? '')}"`);
 	const message =
 		`is not the name of a CA in tls.client_ca_path, which has ${names.join(', ')}; check its spelling, unless it is an ` +
 		'intermediate that clients send';
