@@ -4,7 +4,7 @@
  *   node bench/chart.ts
  *
  * By hand: libraries for charts draw into a browser's document or bring one of their own (tens of packages), and bars with
- * their figures beside them need no axis, no legend and no layout.
+ * their figures next to them need no axis, no legend and no layout.
  */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { resolve } from 'node:path';

@@ -1,5 +1,5 @@
 /**
- * What the embedded gate costs on a token that it has verified before, beside the libraries that one would otherwise
+ * What the embedded gate costs on a token that it has verified before, compared with the libraries that one would otherwise
  * put together: `jose` and `fast-jwt` (with its cache) for the token, `rate-limiter-flexible` for the limit.
  *
  *   node bench/gate.ts

@@ -1,5 +1,5 @@
 /**
- * Measures this project beside other proxies, and draws the chart of the README.
+ * Measures this project and other proxies, and draws the chart of the README.
  *
  *   npm run bench                              every case: bench/results.json, docs/images/bench.svg, and tables; some 20 minutes
  *   npm run bench -- --rounds 2 --secs 1       the same, shorter

@@ -149,7 +149,7 @@ export async function readByNghttp2(
 		stream.setEncoding('latin1').on('data', (text: string) => {
 			read.body += text;
 		});
-		// Node ends a body with a reset that says NO_ERROR as well; whoever compares knows.
+		// Node also ends a body with a reset that says NO_ERROR; the comparison allows for it.
 		stream.on('end', () => {
 			read.isWhole ||= stream.rstCode === 0 && !stream.destroyed;
 		});

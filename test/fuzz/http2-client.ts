@@ -113,7 +113,7 @@ function difference(
 		return `nghttp2 refuses the connection at frame ${theirs.brokenAt}: ${theirs.why}`;
 	}
 	if (ours.brokenAt < theirs.brokenAt && !isAfter(ours.brokenAt) && !isStricter(ours.why)) {
-		return `we alone refuse the connection at frame ${ours.brokenAt}: ${ours.why}`;
+		return `only we refuse the connection at frame ${ours.brokenAt}: ${ours.why}`;
 	}
 	for (const [id, at] of theirs.resets) {
 		const our = ours.responses[(id - 1) / 2];
@@ -126,7 +126,7 @@ function difference(
 	for (const [id, at] of ours.resets) {
 		const cause = ours.responses[(id - 1) / 2]!.cause ?? '';
 		if (theirs.resets.has(id) || theirs.brokenAt <= at || isAfter(at) || isStricter(cause)) continue;
-		return `we alone refuse stream ${id} at frame ${at}: ${cause}`;
+		return `only we refuse stream ${id} at frame ${at}: ${cause}`;
 	}
 	return undefined;
 }
@@ -145,8 +145,8 @@ function otherMeaning(our: ReadResponse, their: ReadResponse, isJudged: boolean)
 		if (our.body !== their.body) return 'has a longer body';
 		if (!isDeepStrictEqual(our.trailers, their.trailers)) return 'has other trailers';
 	}
-	if (our.isWhole && !their.isWhole && isJudged) return 'is whole for us alone';
-	if (their.isWhole && !our.isWhole && !isStricter(our.cause!)) return 'is whole for nghttp2 alone';
+	if (our.isWhole && !their.isWhole && isJudged) return 'is whole only for us';
+	if (their.isWhole && !our.isWhole && !isStricter(our.cause!)) return 'is whole only for nghttp2';
 	return undefined;
 }
 
@@ -160,7 +160,7 @@ function comparable({ status, fields }: ReadResponse): readonly Field[] {
 	return status === '204' ? fields.filter(([name]) => name !== 'content-length') : fields;
 }
 
-/** Whether it is known why nghttp2 alone ends the connection at this frame. */
+/** Whether it is known why only nghttp2 ends the connection at this frame. */
 function explains(
 	requests: readonly AskedRequest[],
 	{ resets, responses }: ConnectionReading,

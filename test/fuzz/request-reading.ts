@@ -81,7 +81,7 @@ function readRequestHead([requestLine = '', ...fieldLines]: readonly string[]): 
 	if (line === null || fields === undefined) return undefined;
 	// Some parsers do not treat a tab as white space here, and look for the message's end elsewhere.
 	if (fieldLines.some((text) => /^(?:content-length|transfer-encoding):(?: *\t|.*\t *$)/i.test(text))) return undefined;
-	// RFC 9112 section 3.2: a path, an absolute URI or `*`; the authority alone for CONNECT.
+	// RFC 9112 section 3.2: a path, an absolute URI or `*`; only the authority for CONNECT.
 	const isForm = /^(?:\/|\*$|[a-z]+:\/\/[\w.~!$&'()*+,;=%:@[\]-]+(?:[/?]|$))/i.test(line[2]!);
 	if (!isForm && line[1] !== 'CONNECT') return undefined;
 	const hosts = valuesOf(fields, 'host');

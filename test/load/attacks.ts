@@ -54,7 +54,7 @@ export class Attacker {
 		return this.identity.tokens[i % this.identity.tokens.length]!;
 	}
 
-	/** One connection; `undefined` when it does not come about. */
+	/** One connection; `undefined`: it could not be opened. */
 	async connect(alpn: 'http/1.1' | 'h2'): Promise<TLSSocket | undefined> {
 		const tcp = connectTcp({ host: '127.0.0.1', port: this.identity.port });
 		const options = tlsOptions(this.identity, alpn);

@@ -22,7 +22,7 @@ export interface FaultClient {
 	close(): Promise<void>;
 }
 
-/** No connection to the proxy came about; nothing has been sent. */
+/** No connection to the proxy could be opened; nothing has been sent. */
 export class ConnectFailed extends Error {}
 
 /** For an answer, ms; far beyond all limits of the proxy in these runs. */

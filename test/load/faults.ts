@@ -6,7 +6,7 @@
  *
  *   npm run faults -- [--requests 100000] [--seed 1] [--mode collected|streaming] [--kind NAME] [--upstreams h1|h2]
  *     [--cancelled 20000]
- *   npm run streams: the same with HTTP/2 upstreams alone, where requests of all tenants share connections
+ *   npm run streams: the same only with HTTP/2 upstreams, where requests of all tenants share connections
  *
  * `--requests` is the sum over both modes of those that reached the upstream and got from it what their kind says; with 0 there is only
  * what happens to a whole upstream. The same seed gives the same requests and the same faults; how they meet in time it does not decide. Exit code 1 for any

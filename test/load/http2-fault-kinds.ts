@@ -72,7 +72,7 @@ const RESETS: readonly number[] = [
 const STAGES: readonly {
 	readonly at: string;
 	readonly afterHead: boolean;
-	/** Only where the length is not declared: whoever knows it has seen the end by then. */
+	/** Only where the length is not declared: a reader that knows it has seen the end by then. */
 	readonly framings?: readonly Framing[];
 	reach(act: Http2Act): void | Promise<void>;
 }[] = [

@@ -1,6 +1,6 @@
 /**
  * The bad upstream over HTTP/2, in the clear or over TLS. node:http2 reads what the proxy sends, and says what a good server says; what it
- * would not say is written beside it. Requests of many clients share a connection here, so the ledger is told whose streams an end of the
+ * would not say is written next to it. Requests of many clients share a connection here, so the ledger is told whose streams an end of the
  * connection has hit: nobody else may notice.
  */
 import {
@@ -125,7 +125,7 @@ class LaneConnection {
 	/** Who waits for that, or for the end of a response to leave. */
 	readonly #onBegun = new Map<number, () => void>();
 	readonly #onEnded = new Map<number, () => void>();
-	/** It ends, and whoever comes yet gets nothing. */
+	/** It ends, and later clients get nothing. */
 	#isRuined = false;
 
 	constructor(

@@ -81,7 +81,7 @@ export interface Rules {
 }
 
 export class Ledger {
-	/** Every breach of a promise, in words; the first ones alone, for one fault may cause thousands. */
+	/** Every breach of a promise, in words; only the first ones, for one fault may cause thousands. */
 	readonly violations: string[] = [];
 	violationCount = 0;
 	requests = 0;

@@ -21,7 +21,7 @@ const tail = (...lines: readonly (readonly [string, string])[]): FramesFor => {
 };
 const OK = [':status', '200'] as const;
 
-/** In place of a head: an error of the stream alone. */
+/** In place of a head: an error of only the stream. */
 export const BROKEN_HEADS: readonly FramesFor[] = [
 	head(['x-no-status', '1']),
 	head([':status', '99']),
@@ -43,7 +43,7 @@ export const BROKEN_HEADS: readonly FramesFor[] = [
 	(id) => windowUpdateFrame(id, 0),
 ];
 
-/** Behind a head: an error of the stream alone. */
+/** Behind a head: an error of only the stream. */
 export const BROKEN_TAILS: readonly FramesFor[] = [
 	head(['x-sum', 'trailers that end nothing']),
 	head([':status', '103']),

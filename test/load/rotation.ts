@@ -6,7 +6,7 @@
  *   npm run rotation -- [--seconds 24] [--rate 10000] [--workers 2] [--mode collected|streaming] [--crl 200000]
  *
  * Tokens of four kinds take turns: of a key that stays, of one that is withdrawn, of one that is added, and one that nobody has signed who
- * may. While a change is under way the two in the middle may get either answer; once connections to all threads have seen it, one alone.
+ * may. While a change is under way the two in the middle may get either answer; once connections to all threads have seen it, only one.
  * The rate is an upper bound for the whole; the rate that was reached is printed. Exit code 1 for any breach.
  *
  * Behind that load, with 300 requests/s, a CRL of `--crl` entries is reloaded three times (0: not at all): how long requests take
@@ -244,7 +244,7 @@ function replaceFile(name: string, text: string): void {
 	renameSync(join(folder, `${name}.new`), join(folder, name));
 }
 
-/** The whole file: another route, another issuer beside the first one. */
+/** The whole file: another route, another issuer in addition to the first one. */
 function configOf(i: number): string {
 	renewFiles(i);
 	const url = `http://127.0.0.1:${(upstream.address() as AddressInfo).port}`;

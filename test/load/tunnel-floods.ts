@@ -40,7 +40,7 @@ function connect(id: number, token: string): Buffer {
 /** Frames of a WebSocket in one DATA frame, which the stream has a window for. */
 const DATA_BYTES = 16_000;
 
-/** A connection over HTTP/1.1 whose WebSocket is open; `undefined` when it does not come about. */
+/** A connection over HTTP/1.1 whose WebSocket is open; `undefined`: it could not be opened. */
 async function openTunnel(attacker: Attacker, i: number): Promise<TLSSocket | undefined> {
 	const socket = await attacker.connect('http/1.1');
 	if (socket === undefined) return undefined;

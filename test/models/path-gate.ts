@@ -1,4 +1,4 @@
-/** Decisions "Path", without a regular expression: tokens first, then segments of tokens. */
+/** The rules for paths (docs/reference/protocol-strictness.md), without a regular expression: tokens first, then segments of tokens. */
 export function refusedByTheModel(text: string): boolean {
 	if (text[0] !== '/' || text[1] === '/') return true;
 	for (const char of text) if (char <= ' ' || char > '~' || char === '#') return true;

@@ -1,4 +1,4 @@
-/** What is published, on each Node that `engines` promises: installed from the tarball, with that Node alone. */
+/** What is published, on each Node that `engines` promises: installed from the tarball, with only that Node. */
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { existsSync, readFileSync, statSync } from 'node:fs';
@@ -24,7 +24,7 @@ const DEMO_MS = 120_000;
 const MAX_GATE_BYTES = 120_000;
 const MAX_INSTALLED_BYTES = 34_000_000;
 
-/** Run-time dependencies that ARCHITECTURE.md says are loaded for a feature alone. */
+/** Run-time dependencies that ARCHITECTURE.md says are loaded only for a feature. */
 const ON_DEMAND = Array.from(
 	readFileSync(join(ROOT, 'ARCHITECTURE.md'), 'utf8').matchAll(/^\| `([^`]+)` \|[^|]*\| with /gm),
 	([, name]) => name!,

@@ -212,7 +212,7 @@ async function guards(program: RunningExample, { file }: DocExample): Promise<vo
 	}
 }
 
-/** What some examples show beside `/whoami`. */
+/** What some examples show in addition to `/whoami`. */
 const BEYOND: Readonly<Record<string, (program: RunningExample) => Promise<void>>> = {
 	'websocket.ts': async ({ port }) => {
 		const connect = (headers: Record<string, string>) => {

@@ -113,7 +113,7 @@ fetchGuard(gate, () => new Response(), { onRefused: () => {} });
 hono.use(honoGuard(gate, { onRefused: (refusal, c) => c.json({ title: refusal.body }) }));
 // @ts-expect-error a refused request needs an answer
 hono.use(honoGuard(gate, { onRefused: () => {} }));
-// @ts-expect-error what the handler wants beside the request must be passed on
+// @ts-expect-error what the handler wants in addition to the request must be passed on
 handler(new Request('https://localhost'));
 
 const files = { certPath: '', keyPath: '', clientCaPath: '' };

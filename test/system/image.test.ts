@@ -55,7 +55,7 @@ describe('the image', { skip: missingTools('buildah', 'bwrap', 'busybox', 'nsent
 			const name = buildah('from', '--pull-never', 'edge').trim();
 			const { Docker } = JSON.parse(buildah('inspect', '--type', 'image', 'edge'));
 			config = Docker.config;
-			// Out of the storage, which is root's alone.
+			// Out of the storage, which only root may read.
 			root = join(scratch, 'root');
 			chmodSync(scratch, 0o755);
 			succeed('cp', ['--archive', buildah('mount', name).trim(), root]);

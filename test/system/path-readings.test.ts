@@ -1,5 +1,5 @@
 /**
- * Other people's servers, asked for paths that the gates forward by the route `/` beside a protected `/admin`: none of them may serve
+ * Other people's servers, asked for paths that the gates forward by the route `/` next to a protected `/admin`: none of them may serve
  * `/admin`. They are asked directly, since the proxy forwards a path byte for byte. A server that is not installed is skipped.
  */
 import assert from 'node:assert/strict';

@@ -247,7 +247,7 @@ for (const protocol of PROTOCOLS) {
 	});
 }
 
-/** As it stands in the page: rows that differ in their body alone, or in the age of a connection, are one. */
+/** As it stands in the page: rows that differ only in their body, or in the age of a connection, are one. */
 function tableOf(rows: readonly Row[]): string {
 	const lines = Map.groupBy(rows, ({ moment, methods, collected, streaming }) => {
 		return [MOMENTS[moment].words, inWords(methods), 'BODY', collected, streaming].join(' | ');

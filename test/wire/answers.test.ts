@@ -65,7 +65,7 @@ interface OwnResponse {
 	readonly body: string;
 	/** What provokes it. */
 	readonly request: () => Promise<RequestOptions>;
-	/** What it counts beside its status. */
+	/** What it counts in addition to its status. */
 	readonly also?: Readonly<Record<string, number>>;
 	/** It has been given after an upstream was chosen. */
 	readonly atUpstream?: boolean;

@@ -1,4 +1,4 @@
-/** Issue 13: an upstream whose addresses DNS says, over the real command. The body mode has nothing to do with it. */
+/** An upstream whose addresses come from DNS, over the real command. The body mode has no effect on it. */
 import { deepEqual, equal, match } from 'node:assert/strict';
 import { createServer } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';

@@ -61,9 +61,9 @@ describe('the time for the first request', () => {
 	const h2Cases: Record<string, () => { sent: Buffer; dripped?: Buffer; acknowledge?: boolean }> = {
 		'without a byte': () => ({ sent: Buffer.alloc(0) }),
 		'with half a preface': () => ({ sent: PREFACE.subarray(0, 10) }),
-		'with a preface alone': () => ({ sent: PREFACE }),
+		'with only a preface': () => ({ sent: PREFACE }),
 		'with a preface that comes byte by byte': () => ({ sent: Buffer.alloc(0), dripped: PREFACE }),
-		'with preface and SETTINGS alone': () => ({ sent: Buffer.concat([PREFACE, settingsFrame()]), acknowledge: true }),
+		'with only preface and SETTINGS': () => ({ sent: Buffer.concat([PREFACE, settingsFrame()]), acknowledge: true }),
 		'without an answer to our SETTINGS': () => ({ sent: Buffer.concat([PREFACE, settingsFrame()]) }),
 		'with PING after PING': () => ({
 			sent: Buffer.concat([PREFACE, settingsFrame()]),

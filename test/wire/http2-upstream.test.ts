@@ -118,7 +118,7 @@ for (const protocol of PROTOCOLS) {
 			}
 		});
 
-		test('HEAD, 204, 304, a head alone and interim responses', async () => {
+		test('HEAD, 204, 304, only a head and interim responses', async () => {
 			const cases: [method: string, script: StreamScript, status: number, length: string | undefined][] = [
 				[
 					'HEAD',

@@ -358,7 +358,7 @@ describe('a signal during the start', { concurrency: 2 }, () => {
 			if (!HAS_PROC) return t.skip('reads /proc');
 			await using proxy = await spawnProxy({
 				routes: [{ prefix: '/', upstream: upstream.url }],
-				// Whoever else is debugged on this machine has the usual port, and then there is nothing to be closed.
+				// Another debugged program on this machine may have the usual port; then there is nothing to close.
 				env: { NODE_OPTIONS: '--inspect-port=127.0.0.1:0' },
 			});
 			await until(() => handlesSignal(proxy.pid, SIGUSR1), 'the first handler of SIGUSR1');

@@ -141,7 +141,7 @@ for (const protocol of PROTOCOLS) {
 			const before = heldBytes(patient.proxy.pid);
 			await using client = await slowReader(protocol, patient, path);
 			await standsStill(() => written());
-			if (COLLECTED) ok(written() > bytes.length, 'the upstream is done with it, whoever reads it');
+			if (COLLECTED) ok(written() > bytes.length, 'the upstream is done with it, although the client has not read it');
 			else {
 				ok(written() < bytes.length, 'nobody has slowed the upstream down');
 				const held = heldBytes(patient.proxy.pid) - before;

@@ -285,7 +285,7 @@ for (const protocol of PROTOCOLS) {
 			}
 		});
 
-		it('shares its connection with others and with requests, and gets its own bytes alone', async () => {
+		it('shares its connection with others and with requests, and gets only its own bytes', async () => {
 			const clients = await Promise.all(Array.from({ length: 20 }, () => open(newPath('many'))));
 			const asks = Promise.all(Array.from({ length: 20 }, () => request(protocol, proxy, { path: '/plain' })));
 			await Promise.all(

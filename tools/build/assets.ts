@@ -9,7 +9,7 @@ const PACKAGE_URL = /import\.meta\.resolve\(\s*(['"])([^'"]+)\1\s*\)/g;
 /**
  * Files that are read when the command runs and not imported, such as the script of the status page: those of the source, named by
  * `new URL('./page.css', import.meta.url)`, and those of packages, named by `import.meta.resolve('uplot/dist/uPlot.min.css')`. They
- * are put beside the bundle, and their addresses there in the place of these expressions.
+ * are put next to the bundle, and their addresses there in the place of these expressions.
  *
  * @param files gets the paths of all of them, for their licences.
  */

@@ -5,7 +5,7 @@ import { join, relative } from 'node:path';
 /** By path from the folder of the repository. */
 export const NOT_COPIED = /(?:^|\/)(?:node_modules|\.git|dist|dist-streaming|\.demo|coverage)$|\.tgz$/;
 
-/** Does something with a copy of the package in which a build disturbs nobody: whoever is using dist/ keeps it. */
+/** Does something with a copy of the package so that a build does not replace a dist/ that is in use. */
 export async function inScratchCopy<Result>(root: string, work: (copy: string) => Promise<Result>): Promise<Result> {
 	const copy = realpathSync(mkdtempSync(join(tmpdir(), 'package-')));
 	try {

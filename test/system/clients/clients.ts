@@ -24,7 +24,7 @@ export interface Client {
 	readonly protocols: readonly Protocol[];
 	/** TLS connections that `exchange` takes. */
 	readonly connections: number;
-	/** Which of `HELD` it can have in flight beside others. */
+	/** Which of `HELD` it can have in flight together with others. */
 	readonly held: readonly string[];
 	/** A fault of its own: at any GOAWAY it gives up what is in flight. Its errors then, and which fault it is. */
 	readonly gaveUp?: { readonly error: RegExp; readonly why: string };

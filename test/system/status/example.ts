@@ -25,7 +25,7 @@ export interface ExampleOptions {
 	readonly well?: boolean;
 	/** Whether the store of the shared limits is away. Default: no. */
 	readonly storeAway?: boolean;
-	/** Upstreams beside the six with a story. */
+	/** Upstreams in addition to the six with a story. */
 	readonly others?: number;
 	readonly tenants?: boolean;
 	/** Before the names of all that others can name. */

@@ -188,7 +188,7 @@ function utf8(): Case[] {
 	];
 }
 
-/** The bad byte stands in the middle; whoever looks at once does not wait for what is behind. */
+/** The bad byte is in the middle: a reader that checks at once does not wait for the rest. */
 function failFast(greek: Buffer): Case[] {
 	const beyond = Buffer.from('f4908080', 'hex');
 	const parts: readonly Payload[][] = [

@@ -232,7 +232,7 @@ describe('the check', () => {
 });
 
 describe('the command', () => {
-	/** Fails whoever opens a socket or starts a thread. */
+	/** Makes opening a socket or starting a thread fail. */
 	const trap = `data:text/javascript,${encodeURIComponent(`
 		import net from 'node:net';
 		import threads from 'node:worker_threads';

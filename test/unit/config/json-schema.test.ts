@@ -124,7 +124,7 @@ describe('the JSON Schema of the configuration', () => {
 			}),
 			{ numRuns: 500 },
 		);
-		// Otherwise it would be agreed on refusals alone.
+		// Otherwise the two would agree only on refusals.
 		assert.ok(accepted > 50, String(accepted));
 	});
 });

@@ -17,7 +17,7 @@ it('a token has the characters of tchar, in text and in bytes', () => {
 	}
 });
 
-it('refuses an empty token, and one with characters beyond a byte', () => {
+it('the grammar of tokens refuses an empty token, and one with characters beyond a byte', () => {
 	for (const text of ['', 'é', 'GET\n', 'K\u{130}']) assert.equal(grammar.isToken(text), false, text);
 	assert.equal(grammar.IN_TOKEN[0x130], undefined);
 });

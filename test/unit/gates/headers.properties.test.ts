@@ -1,5 +1,5 @@
 /**
- * The head that goes to the upstream, as somebody else reads it: Node's own HTTP server, and whoever folds names as CGI
+ * The head that goes to the upstream, as somebody else reads it: Node's own HTTP server, and a server that folds names as CGI
  * does. Whatever the client sent, there is one tenant in it, one host, one framing, and nothing that is none of its business.
  */
 import assert from 'node:assert/strict';

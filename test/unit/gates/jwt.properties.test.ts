@@ -85,7 +85,7 @@ describe('a token whose header and payload are nearly JSON', () => {
 					const oracle = await verifyByJose(token, policy, NOW);
 					if (!(verdict instanceof Rejection)) {
 						both++;
-						assert.deepEqual(verdict.payload, oracle, `we alone accept, or read differently, ${token}`);
+						assert.deepEqual(verdict.payload, oracle, `only we accept, or read differently, ${token}`);
 						return;
 					}
 					if (oracle === undefined) return;
@@ -108,7 +108,7 @@ describe('a token whose header and payload are nearly JSON', () => {
 	});
 });
 
-/** Decisions "JWT", where they are stricter than the RFCs or than jose. */
+/** Our rules for tokens, where they are stricter than the RFCs or than jose. */
 function whyNot(token: string): string | undefined {
 	const [header = '', payload = ''] = token.split('.');
 	for (const segment of [header, payload]) {

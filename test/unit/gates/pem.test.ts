@@ -22,7 +22,7 @@ describe('a PEM text', () => {
 
 	const whole: [what: string, text: string, labels: string[]][] = [
 		['nothing', '', []],
-		['text alone', TEXT, []],
+		['only text', TEXT, []],
 		['dashes in text', '- a list\n---\n----\n', []],
 		['text before, between and behind', `${TEXT}${CERT}${TEXT}${CERT}the end`, ['CERTIFICATE', 'CERTIFICATE']],
 		['line ends of Windows', `${TEXT}${CERT}`.replaceAll('\n', '\r\n'), ['CERTIFICATE']],

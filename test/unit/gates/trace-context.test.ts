@@ -61,7 +61,7 @@ describe('sampling', () => {
 				fc.tuple(ids(8), ids(8), ids(8)),
 				fc.integer({ min: -20, max: 20 }),
 				(ratio, words, off) => {
-					// The four words of this identifier add up, without carry, to a number beside the last one that is sampled.
+					// The four words of this identifier add up, without carry, to a number next to the last one that is sampled.
 					const sum = Math.min(0xffffffff, Math.max(0, Math.floor(ratio * 0xffffffff) + off));
 					const last = words.reduce((rest, word) => rest ^ Number.parseInt(word, 16), sum) >>> 0;
 					const id = words.join('') + last.toString(16).padStart(8, '0');

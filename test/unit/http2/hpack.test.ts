@@ -172,7 +172,7 @@ describe('an invalid header block', () => {
 		'5.2: no value': hex('00 01 61'),
 		'5.2: no name': hex('00'),
 		'5.2: Huffman: more than seven bits of padding': hex('00 01 61 82 1f ff'),
-		'5.2: Huffman: eight bits of padding alone': hex('00 01 61 81 ff'),
+		'5.2: Huffman: only eight bits of padding': hex('00 01 61 81 ff'),
 		'5.2: Huffman: padding with zeros': hex('00 01 61 81 18'),
 		'5.2: Huffman: the end of the string within it': hex('00 01 61 84 ff ff ff ff'),
 		'5.2: Huffman: a code that breaks off': hex('00 01 61 83 ff ff c0'),
@@ -361,7 +361,7 @@ describe('what is remembered of header blocks', () => {
 		const first = of('/1', token);
 		made = 0;
 		assert.equal(of('/2', token), first);
-		assert.equal(made, 1, 'the path alone');
+		assert.equal(made, 1, 'only the path');
 		const other = literal('authorization', `Bearer ${'t'.repeat(499)}u`, '\x10');
 		assert.equal(of('/3', other).value, `Bearer ${'t'.repeat(499)}u`);
 		assert.equal(of('/4', literal('authorizatiom', `Bearer ${'t'.repeat(499)}u`, '\x10')).name, 'authorizatiom');

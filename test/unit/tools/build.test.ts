@@ -33,7 +33,7 @@ describe('a build', () => {
 		}
 	});
 
-	test('bundles a development dependency beside its licence, and loads it only if it is asked for', async (t) => {
+	test('bundles a development dependency with its licence, and loads it only if it is asked for', async (t) => {
 		const { main, chunks, read } = await built(t);
 		assert.equal(run(main, 'x509'), 'function');
 		assert.match(read('THIRD_PARTY_LICENSES.txt'), /^pvtsutils [\d.]+ \(MIT\)$/m);
@@ -44,7 +44,7 @@ describe('a build', () => {
 		);
 	});
 
-	test('puts files that are read when it runs beside the bundle, those of packages with their licence', async (t) => {
+	test('puts files that are read when it runs next to the bundle, those of packages with their licence', async (t) => {
 		const cli = `import { readFileSync } from 'node:fs';
 export const run = async () => console.log([
 	readFileSync(new URL('./page.css', import.meta.url), 'utf8'),

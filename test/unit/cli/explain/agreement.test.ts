@@ -1,4 +1,4 @@
-/** What gates say for explanations beside what they decide: the two never disagree. */
+/** The explanations of gates compared with their decisions: the two never disagree. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';

@@ -53,7 +53,7 @@ test('the example of docs/how-to/explain.md shows what the command prints', asyn
 	for (const line of `${first.text}${second.text}`.split('\n')) assert.ok(line.length <= 80, line);
 });
 
-test('ends with 3 for a configuration with mistakes, and with 2 for a token file that cannot be read', async () => {
+test('explain ends with 3 for a configuration with mistakes, and with 2 for a token file that cannot be read', async () => {
 	const faulty = join(temporaryFolder('explain-faulty'), 'config.toml');
 	writeFileSync(faulty, 'tenant_rps = { average = 100 }\n');
 	const none = { config: faulty, method: 'GET', path: '/', headers: [], http2: false, offline: true, json: false };

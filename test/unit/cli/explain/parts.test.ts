@@ -159,7 +159,7 @@ describe('what a route says of streams', () => {
 	});
 });
 
-test('says that an upstream with protocol = "auto" chooses in the handshake', async () => {
+test('explain says that an upstream with protocol = "auto" chooses in the handshake', async () => {
 	const upstream = '[[upstreams]]\nname = "auto"\naddresses = ["127.0.0.1:8"]\nprotocol = "auto"\n[upstreams.tls]\n';
 	const text = `${explainConfig('http://127.0.0.1:9')}${upstream}[[routes]]\nprefix = "/auto"\nupstream = "auto"\n`;
 	const { notes } = await explained(await filesOf('auto.toml', text), { name: '', reason: undefined, path: '/auto' });

@@ -3,7 +3,7 @@ import type { MetricsResponse } from '../../../../packages/proxy/src/cli/running
 import type { ProcessEntry } from '../../../../packages/proxy/src/cli/running/process-table.ts';
 import type { ProcessFacts } from '../../../../packages/proxy/src/control/admin/process-facts.ts';
 
-/** A machine on which a proxy runs as process 42; its time passes in `sleep` alone. */
+/** A machine on which a proxy runs as process 42; its time passes only in `sleep`. */
 export class FakeMachine implements Machine {
 	readonly processes = new Map<number, ProcessEntry>([
 		[42, { startTicks: 1_000, startedMs: 0, args: ['/usr/bin/node', '/opt/proxy/dist/main.js'] }],

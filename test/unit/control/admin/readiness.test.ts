@@ -8,7 +8,7 @@ test('lasts from the end of the start to the first signal, while a worker accept
 		() => listening,
 		() => [],
 	);
-	assert.equal(readiness.obstacle, 'starting', 'whoever accepts connections by then');
+	assert.equal(readiness.obstacle, 'starting', 'even if a worker already accepts connections');
 	readiness.serving();
 	assert.equal(readiness.obstacle, undefined);
 	listening = 1;
@@ -21,7 +21,7 @@ test('lasts from the end of the start to the first signal, while a worker accept
 	assert.equal(readiness.obstacle, 'shutting down', 'though all still accept connections');
 });
 
-test('waits for the first keys of each issuer whose keys come over the network', () => {
+test('readiness waits for the first keys of each issuer whose keys come over the network', () => {
 	const awaited = new Set(['https://a.test', 'https://b.test']);
 	const readiness = new Readiness(
 		() => 1,

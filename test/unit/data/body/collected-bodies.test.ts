@@ -1,6 +1,6 @@
 /**
  * Many bodies of two tenants at once, over memory that is used again: put together, read in place, lent to writes that are over
- * late or never, taken piece by piece, given up in the middle. Whoever reads a body reads its own bytes and nobody else's.
+ * late or never, taken piece by piece, given up in the middle. Each reader of a body gets the bytes of that body only.
  */
 import { deepEqual, equal, ok } from 'node:assert/strict';
 import { beforeEach, describe, it } from 'node:test';

@@ -94,7 +94,7 @@ describe('our HTTP/2 and nghttp2', () => {
 				const { seen: ours, peer } = seenByUs(bytes, random);
 				// Node ends a connection over an acknowledgement of a ping that was never sent; RFC 9113 section 6.7 does not.
 				if (input.frames.some(({ type, flags }) => type === FRAME.PING && (flags & FLAG.ACK) !== 0)) continue;
-				// nghttp2 ends a connection over DATA on a half-closed stream, which section 5.1 wants to cost the stream alone.
+				// nghttp2 ends a connection over DATA on a half-closed stream, which by section 5.1 costs only the stream.
 				const resets = peer.of(FRAME.RST_STREAM).map(({ payload }) => payload.readUInt32BE(0));
 				if (resets.includes(ERROR_CODE.STREAM_CLOSED)) continue;
 				// Node ends a connection over a body of another length than declared, which costs the stream only (section 8.1.1).

@@ -645,7 +645,7 @@ describe('flow control', () => {
 		peer.send(...Array.from({ length: 4 }, () => dataFrame(1, 'x'.repeat(16_000))), dataFrame(1, 'x'.repeat(2000)));
 		assert.equal(peer.outcome, RESET(1, FLOW_CONTROL_ERROR));
 		assert.equal(peer.streams.get(1)!.gone, true);
-		// What comes on a stream that is gone takes of the connection's window alone.
+		// What comes on a stream that is gone takes only of the connection's window.
 		const one = new ProtocolPeer(true, { ...LIMITS, maxConcurrentStreams: 1 }).send(open(1), windowUpdateFrame(1, 0));
 		one.send(...Array.from({ length: 4 }, () => dataFrame(1, 'x'.repeat(15_000))), open(3));
 		one.streams.get(3)!.holds = true;
@@ -953,7 +953,7 @@ describe('a flood of', () => {
 		],
 		'unknown frames': [times(11_000, () => frame(0x42, 0, 0)), 'control-flood'],
 		'empty DATA': [[open(1), ...times(3000, () => dataFrame(1))], 'control-flood'],
-		'padding alone': [[open(1), ...times(12_000, () => padded(1, '', 0))], 'control-flood'],
+		'only padding': [[open(1), ...times(12_000, () => padded(1, '', 0))], 'control-flood'],
 		'DATA of one byte': [[open(1), ...times(44_000, () => dataFrame(1, 'x'))], 'control-flood'],
 		'streams that are reset': [
 			times(1100, (i) => Buffer.concat([get(1 + 2 * i), rstStreamFrame(1 + 2 * i)])),

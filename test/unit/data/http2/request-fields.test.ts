@@ -38,7 +38,7 @@ const GET = [
 ] as const;
 
 describe('The requests of an HTTP/2 connection', () => {
-	it('have the head of the request before if the path alone is another one', () => {
+	it('have the head of the request before if only the path is another one', () => {
 		const reader = new RequestFieldsReader(MAX_BYTES, 'none');
 		const first = factsOf(reader.read(blockOf(fieldsOf(...GET, [':path', '/a'], ['accept', '*/*'])), true));
 		const second = factsOf(reader.read(blockOf(fieldsOf(...GET, [':path', '/b?c'], ['accept', '*/*'])), true));

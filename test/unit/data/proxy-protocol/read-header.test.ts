@@ -87,7 +87,7 @@ describe('a PROXY header', () => {
 				const read = readProxyHeader(mutated);
 				if (read === undefined || typeof read === 'string') return;
 				assert.ok(read.length <= mutated.length);
-				// Whoever changes the text of a line changes what it says, or breaks its grammar.
+				// A change to the text of a line changes its meaning, or breaks its grammar.
 				const line = mutated.toString('latin1', 0, read.length);
 				if (bytes[0] === 0x50) assert.match(line, /^PROXY (?:TCP4|TCP6|UNKNOWN)[ -~]*\r\n$|^PROXY UNKNOWN .*\r\n$/s);
 			}),

@@ -68,7 +68,7 @@ describe('the span of a request', () => {
 });
 
 describe('spans on their way', () => {
-	it('are never more than may be, whoever does not take them; the rest is counted', () => {
+	it('never exceed their limit, even if nothing takes them; the rest is counted', () => {
 		const fixture = new Fixture();
 		for (let i = 0; i < 5; i++) fixture.log.end(fixture.begin());
 		assert.equal(fixture.dropped, 2);

@@ -9,7 +9,7 @@ import { LIMITS, settle } from '../fixtures/fake-plane.ts';
 import type { FakeUpstream } from '../fixtures/fake-upstream.ts';
 
 const OVER = [504, "the client's grpc-timeout is over"];
-/** Beside the eighth by which limits of clients are longer: the fake clock moves by seconds. */
+/** In addition to the eighth by which limits of clients are longer: the fake clock moves by seconds. */
 const SOME = 2_000;
 
 for (const mode of [collected, streaming]) {

@@ -47,7 +47,7 @@ describe('a group of addresses', () => {
 		assert.equal(both.choose(0, COOLDOWN_MS, 't'), 'none');
 	});
 
-	it('sends one request alone to an address whose cooldown is over', () => {
+	it('sends only one request to an address whose cooldown is over', () => {
 		const [a, b] = [upstream(1), upstream(2, OPEN)];
 		const both = group([a, b], { balance: 'round-robin' });
 		const admitted = Array.from({ length: 10 }, () => chosen(both, COOLDOWN_MS));

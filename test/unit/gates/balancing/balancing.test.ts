@@ -87,7 +87,7 @@ describe('least-requests', () => {
 		const candidates = new FakeCandidates(all);
 		const chooser = balancer('least-requests', all);
 		for (let n = 0; n < 2_400; n++) candidates.loads[chooser.choose(candidates, '')]! += 1;
-		// 100 for each weight of 1: by chance alone some would be 20 off.
+		// 100 for each weight of 1: only by chance, some would be 20 off.
 		for (const [i, load] of candidates.loads.entries()) {
 			assert.ok(Math.abs(load / all[i]! - 100) < 8, `${i}: ${load}`);
 		}

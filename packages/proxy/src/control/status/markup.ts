@@ -3,7 +3,7 @@
  * subjects of certificates and names of issuers come from files of others.
  */
 
-/** Text that is HTML already. Made by `html` alone. */
+/** Text that is HTML already. Only `html` makes it. */
 export class Markup {
 	readonly #text: string;
 

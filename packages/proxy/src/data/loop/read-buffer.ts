@@ -1,6 +1,6 @@
 /**
  * One read buffer for all sockets of the thread, of clients and of upstreams. Node fills it, over TLS with a decrypted record, and calls
- * back before it reads again. So its bytes are valid only during the callback, and whoever keeps some of them copies them. A KiB less
+ * back before it reads again. So its bytes are valid only during the callback, and code that keeps some of them copies them. A KiB less
  * than a slab, so that a read and its framing fit into one slab.
  */
 export const READ_BUFFER: Buffer = Buffer.allocUnsafeSlow(64_512);

@@ -34,7 +34,7 @@ export class ResponseParser {
 	keepAliveTimeoutMs: number | undefined = undefined;
 	/** A byte of the current response has arrived. */
 	started = false;
-	/** Price of what responses do not need, in tokens (`PeerShare`). Whoever takes them sets it to 0. */
+	/** Price of what responses do not need, in tokens (`PeerShare`). The connection that charges them sets it to 0. */
 	cost = 0;
 	#events: ResponseEvents | undefined;
 	#state = DONE;
