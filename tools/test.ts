@@ -138,16 +138,26 @@ const EITHER_MODE: ReadonlySet<string> = new Set([
 
 /** Those that take the longest begin first, or a pass would end with one of them alone. */
 const LONGEST: readonly string[] = [
-	'certificates',
-	'demo',
-	'drain',
 	'faults',
-	'issuers',
-	'overload',
 	'slow-takers',
-	'start',
 	'tls',
 	'websocket-ends',
+	'issuers',
+	'drain',
+	'start',
+	'bodies',
+	'breaker',
+	'breaker-tenants',
+	'certificates',
+	'demo',
+	'fuzz',
+	'http2-hostile',
+	'http2-upstream',
+	'overload',
+	'read-buffer',
+	'streaming',
+	'upstream-limits',
+	'upstreams',
 	'workers',
 ].map((name) => `test/wire/${name}.test.ts`);
 

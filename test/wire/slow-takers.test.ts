@@ -4,6 +4,7 @@ import { after, before, describe, it } from 'node:test';
 import { connect, connectTls, h1Raw, h2Raw, PROTOCOLS, type Protocol } from '../fixtures/clients.ts';
 import { FRAME, headersFrame, PREFACE, SETTING, settingsFrame, windowUpdateFrame } from '../fixtures/h2-frames.ts';
 import { testPki } from '../fixtures/pki.ts';
+import type { LogLine } from '../fixtures/program.ts';
 import { BODY_MODE } from '../fixtures/proxy.ts';
 import { type Stage, startStage } from '../fixtures/stage.ts';
 import { until } from '../fixtures/wait.ts';
@@ -126,21 +127,28 @@ describe('an answer that fits the buffers of the kernel', () => {
 			return Buffer.concat([PREFACE, settingsFrame([]), headersFrame(1, fields)]);
 		},
 	};
+	let stage: Stage;
+	before(async () => {
+		stage = await startStage({
+			limits: { upstream_timeout_secs: LIMIT_MS / 1000 },
+			log: { access: 'all' },
+			script: (exchange) => {
+				const size = SIZES[exchange.request.target as keyof typeof SIZES];
+				return exchange.respond({ body: Buffer.alloc(size, 'x') });
+			},
+		});
+	});
+	after(() => stage.close());
+
 	for (const protocol of PROTOCOLS) {
 		it(`is logged whole at once, although its client reads nothing, over ${protocol}`, async () => {
-			await using stage = await startStage({
-				limits: { upstream_timeout_secs: LIMIT_MS / 1000 },
-				log: { access: 'all' },
-				script: (exchange) => {
-					const size = SIZES[exchange.request.target as keyof typeof SIZES];
-					return exchange.respond({ body: Buffer.alloc(size, 'x') });
-				},
-			});
+			const from = stage.proxy.logs.length;
 			for (const [path, size] of Object.entries(SIZES)) {
 				const socket = await connectTls(stage.proxy, { alpn: [protocol === 'h2' ? 'h2' : 'http/1.1'] });
 				socket.pause().on('error', () => {});
 				socket.write(requests[protocol](path));
-				const line = await stage.proxy.waitForLog((one) => one.target === 'proxy::access' && one.path === path);
+				const isOurs = (one: LogLine) => one.target === 'proxy::access' && one.path === path;
+				const line = await stage.proxy.waitForLog(isOurs, undefined, from);
 				assert.deepEqual([line.status, line.ending, line.reason, line.bytes_out], [200, undefined, undefined, size]);
 				socket.destroy();
 			}
