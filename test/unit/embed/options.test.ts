@@ -7,7 +7,13 @@ import Fastify from 'fastify';
 import { gated } from '../../../packages/gate/src/embed/connect.ts';
 import { guard as fastifyGuard } from '../../../packages/gate/src/embed/fastify.ts';
 import { guard as fetchGuard } from '../../../packages/gate/src/embed/fetch.ts';
-import { authorizationOf, createGate, GateError, type RefreshingGate } from '../../../packages/gate/src/embed/gate.ts';
+import {
+	authorizationOf,
+	createGate,
+	type Gate,
+	GateError,
+	type RefreshingGate,
+} from '../../../packages/gate/src/embed/gate.ts';
 import { gateInterceptor } from '../../../packages/gate/src/embed/grpc.ts';
 import { guard as honoGuard } from '../../../packages/gate/src/embed/hono.ts';
 import { guardUpgrade, guard as nodeGuard } from '../../../packages/gate/src/embed/node.ts';
@@ -42,13 +48,13 @@ const NOT_PLAIN: readonly unknown[] = [
 	() => ({ scopes: ['admin'] }),
 ];
 
-const GUARDS: Record<string, (gate: unknown, options?: unknown) => unknown> = {
+const GUARDS: Record<string, (gate: unknown, ...options: unknown[]) => unknown> = {
 	node: nodeGuard as Untyped,
-	upgrade: (one, options) => (guardUpgrade as Untyped)(one, handler, options),
+	upgrade: (one, ...options) => (guardUpgrade as Untyped)(one, handler, ...options),
 	hono: honoGuard as Untyped,
-	fetch: (one, options) => (fetchGuard as Untyped)(one, handler, options),
-	grpc: (one, options) => (gateInterceptor as Untyped)(one, grpc, options),
-	connect: (one, options) => (gated as Untyped)(one, connect, options),
+	fetch: (one, ...options) => (fetchGuard as Untyped)(one, handler, ...options),
+	grpc: (one, ...options) => (gateInterceptor as Untyped)(one, grpc, ...options),
+	connect: (one, ...options) => (gated as Untyped)(one, connect, ...options),
 };
 
 async function refuses(code: string, message: RegExp, construct: () => unknown): Promise<void> {
@@ -79,6 +85,8 @@ describe('options of a guard', () => {
 					['grpc', 'connect'].includes(name) ? /^onRefused is unknown/ : / must be a function$/,
 					name === 'upgrade' ? { onError: 'log' } : { onRefused: 'log' },
 				],
+				[/^the options must be an object/, null],
+				[/^options is undefined, .* leave it out$/, undefined],
 				[/^the options must be an object/, 'admin'],
 				[/^the options must be an object/, ['admin']],
 				...NOT_PLAIN.map((options): [RegExp, unknown] => [/^the options must be an object/, options]),
@@ -93,24 +101,35 @@ describe('options of a guard', () => {
 	}
 
 	it('are the last argument: one after them, such as the handler of another adapter, is refused', async () => {
-		const calls: [guard: unknown, ...args: unknown[]][] = [
-			[nodeGuard, gate, {}],
-			[honoGuard, gate, {}],
-			[fetchGuard, gate, handler, {}],
-			[guardUpgrade, gate, handler, {}],
-			[gateInterceptor, gate, grpc, {}],
-			[gated, gate, connect, {}],
-		];
-		for (const [guard, ...all] of calls) {
-			(guard as Untyped)(...all);
+		for (const guard of Object.values(GUARDS)) {
 			for (const more of [handler, undefined])
-				await refuses('ERR_GATE_OPTIONS', /argument after the options/, () => (guard as Untyped)(...all, more));
+				await refuses('ERR_GATE_OPTIONS', /argument after the options/, () => guard(gate, {}, more));
 		}
 	});
 
 	it('need a handler: fetch and upgrade', async () => {
 		for (const guard of [fetchGuard, guardUpgrade]) {
 			await refuses('ERR_GATE_OPTIONS', /^handler must be a function$/, () => (guard as Untyped)(gate));
+		}
+	});
+
+	it('need the library in front of them: gRPC and Connect', async () => {
+		const adapters: [adapter: unknown, other: object, message: RegExp][] = [
+			[
+				gateInterceptor,
+				connect,
+				/^library must be @grpc\/grpc-js: write import \* as grpc from '@grpc\/grpc-js'.*gateInterceptor\(gate, grpc\)$/,
+			],
+			[
+				gated,
+				grpc,
+				/^library must be @connectrpc\/connect: write import \* as connect from '@connectrpc\/connect'.*gated\(gate, connect\)$/,
+			],
+		];
+		for (const [adapter, other, message] of adapters) {
+			for (const library of [[], [undefined], [null], [{}], ['grpc'], [{ scopes: ['admin'] }], [other, {}]]) {
+				await refuses('ERR_GATE_OPTIONS', message, () => (adapter as Untyped)(gate, ...library));
+			}
 		}
 	});
 
@@ -282,6 +301,50 @@ describe('an option that is undefined', () => {
 			}
 			for (const key of allowed) await use({ [key]: undefined });
 			await use({});
+		}
+	});
+});
+
+describe('the options that were checked are those that hold', () => {
+	it('a list that is changed later still requires what it did', () => {
+		const scopes = ['admin'];
+		const asked: unknown[] = [];
+		const check: Gate['check'] = (authorization, caller) => {
+			asked.push([...caller!.scopes!]);
+			return gate.check(authorization, caller);
+		};
+		const guarded = fetchGuard({ check }, handler, { scopes });
+		scopes.pop();
+		guarded(new Request('http://localhost/'));
+		assert.deepEqual(asked, [['admin']]);
+	});
+
+	it('an option with a getter is read once', () => {
+		let reads = 0;
+		const tenants = () => (reads++ === 0 ? [] : undefined);
+		(createGate as Untyped)(Object.defineProperty({ ...base }, 'tenants', { get: tenants, enumerable: true }));
+		assert.equal(reads, 1);
+	});
+
+	it('an option that every object inherits has no effect', () => {
+		Object.defineProperty(Object.prototype, 'tenants', { value: 'polluted', configurable: true });
+		try {
+			(createGate as Untyped)(base);
+		} finally {
+			delete (Object.prototype as { tenants?: unknown }).tenants;
+		}
+	});
+
+	it('an inherited gate: false does not open a Fastify route', async () => {
+		const app = Fastify();
+		await app.register(fastifyGuard, { gate });
+		app.get('/x', () => 'secret');
+		await app.ready();
+		Object.defineProperty(Object.prototype, 'gate', { value: false, writable: true, configurable: true });
+		try {
+			assert.equal((await app.inject('/x')).statusCode, 401);
+		} finally {
+			delete (Object.prototype as { gate?: unknown }).gate;
 		}
 	});
 });

@@ -30,7 +30,7 @@ const HANDSHAKE =
 	'GET / HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n' +
 	'Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n';
 
-async function guarded(handler: UpgradeHandler, options?: UpgradeOptions, own: Gate = gate): Promise<Running> {
+async function guarded(handler: UpgradeHandler, options: UpgradeOptions = {}, own: Gate = gate): Promise<Running> {
 	const running = await listening({ http2: true });
 	running.server.on('upgrade', guardUpgrade(own, handler, options));
 	return running;

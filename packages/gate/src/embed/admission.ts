@@ -4,7 +4,7 @@ import type { Caller } from './caller.ts';
 import { scopesOf } from './claims.ts';
 import { GateError } from './error.ts';
 import type { Admitted, Gate, Verdict } from './gate.ts';
-import { checkOptions, type Kinds } from './options.ts';
+import { checkOptions, type Kinds, UNDEFINED } from './options.ts';
 import { refused } from './refusal.ts';
 
 interface Admission {
@@ -54,30 +54,47 @@ function askedForScopes(admitted: Admitted, { scopes = [] }: Caller): Verdict {
 /**
  * Checks the arguments of a guard at construction.
  *
- * @param options `undefined` if none were given.
- * @param rest arguments after the last one that the guard takes, such as the handler of another adapter's guard. It would never be called.
+ * @param given the arguments from `options` on. One after it, such as the handler of another adapter's guard, would never be called.
+ * @returns the options; see `checkOptions`.
  * @throws {GateError} `ERR_GATE_OPTIONS`.
  *
  * @internal
  */
 export function checkGuard<Options extends object>(
 	gate: unknown,
-	options: Options,
+	given: readonly [options?: Options],
 	kinds: Kinds<Options>,
-	rest: readonly unknown[],
-): void {
-	checkGate(gate);
+): Partial<Options> {
+	if (typeof (gate as Gate | null | undefined)?.check !== 'function') {
+		throw new GateError('ERR_GATE_OPTIONS', 'gate must be a gate made by createGate');
+	}
+	const [options, ...rest]: readonly unknown[] = given;
 	if (rest.length > 0) {
 		throw new GateError(
 			'ERR_GATE_OPTIONS',
 			'there is an argument after the options, which would be ignored; remove it',
 		);
 	}
-	checkOptions('ERR_GATE_OPTIONS', '', options, kinds);
+	if (given.length > 0 && options === undefined) throw new GateError('ERR_GATE_OPTIONS', `options ${UNDEFINED}`);
+	return checkOptions('ERR_GATE_OPTIONS', '', given.length === 0 ? {} : options, kinds);
 }
 
-/** @internal */
-export function checkGate(gate: unknown): void {
-	if (typeof (gate as Gate | null | undefined)?.check === 'function') return;
-	throw new GateError('ERR_GATE_OPTIONS', 'gate must be a gate made by createGate');
+/**
+ * Checks the argument of an RPC adapter that is its framework's module.
+ *
+ * @param functions what the adapter uses of it.
+ * @param remedy the import and the call that are right.
+ * @throws {GateError} `ERR_GATE_OPTIONS`.
+ *
+ * @internal
+ */
+export function checkLibrary<Library>(
+	library: Library,
+	functions: readonly (keyof Library)[],
+	name: string,
+	remedy: string,
+): Library {
+	const given = Object(library) as Library;
+	if (functions.every((key) => typeof given[key] === 'function')) return given;
+	throw new GateError('ERR_GATE_OPTIONS', `library must be ${name}: write ${remedy}`);
 }

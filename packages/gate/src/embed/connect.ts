@@ -1,7 +1,7 @@
 import { addAbortListener } from 'node:events';
 import type * as connectRpc from '@connectrpc/connect';
 import type { ConnectNodeAdapterOptions } from '@connectrpc/connect-node';
-import { checkGuard } from './admission.ts';
+import { checkGuard, checkLibrary } from './admission.ts';
 import { authorizationOf } from './authorization.ts';
 import { type Caller, certificateOf } from './caller.ts';
 import { GateError } from './error.ts';
@@ -23,12 +23,16 @@ const admitted: connectRpc.ContextKey<Admitted | undefined> = { id: Symbol('verd
  */
 export function gated(
 	gate: Gate,
-	{ ConnectError, createContextValues }: Pick<typeof connectRpc, 'ConnectError' | 'createContextValues'>,
-	options: Pick<Caller, 'scopes'> = {},
-	...rest: never[]
+	library: Pick<typeof connectRpc, 'ConnectError' | 'createContextValues'>,
+	...given: [options?: Pick<Caller, 'scopes'>]
 ): Required<Pick<ConnectNodeAdapterOptions, 'contextValues' | 'requestGate' | 'interceptors'>> {
-	checkGuard(gate, options, { scopes: SCOPES }, rest);
-	const { scopes = [] } = options;
+	const { scopes = [] } = checkGuard<Pick<Caller, 'scopes'>>(gate, given, { scopes: SCOPES });
+	const { ConnectError, createContextValues } = checkLibrary(
+		library,
+		['ConnectError', 'createContextValues'],
+		'@connectrpc/connect',
+		LIBRARY,
+	);
 	return {
 		interceptors: [
 			(next) => (call) => {
@@ -51,6 +55,7 @@ export function gated(
 	};
 }
 
+const LIBRARY = "import * as connect from '@connectrpc/connect' and gated(gate, connect)";
 const NO_GATE = 'the call did not pass the gate, which needs @connectrpc/connect-node 2.2 or later';
 /** `Code.Internal`. */
 const INTERNAL = 13;

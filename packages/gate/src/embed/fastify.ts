@@ -47,8 +47,8 @@ type Guarded = FastifyRequest & { [ADMITTED]: Claims | null };
  * `unauthorized` or 429 `rate limited`, an admitted one has `request.claims`.
  */
 export const guard: FastifyPluginAsync<GuardOptions> = async (app, options) => {
-	checkGuard(options.gate, options, KINDS, []);
-	const { gate, onRefused } = options;
+	const { gate } = options;
+	const { onRefused } = checkGuard<GuardOptions>(gate, [options], KINDS);
 	const ask = questionTo(gate);
 	if (!app.hasRequestDecorator(ADMITTED)) {
 		// Declared in advance, so that all requests have one shape.
@@ -65,7 +65,8 @@ export const guard: FastifyPluginAsync<GuardOptions> = async (app, options) => {
 			next(error as GateError);
 			return;
 		}
-		if (config.gate === false) return next();
+		// Own only: a polluted `Object.prototype` must not open all routes.
+		if (Object.hasOwn(config, 'gate') && config.gate === false) return next();
 		const { raw } = request;
 		const caller = { certificate: () => certificateOf(raw), scopes: config.scopes ?? [] };
 		const verdict = ask(raw, authorizationIn(raw.rawHeaders), caller);

@@ -26,12 +26,10 @@ export interface GuardOptions<Rest extends unknown[] = unknown[]> {
 export function guard<Rest extends unknown[]>(
 	gate: Gate,
 	handler: (request: Request, claims: Claims, ...rest: Rest) => Response | Promise<Response>,
-	options: GuardOptions<Rest> = {},
-	...more: never[]
+	...given: [options?: GuardOptions<Rest>]
 ): (request: Request, ...rest: Rest) => Response | Promise<Response> {
-	checkGuard(gate, options, KINDS, more);
+	const { onRefused, scopes = [], certificate } = checkGuard<GuardOptions<Rest>>(gate, given, KINDS);
 	checkHandler('ERR_GATE_OPTIONS', handler);
-	const { onRefused, scopes = [], certificate } = options;
 	const ask = questionTo(gate);
 	return (request, ...rest) => {
 		// `Headers` joins two values with a comma. No token has one, so the gate refuses them.

@@ -173,8 +173,8 @@ const READY_MS = 30_000;
  * @throws {GateError} `ERR_GATE_PUBLIC_KEY`, `ERR_GATE_ISSUER`, `ERR_GATE_AUDIENCE`, `ERR_GATE_ISSUERS`,
  *   `ERR_GATE_TENANT_RPS`, `ERR_GATE_TENANTS`, `ERR_GATE_REVOKED` or `ERR_GATE_OPTIONS`.
  */
-export function createGate(options: GateOptions): RefreshingGate {
-	checkOptions('ERR_GATE_OPTIONS', '', options, KINDS);
+export function createGate(given: GateOptions): RefreshingGate {
+	const options = checkOptions<CommonOptions & (KeyOptions | IssuersOptions)>('ERR_GATE_OPTIONS', '', given, KINDS);
 	const { rateLimitHeaders = false, revoked = {}, onEvent = warnOfEvent, clock = ownClock() } = options;
 	const issuers = readTrusted(options);
 	const secret = randomBytes(32);

@@ -1,5 +1,5 @@
 import type * as grpcJs from '@grpc/grpc-js';
-import { checkGuard } from './admission.ts';
+import { checkGuard, checkLibrary } from './admission.ts';
 import type { Caller } from './caller.ts';
 import { GateError } from './error.ts';
 import type { Admitted, Gate } from './gate.ts';
@@ -16,12 +16,16 @@ const verdicts = new WeakMap<object, Admitted>();
  */
 export function gateInterceptor(
 	gate: Gate,
-	{ Metadata, ServerInterceptingCall }: Pick<typeof grpcJs, 'Metadata' | 'ServerInterceptingCall'>,
-	options: Pick<Caller, 'scopes'> = {},
-	...rest: never[]
+	library: Pick<typeof grpcJs, 'Metadata' | 'ServerInterceptingCall'>,
+	...given: [options?: Pick<Caller, 'scopes'>]
 ): grpcJs.ServerInterceptor {
-	checkGuard(gate, options, { scopes: SCOPES }, rest);
-	const { scopes = [] } = options;
+	const { scopes = [] } = checkGuard<Pick<Caller, 'scopes'>>(gate, given, { scopes: SCOPES });
+	const { Metadata, ServerInterceptingCall } = checkLibrary(
+		library,
+		['Metadata', 'ServerInterceptingCall'],
+		'@grpc/grpc-js',
+		LIBRARY,
+	);
 	return (_method, call) => {
 		let verdict: ReturnType<Gate['check']> | undefined;
 		return new ServerInterceptingCall(call, {
@@ -44,6 +48,8 @@ export function gateInterceptor(
 		});
 	};
 }
+
+const LIBRARY = "import * as grpc from '@grpc/grpc-js' and gateInterceptor(gate, grpc)";
 
 /** For handlers: who calls. @param metadata of the call. */
 export function admittedOf(metadata: grpcJs.Metadata): Admitted {

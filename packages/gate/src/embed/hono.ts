@@ -35,9 +35,8 @@ export interface GuardOptions {
  * Middleware for Hono 4: refuses the request (401 `unauthorized`, 429 `rate limited`) or sets the
  * variable `claims`.
  */
-export function guard(gate: Gate, options: GuardOptions = {}, ...rest: never[]): MiddlewareHandler<GuardedEnv> {
-	checkGuard(gate, options, KINDS, rest);
-	const { onRefused, scopes = [] } = options;
+export function guard(gate: Gate, ...given: [options?: GuardOptions]): MiddlewareHandler<GuardedEnv> {
+	const { onRefused, scopes = [] } = checkGuard<GuardOptions>(gate, given, KINDS);
 	const ask = questionTo(gate);
 	return async (c, next) => {
 		const { incoming } = bindingsOf(c);

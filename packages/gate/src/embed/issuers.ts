@@ -113,8 +113,8 @@ const KINDS: Kinds<IssuerOptions> = {
 /** Options for keys from the network only. */
 const NETWORK_KEYS = ['fetch', 'refreshMs', 'maxStaleMs'] as const;
 
-function readIssuer(options: IssuerOptions, place: string): { seed: IssuerSeed; remote?: FetchedIssuer } {
-	checkOptions('ERR_GATE_ISSUERS', place, options, KINDS);
+function readIssuer(given: IssuerOptions, place: string): { seed: IssuerSeed; remote?: FetchedIssuer } {
+	const options = checkOptions<IssuerOptions>('ERR_GATE_ISSUERS', place, given, KINDS);
 	const demand = (key: keyof IssuerOptions, holds: boolean, wanted: string) => {
 		if (!holds) throw wrong(`${place}.${key}`, wanted);
 	};

@@ -49,11 +49,9 @@ export interface GuardOptions<Req = Request, Res = Response> {
  */
 export function guard<Req extends Request = Request, Res extends Response = Response>(
 	gate: Gate,
-	options: GuardOptions<Req, Res> = {},
-	...rest: never[]
+	...given: [options?: GuardOptions<Req, Res>]
 ): (req: Req, res: Res, next: () => void) => void {
-	checkGuard(gate, options, KINDS, rest);
-	const { onRefused, scopes = [] } = options;
+	const { onRefused, scopes = [] } = checkGuard<GuardOptions<Req, Res>>(gate, given, KINDS);
 	const ask = questionTo(gate);
 	return (req, res, next) => {
 		const verdict = ask(req, authorizationIn(req.rawHeaders), { certificate: () => certificateOf(req), scopes });

@@ -25,8 +25,7 @@ export const FUNCTION = kind('must be a function', (value) => typeof value === '
 export const SCOPES = neverUndefined(
 	kind(
 		'must be a list of scopes (RFC 6749 section 3.3), such as ["orders:read"]',
-		// `every` skips holes, so `new Array(1)` would require nothing.
-		(value) => Array.isArray(value) && [...value].every((one) => typeof one === 'string' && SCOPE_TOKEN.test(one)),
+		(value) => Array.isArray(value) && value.every((one) => typeof one === 'string' && SCOPE_TOKEN.test(one)),
 	),
 );
 /** Checked by the code that reads the option, which has its own message. @internal */
@@ -59,6 +58,7 @@ export function neverUndefined(one: Kind): Kind {
  * drain its limit.
  *
  * @param place where the options stand, for the message; empty for the options of the function itself.
+ * @returns a copy of the options and their lists, which later changes do not reach. Each option was read once; inherited ones are left out.
  * @throws {GateError} with `code`. The message names the option, the value that it takes, and the option that may be meant.
  *
  * @internal
@@ -68,17 +68,24 @@ export function checkOptions<Options>(
 	place: string,
 	options: unknown,
 	kinds: Kinds<Options>,
-): void {
+): Options {
 	refuseUnknownKeys(code, place, options, Object.keys(kinds));
+	const copy: Record<string, unknown> = Object.create(null);
 	for (const [key, { wanted, holds, isRequired, refusesUndefined }] of Object.entries<Kind>(kinds)) {
-		const value = (options as Record<string, unknown>)[key];
-		const isUndefined = value === undefined && refusesUndefined && key in (options as object);
-		if (!isUndefined && (value === undefined ? !isRequired : holds(value))) continue;
-		throw new GateError(code, `${nameOf(place, key)} ${isUndefined ? UNDEFINED : wanted}`);
+		const isGiven = Object.hasOwn(options as object, key);
+		const given = isGiven ? (options as Record<string, unknown>)[key] : undefined;
+		const value = Array.isArray(given) ? [...given] : given;
+		const isUndefined = value === undefined && refusesUndefined && isGiven;
+		if (isUndefined || (value === undefined ? isRequired : !holds(value))) {
+			throw new GateError(code, `${nameOf(place, key)} ${isUndefined ? UNDEFINED : wanted}`);
+		}
+		if (isGiven) copy[key] = value;
 	}
+	return copy as Options;
 }
 
-const UNDEFINED = 'is undefined, as the value of a misspelt setting is; give it a value, or leave it out';
+/** @internal */
+export const UNDEFINED = 'is undefined, as the value of a misspelt setting is; give it a value, or leave it out';
 
 /** The name of an option, for messages. */
 function nameOf(place: string, key: string): string {

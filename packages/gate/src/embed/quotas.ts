@@ -41,8 +41,8 @@ export function readQuotas(
 	}
 	if (!Array.isArray(tenants)) throw new GateError('ERR_GATE_TENANTS', 'tenants must be a list of tenants');
 	const names = new Set<unknown>();
-	const seeds = tenants.map((options: TenantOptions, i): TenantSeed => {
-		checkOptions('ERR_GATE_TENANTS', `tenants[${i}]`, options, KINDS);
+	const seeds = tenants.map((given: TenantOptions, i): TenantSeed => {
+		const options = checkOptions<TenantOptions>('ERR_GATE_TENANTS', `tenants[${i}]`, given, KINDS);
 		const { name, rps, burst = rps, concurrency } = options;
 		const demand = (key: keyof TenantOptions, holds: boolean, wanted: string) => {
 			if (!holds) throw new GateError('ERR_GATE_TENANTS', `tenants[${i}].${key} ${wanted}`);

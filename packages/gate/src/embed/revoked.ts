@@ -38,8 +38,12 @@ const KINDS: Kinds<RevokedOptions> = {
  * @internal
  */
 export function readRevoked(options: RevokedOptions): RevocationList {
-	checkOptions('ERR_GATE_REVOKED', 'revoked', options, KINDS);
-	const { certificates, serials, tokens, tenants } = options;
+	const { certificates, serials, tokens, tenants } = checkOptions<RevokedOptions>(
+		'ERR_GATE_REVOKED',
+		'revoked',
+		options,
+		KINDS,
+	);
 	return {
 		certificates: listOf('certificates', certificates, (one, place) =>
 			canonicalThumbprint(

@@ -100,8 +100,8 @@ const DRAIN_MS = 25_000;
  *   `ERR_TLS_MIN_VERSION` for any other version than the two, `ERR_TLS_OPTIONS` for an option that is unknown, missing or of the wrong
  *   type.
  */
-export function createMtlsServer(options: MtlsServerOptions, handler: RequestListener): MtlsServer {
-	checkOptions('ERR_TLS_OPTIONS', '', options, KINDS);
+export function createMtlsServer(given: MtlsServerOptions, handler: RequestListener): MtlsServer {
+	const options = checkOptions<MtlsServerOptions>('ERR_TLS_OPTIONS', '', given, KINDS);
 	checkHandler('ERR_TLS_OPTIONS', handler);
 	if (options.onReload !== undefined && options.reloadOnSignal === undefined) {
 		throw new GateError(

@@ -30,12 +30,10 @@ export interface UpgradeOptions {
 export function guardUpgrade(
 	gate: Gate,
 	handler: UpgradeHandler,
-	options: UpgradeOptions = {},
-	...rest: never[]
+	...given: [options?: UpgradeOptions]
 ): (req: IncomingMessage, socket: Duplex, head: Buffer) => void {
-	checkGuard(gate, options, KINDS, rest);
+	const { onError, scopes = [] } = checkGuard<UpgradeOptions>(gate, given, KINDS);
 	checkHandler('ERR_GATE_OPTIONS', handler);
-	const { onError, scopes = [] } = options;
 	const report = faultReport(onError);
 	const ask = questionTo(gate);
 	return (req, socket, head) => {
