@@ -236,8 +236,30 @@ describe('an honest client', () => {
 				peer.flush();
 			}
 		}
-		const most = (SHARE.burst + ALLOWANCE.burst + 100 * (SHARE.perMs + ALLOWANCE.perMs)) / 200;
+		const most = (SHARE.burst + ALLOWANCE.burst + 100 * (SHARE.perMs + ALLOWANCE.perMs)) / 400;
 		assert.ok(requests > most / 2 && requests <= most + 1, `${requests} requests`);
+	});
+
+	it('pays for messages of a byte what they cost, and is not delayed at 30,000 messages of 50 bytes a second', () => {
+		/** How many messages of an admitted call are taken in 100 ms. */
+		const taken = (bytes: number, perMs: number) => {
+			const share = new ConnectionShare(new PeerShare());
+			const peer = begun(share);
+			let messages = 0;
+			for (let now = 0; now < 100; now++) {
+				peer.now = now;
+				for (let i = 0; i < perMs && (!share.isOverdrawn || share.settle(now)); i++, messages++) {
+					peer.send(dataFrame(3, 'x'.repeat(bytes)));
+				}
+				assert.equal(peer.error, undefined);
+			}
+			return messages;
+		};
+		// The least that one costs, µs: each goes to the upstream in a frame of its own.
+		const most = (SHARE.burst + ALLOWANCE.burst + 100 * (SHARE.perMs + ALLOWANCE.perMs)) / 2.9;
+		const messages = taken(1, 1000);
+		assert.ok(messages > most / 2 && messages <= most, `${messages} messages`);
+		assert.equal(taken(50, 30), 3000);
 	});
 
 	it('is ended by none of the frames that it sends after its own GOAWAY', () => {

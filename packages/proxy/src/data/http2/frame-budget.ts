@@ -36,7 +36,7 @@ export const ControlCosts = {
 /** Tokens of the share that trailers may cost without being paid for, and their bytes; from there on, bytes per further token. */
 const FREE_TRAILERS = 20;
 const FREE_BYTES = 1024;
-const LONG_TRAILER_BYTES = 64;
+const LONG_TRAILER_BYTES = 32;
 /** Tokens of the share for an admitted request that is reset before its response is out: an HTTP/1.1 upstream's connection is closed for it. */
 const ADMITTED_RESET = 50;
 /**
@@ -49,9 +49,11 @@ const LATE_DATA_BYTES = 16_384;
 const LATE_DATA = 1 / 4;
 /** An empty DATA frame that does not end its stream has no meaning. */
 const EMPTY_DATA = 4;
-/** DATA frames with less data than this cost the share a part of a token: a whole one at a byte. Padding counts for nothing. */
+/** DATA frames with less data than this cost a part of `SMALL_DATA_PRICE`: nearly all of it at a byte. Padding counts for nothing. */
 const SMALL_DATA = 256;
-/** The part of that charged to the budget: connections with many small messages are read later before they are ended. */
+/** Tokens of the share for a tiny message, which goes to the upstream in a frame of its own. */
+const SMALL_DATA_PRICE = 3;
+/** The same for the budget: connections with many small messages are read later before they are ended. */
 const SMALL_DATA_BUDGET = 1 / 4;
 /** Bytes of a response that earn a client one token: some clients open both windows every 4 KiB. */
 const BYTES_PER_TOKEN = 2048;
@@ -118,9 +120,9 @@ export class FrameBudget {
 	data(length: number, endStream: boolean, now: number, isOfTunnel = false): void {
 		if (length >= SMALL_DATA || endStream) return;
 		if (length === 0) return this.take(EMPTY_DATA, now);
-		const tokens = 1 - length / SMALL_DATA;
-		this.#share.spend(tokens);
-		if (!isOfTunnel) this.#takeFrames(tokens * SMALL_DATA_BUDGET, now, 'too many small DATA frames');
+		const part = 1 - length / SMALL_DATA;
+		this.#share.spend(part * SMALL_DATA_PRICE);
+		if (!isOfTunnel) this.#takeFrames(part * SMALL_DATA_BUDGET, now, 'too many small DATA frames');
 	}
 
 	/** A DATA frame begins that is dropped after an early answer. `Streams` limits the amount, the share the rate. */
