@@ -165,8 +165,8 @@ const NOTHING = Buffer.alloc(0);
 const CR = 0x0d;
 const LF = 0x0a;
 
-/** Tokens. A trailer takes half a microsecond from one side to the other. Long ones leave several times their size to the garbage collector. */
-const COSTS = { smallChunk: 1 / 16, trailer: 1 / 2, byte: 1 / 64 } as const;
+/** Tokens. A trailer costs as much as a new field of a head. Long ones leave several times their size to the garbage collector. */
+const COSTS = { smallChunk: 1 / 16, trailer: 2, byte: 1 / 64 } as const;
 /** Small chunks of a read; trailers of a body and their bytes. Few bodies have more. */
 const FREE_CHUNKS = 8;
 const FREE_TRAILERS = 8;
