@@ -194,51 +194,56 @@ describe('an honest client', () => {
 		);
 	});
 
-	it('is not delayed if each of 30,000 requests a second ends with a few trailers', () => {
-		const share = new ConnectionShare(new PeerShare());
-		const peer = new ProtocolPeer(true, LIMITS, share).send(settingsFrame());
-		for (let i = 0; i < 9_000; i++) {
-			const now = Math.floor(i / 30);
-			const id = 2 * i + 1;
-			peer.now = now;
-			peer.send(headersFrame(id, GET, { endStream: false }));
-			const stream = peer.streams.get(id)!;
-			stream.isAdmitted = true;
-			share.release(stream.headPrice);
-			peer.send(
-				headersFrame(id, [
+	/** A request with trailers. It is admitted at the end of the turn in which its head arrives. */
+	function sendWithTrailers(
+		peer: ProtocolPeer,
+		share: ConnectionShare,
+		id: number,
+		trailers: [string, string][],
+		isOneTurn: boolean,
+	): void {
+		peer.send(headersFrame(id, GET, { endStream: false }));
+		const stream = peer.streams.get(id)!;
+		if (isOneTurn) peer.send(headersFrame(id, trailers));
+		stream.isAdmitted = true;
+		share.release(stream.headPrice);
+		if (!isOneTurn) peer.send(headersFrame(id, trailers));
+		stream.answer('');
+		peer.flush();
+		peer.frames.length = 0;
+		assert.equal(peer.error?.message, undefined);
+	}
+
+	for (const isOneTurn of [true, false]) {
+		const when = isOneTurn ? 'in the same turn' : 'in a later turn';
+		it(`is not delayed if each of 30,000 requests a second ends with a few trailers, ${when}`, () => {
+			const share = new ConnectionShare(new PeerShare());
+			const peer = new ProtocolPeer(true, LIMITS, share).send(settingsFrame());
+			for (let i = 0; i < 9_000; i++) {
+				peer.now = Math.floor(i / 30);
+				const trailers: [string, string][] = [
 					['x-sum', `${i}`],
 					['x-count', '1'],
-				]),
-			);
-			stream.answer('');
-			peer.flush();
-			peer.frames.length = 0;
-			assert.equal(peer.error?.message, undefined);
-			assert.ok(!share.isOverdrawn || share.settle(now), `delayed in millisecond ${now}`);
-		}
-	});
-
-	it('pays for long trailers what they cost', () => {
-		const share = new ConnectionShare(new PeerShare());
-		const peer = new ProtocolPeer(true, LIMITS, share).send(settingsFrame());
-		let requests = 0;
-		for (let now = 0; now < 100; now++) {
-			peer.now = now;
-			for (; !share.isOverdrawn || share.settle(now); requests++) {
-				const id = 2 * requests + 1;
-				peer.send(headersFrame(id, GET, { endStream: false }));
-				const stream = peer.streams.get(id)!;
-				stream.isAdmitted = true;
-				share.release(stream.headPrice);
-				peer.send(headersFrame(id, [['x-sum', 'x'.repeat(14_000)]]));
-				stream.answer('');
-				peer.flush();
+				];
+				sendWithTrailers(peer, share, 2 * i + 1, trailers, isOneTurn);
+				assert.ok(!share.isOverdrawn || share.settle(peer.now), `delayed in millisecond ${peer.now}`);
 			}
-		}
-		const most = (SHARE.burst + ALLOWANCE.burst + 100 * (SHARE.perMs + ALLOWANCE.perMs)) / 400;
-		assert.ok(requests > most / 2 && requests <= most + 1, `${requests} requests`);
-	});
+		});
+
+		it(`pays for long trailers what they cost, ${when}`, () => {
+			const share = new ConnectionShare(new PeerShare());
+			const peer = new ProtocolPeer(true, LIMITS, share).send(settingsFrame());
+			let requests = 0;
+			for (let now = 0; now < 100; now++) {
+				peer.now = now;
+				for (; !share.isOverdrawn || share.settle(now); requests++) {
+					sendWithTrailers(peer, share, 2 * requests + 1, [['x-sum', 'x'.repeat(14_000)]], isOneTurn);
+				}
+			}
+			const most = (SHARE.burst + ALLOWANCE.burst + 100 * (SHARE.perMs + ALLOWANCE.perMs)) / 400;
+			assert.ok(requests > most / 2 && requests <= most + 1, `${requests} requests`);
+		});
+	}
 
 	it('pays for messages of a byte what they cost, and is not delayed at 30,000 messages of 50 bytes a second', () => {
 		/** How many messages of an admitted call are taken in 100 ms. */

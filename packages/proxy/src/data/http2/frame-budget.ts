@@ -3,6 +3,7 @@ import { CODE } from '../../http2/frame-format.ts';
 import { vainPriceOf } from '../../http2/head-price.ts';
 import { TokenBucket } from '../../http2/token-bucket.ts';
 import type { ConnectionShare } from '../loop/read-share.ts';
+import type { Stream } from './stream.ts';
 
 /**
  * Limits the work that a client causes in addition to its requests. Cheap frames are a flood by their number. Answers that a client
@@ -33,7 +34,7 @@ export const ControlCosts = {
 	// Each is acknowledged, and may change every stream's window.
 	settings: 10,
 } as const;
-/** Tokens of the share that trailers may cost without being paid for, and their bytes; from there on, bytes per further token. */
+/** Tokens of the share that an admitted request's trailers may cost without being paid for, and their bytes; from there on, bytes per further token. */
 const FREE_TRAILERS = 20;
 const FREE_BYTES = 1024;
 const LONG_TRAILER_BYTES = 32;
@@ -92,9 +93,16 @@ export class FrameBudget {
 		this.#takeFrames(vain, now, 'too many heads that are not requests');
 	}
 
-	/** The head was trailers that have ended an admitted request. A few are part of it. @param bytes of their names and values. */
-	trailers(price: number, bytes: number): void {
-		this.#share.release(Math.min(price, FREE_TRAILERS));
+	/**
+	 * The head was trailers that have ended a request. A few are part of it.
+	 *
+	 * @param bytes of their names and values.
+	 * @param stream of the request. If it is not admitted yet, it may still be: the end of the turn decides.
+	 */
+	trailers(price: number, bytes: number, stream: Stream): void {
+		const free = Math.min(price, FREE_TRAILERS);
+		if (stream.isAdmitted) this.#share.release(free);
+		else stream.headPrice += free;
 		if (bytes > FREE_BYTES) this.#share.spend((bytes - FREE_BYTES) / LONG_TRAILER_BYTES);
 	}
 

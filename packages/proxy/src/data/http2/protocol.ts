@@ -307,7 +307,7 @@ export class Protocol implements FrameSink {
 		// A block over a limit is incomplete.
 		if (block.fields.length !== block.count) this.streams.fail(open, CODE.ENHANCE_YOUR_CALM, 'too many fields');
 		else if (endStream && !dependsOnItself && areTrailers(block)) {
-			if (open.isAdmitted) this.#budget.trailers(price, block.bytes);
+			this.#budget.trailers(price, block.bytes, open);
 			this.#endBody(open, trailersOf(block));
 		} else this.streams.fail(open, CODE.PROTOCOL_ERROR, 'malformed trailers');
 		return true;

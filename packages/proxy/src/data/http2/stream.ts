@@ -39,7 +39,7 @@ export abstract class Stream extends SendingStream {
 	held = 0;
 	/** Bytes of the current DATA frame without the data read so far: its padding, in the end. */
 	paddingDue = 0;
-	/** Tokens that its head has cost the connection. */
+	/** Tokens that come back when its request is admitted: those of its head, and of short trailers in the same turn. */
 	headPrice = 0;
 	/** Its request is charged to its tenant, and may have reached an upstream. */
 	isAdmitted = false;
