@@ -666,13 +666,18 @@ cert_path = ""`).split('\n'),
 	});
 
 	it('refuses an empty claim or path instead of treating it as absent', () => {
-		assert.deepEqual(keysOf(`${MINIMAL}issuer = ""\naudience = ""`), ['jwt.issuer', 'jwt.audience']);
+		const [issuer, audience, ...others] = problemsOf(`${MINIMAL}issuer = ""\naudience = ""`);
+		assert.deepEqual(others, []);
+		assert.match(issuer!.message, /"iss" that tokens must carry .+; leave it out for tokens of any issuer$/);
+		assert.match(audience!.message, /"aud" that tokens must carry .+; leave it out for tokens that have no "aud"$/);
+		assert.deepEqual(keysOf(`${MINIMAL}audience = []`), ['jwt.audience']);
 		assert.deepEqual(keysOf(MINIMAL.replace('ca.pem', 'ca\\u0000.pem')), ['tls.client_ca_path']);
 	});
 
 	it('reports mistakes in the callers of a route, with the remedy', () => {
 		const cases: [line: string, key: string, message: RegExp][] = [
 			['allow = []', 'allow', /is an empty list; leave it out for every certificate that "deny" does not name/],
+			['allow = ""', 'allow', /must be a list of names of client certificates \(got the string ""\)/],
 			['allow = "dns:a"', 'allow', /must be a list of names of client certificates \(got the string "dns:a"\)/],
 			['allow = ["dns:a", 1]', 'allow[1]', /must be "spiffe:.+ \(got the number 1\); write each name as a string/],
 			['allow = ["dns:a", "a"]', 'allow[1]', /must be "spiffe:.+ \(got "a"\); name the kind, for example "dns:a"/],

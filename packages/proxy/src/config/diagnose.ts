@@ -18,8 +18,11 @@ export function diagnose(
 	issues: readonly z.core.$ZodIssue[],
 	unknownKey: (path: TomlPath, key: string) => string,
 ): ConfigProblem[] {
+	const wrongType = new Set(issues.flatMap(({ code, path }) => (code === 'invalid_type' ? [path.join('.')] : [])));
 	return issues.flatMap((issue) => {
 		const path = issue.path as TomlPath;
+		// Zod also measures an empty list where it wants a string, and the reverse.
+		if (issue.code === 'too_small' && wrongType.has(path.join('.'))) return [];
 		const at = (key: TomlPath, message: string) => problemAt(lines, formatKey(key), message + routeOf(root, key));
 		if (issue.code === 'unrecognized_keys') {
 			return issue.keys.map((key) => at([...path, key], `unknown key; ${unknownKey(path, key)}`));

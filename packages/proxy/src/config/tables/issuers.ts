@@ -33,7 +33,7 @@ export const issuer = table('[[issuers]]', {
 		'`iss` of its tokens. The proxy uses it to choose the issuer, before it chooses a key',
 	),
 	audience: optional(
-		someTexts(claim('aud'), 'the "aud" that tokens must carry, or a list of alternatives'),
+		someTexts(claim('aud', 'tokens that have no "aud"'), 'the "aud" that tokens must carry, or a list of alternatives'),
 		'the `aud` that every token must have, or a list: a token needs one of its values. Set this key',
 		'tokens with any `aud` are refused',
 	),

@@ -12,9 +12,13 @@ export const jwt = table('[jwt]', {
 		.describe(
 			'one RSA public key, PEM (SPKI or PKCS#1), or a JWK Set. Keys need at least 2048 bits and an exponent of at least 65537',
 		),
-	issuer: optional(claim('iss'), 'the `iss` that every token must have. Set this key', 'any `iss`'),
+	issuer: optional(
+		claim('iss', 'tokens of any issuer'),
+		'the `iss` that every token must have. Set this key',
+		'any `iss`',
+	),
 	audience: optional(
-		claim('aud'),
+		claim('aud', 'tokens that have no "aud"'),
 		'the `aud` that every token must have. Set this key',
 		'tokens with any `aud` are refused',
 	),

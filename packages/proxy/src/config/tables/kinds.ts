@@ -154,8 +154,9 @@ export function folder(content: string) {
 const NO_NUL = /^[^\x00]+$/;
 const NO_URL = /^(?![A-Za-z][A-Za-z0-9+.-]*:\/\/)/;
 
-export function claim(name: string) {
-	return nonEmpty(`the "${name}" that tokens must carry`, `leave it out to leave "${name}" unchecked`);
+/** @param without the tokens that are accepted if the key is left out. */
+export function claim(name: string, without: string) {
+	return nonEmpty(`the "${name}" that tokens must carry`, `leave it out for ${without}`);
 }
 
 /** Seconds, with fractions; rounded to whole milliseconds. */
