@@ -178,10 +178,10 @@ export class Stage {
 		throw new Error(`after ${(LOOKS * LOOK_MS) / 1000} s victims still wait; ${lost} were not served`);
 	}
 
-	/** Only the victims' connections are left. @throws Error */
+	/** Only the victims' connections are left. What attackers have sent is read as their tokens allow, and then its end. @throws Error */
 	async connectionsGone(): Promise<void> {
 		const gone = async () => (await this.proxy.metric('proxy_connections')) <= VICTIM_CONNECTIONS;
-		await until(gone, "the attackers' connections to go", 40_000);
+		await until(gone, "the attackers' connections to go", 100_000);
 	}
 
 	/** What the process holds, after its worker has collected its garbage. */
