@@ -25,7 +25,7 @@ for (const adapter of adapters) {
 		});
 
 		test('refuses a certificate that is revoked, or whose CA is, and tells the others what is left of their limits', async () => {
-			const { tokenKey, clients, issueClient } = await testPki();
+			const { ca, tokenKey, clients, issueClient } = await testPki();
 			const leaf = await issueClient();
 			const thumbprint = (pem: string) => new X509Certificate(pem).fingerprint256;
 			const [, intermediate] = clients.fourIntermediates.certPem.match(/-----BEGIN[\s\S]*?-----END CERTIFICATE-----/g)!;
@@ -40,6 +40,8 @@ for (const adapter of adapters) {
 				revoked: { certificates: [thumbprint(leaf.certPem), thumbprint(intermediate!)] },
 			};
 			await using gate = await adapter.start(settings);
+			const rootRevoked = { ...settings, revoked: { certificates: [thumbprint(ca.certPem)] } };
+			await using belowRevoked = await adapter.start(rootRevoked);
 			const exp = settings.clock.wall + 600;
 			const token = mintToken(tokenKey, { iss: ISSUER, aud: AUDIENCE, sub: 'tenant', exp });
 			for (const protocol of adapter.protocols) {
@@ -49,6 +51,7 @@ for (const adapter of adapters) {
 						assert.equal((await connection.request({ path: '/whoami', token })).status, 401, protocol);
 					}
 				}
+				assert.equal((await request(protocol, belowRevoked, { path: '/whoami', token })).status, 401, protocol);
 				await using connection = await connect(protocol, gate);
 				// One after the other: each has given its slot back before its client has seen the end, or soon after.
 				for (let i = 0; i < 20; i++) {

@@ -260,7 +260,7 @@ describe('an option that is undefined', () => {
 		...[(revoked: object) => create({ revoked }), (revoked: object) => gate.setRevoked(revoked)].map((use) => ({
 			place: 'revoked.',
 			use,
-			refused: ['certificates', 'serials', 'tokens', 'tenants'],
+			refused: ['certificates', 'serials', 'tokens', 'tenants', 'leafOnly'],
 			allowed: [],
 		})),
 		{
@@ -365,8 +365,8 @@ describe('invalid calls', () => {
 		assert.match(verdict.ok ? '' : (verdict.refusal.reason ?? ''), /a member other than certificate and scopes/);
 	});
 
-	it('gate.check refuses a caller that is not a plain object, such as a promise', () => {
-		for (const caller of [...NOT_PLAIN, true, 5, ['admin']]) {
+	it('gate.check refuses a caller that is not a plain object, such as a promise or an explicit undefined', () => {
+		for (const caller of [...NOT_PLAIN, true, 5, ['admin'], undefined]) {
 			const verdict = gate.check('Bearer x', caller as object);
 			assert.equal(verdict.ok ? '' : verdict.refusal.reason, 'the caller given to check is not a plain object');
 		}

@@ -64,7 +64,7 @@ describe('what is revoked', () => {
 			],
 		];
 		for (const [revoked, expected] of cases) {
-			const gate = gateWith({ revoked });
+			const gate = gateWith({ revoked: { ...revoked, leafOnly: true } });
 			assert.equal(outcome(gate.check(bearer({ jti: 'seven' }), certificate(ours))), expected);
 			const another = bearer({ sub: 'another', jti: 'eight' });
 			assert.equal(outcome(gate.check(another, certificate(others))), 'ok', JSON.stringify(revoked));
@@ -79,6 +79,8 @@ describe('what is revoked', () => {
 			[{}, 'ok'],
 			[{ tokens: ['seven'] }, '401 revoked jti'],
 			[{ certificates: [ours.fingerprint256] }, '401 revoked certificate'],
+			[{ certificates: [ca.fingerprint256], leafOnly: true }, 'ok'],
+			[{ certificates: [ca.fingerprint256] }, "401 chain of the client's certificate unknown; see revoked.leafOnly"],
 			[{ tenants: ['tenant'] }, '401 revoked tenant'],
 			[{}, 'ok'],
 		];
@@ -94,11 +96,18 @@ describe('what is revoked', () => {
 		assert.equal(outcome(gate.check(bearer({ jti: 'seven' }))), '401 revoked jti');
 	});
 
-	it('refuses a program that never says whose connection it is, but not a connection without a certificate', () => {
-		const gate = gateWith({ revoked: { certificates: [ca.fingerprint256] } });
-		assert.equal(outcome(gate.check(bearer())), '401 no certificate was given to check for revocation');
-		assert.equal(outcome(gate.check(bearer(), { certificate: () => undefined })), 'ok');
-		assert.equal(outcome(gate.check(bearer(), { certificate: () => Buffer.from('none') as never })).slice(0, 3), '401');
+	it('refuses a program that never says whose connection it is, and a connection without a certificate', () => {
+		const [issuer, serial] = ['CN=x', '1'];
+		for (const list of [{ certificates: [ca.fingerprint256] }, { serials: [{ issuer, serial }] }]) {
+			for (const leafOnly of [false, true]) {
+				const gate = gateWith({ revoked: { ...list, leafOnly } });
+				for (const caller of [{}, { certificate: undefined }, { certificate: () => undefined }]) {
+					assert.equal(outcome(gate.check(bearer(), caller)), '401 no client certificate to check for revocation');
+				}
+				const broken = { certificate: () => Buffer.from('none') };
+				assert.match(outcome(gate.check(bearer(), broken)), /^401 could not be checked/);
+			}
+		}
 	});
 
 	it('is refused if it is malformed', () => {
@@ -111,6 +120,9 @@ describe('what is revoked', () => {
 			[{ serials: [{ issuer: 'CN=x', number: '1' }] }, /^revoked.serials\[0\].number is unknown/],
 			[{ tokens: 'seven' }, /^revoked.tokens must be a list$/],
 			[{ tenants: [7] }, /^revoked.tenants\[0\] must be the name of a tenant$/],
+			[{ leafOnly: 'false' }, /^revoked.leafOnly must be true or false$/],
+			[{ leafOnly: null }, /^revoked.leafOnly must be true or false$/],
+			[{ leafonly: true }, /^revoked.leafonly is unknown; did you mean leafOnly\?$/],
 			[null, /^revoked must be an object/],
 		];
 		for (const [revoked, message] of wrong) {

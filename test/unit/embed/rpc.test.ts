@@ -36,7 +36,7 @@ import {
 	type sendUnaryData,
 } from '@grpc/grpc-js';
 import { admittedOf as admittedToConnect, gated } from '../../../packages/gate/src/embed/connect.ts';
-import { createGate, type Gate } from '../../../packages/gate/src/embed/gate.ts';
+import { createGate, type Gate, type RefreshingGate } from '../../../packages/gate/src/embed/gate.ts';
 import { admittedOf as admittedToGrpc, gateInterceptor } from '../../../packages/gate/src/embed/grpc.ts';
 import { blockNamed, type DocBlock } from '../../fixtures/doc-blocks.ts';
 import { AUDIENCE, ISSUER, type TestPki, temporaryFolder, testPki } from '../../fixtures/pki.ts';
@@ -49,7 +49,7 @@ before(async () => {
 });
 
 /** Three requests are good for a tenant, then none; a tenant has one at a time. */
-function newGate(): Gate {
+function newGate(): RefreshingGate {
 	return createGate({
 		jwtPublicKey: pki.tokenKey.publicKeyPem,
 		issuer: ISSUER,
@@ -224,6 +224,19 @@ describe('a server of @grpc/grpc-js with the gate', () => {
 
 	for (const kind of ['unary', 'stream'] as const)
 		describe(`asked for a ${kind} call`, () => behavesAsAGate((gate, scopes) => start(gate, kind, scopes)));
+
+	it('refuses all calls while certificates are revoked, unless only those of clients are compared', async () => {
+		const gate = newGate();
+		await using service = await start(gate, 'unary');
+		const [leaf, ca] = [pki.clients.valid, pki.ca].map(({ certPem }) => new X509Certificate(certPem).fingerprint256);
+		const call = () => service.call(`Bearer ${pki.token('acme')}`);
+		gate.setRevoked({ certificates: [ca!] });
+		deepEqual(await call(), REFUSED);
+		gate.setRevoked({ certificates: [ca!], leafOnly: true });
+		equal((await call()).text, 'acme');
+		gate.setRevoked({ certificates: [leaf!], leafOnly: true });
+		deepEqual(await call(), REFUSED);
+	});
 });
 
 interface ConnectRecipe {

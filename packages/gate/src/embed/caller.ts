@@ -1,7 +1,8 @@
 import { X509Certificate } from 'node:crypto';
-import type { Http2Stream } from 'node:http2';
+import type { Http2Session, Http2Stream } from 'node:http2';
 import type { TLSSocket } from 'node:tls';
 import { PeerCertificate } from '../identity/peer-certificate.ts';
+import { possibleCertificates } from './client-chain.ts';
 import { answerNow } from './foreign.ts';
 
 /** A client's certificate: as Node has it, or as DER. */
@@ -10,8 +11,9 @@ export type CallerCertificate = X509Certificate | Uint8Array;
 /** What a gate can use of a request besides its token. */
 export interface Caller {
 	/**
-	 * The client's certificate on this connection. Without it, a token that is bound to a certificate (RFC 8705) is refused.
-	 * A function is called for such tokens only.
+	 * The client's certificate on this connection. Without it, a token that is bound to a certificate (RFC 8705) is refused, and every
+	 * token while the gate has revoked certificates. These need the chain, which the gate knows for a certificate of `certificateOf` only.
+	 * A function is called if the certificate is needed.
 	 */
 	readonly certificate?: CallerCertificate | (() => CallerCertificate | undefined) | undefined;
 	/**
@@ -22,7 +24,8 @@ export interface Caller {
 }
 
 /**
- * The client's certificate of a request's or an upgrade's connection; `undefined` if it has none.
+ * The client's certificate of a request's or an upgrade's connection; `undefined` if it has none. The gate remembers the connection, and
+ * finds the certificate's chain there.
  *
  * @param request of `node:http`, `node:https` or `node:http2`.
  */
@@ -48,15 +51,34 @@ export function certificateIn(socket: unknown, connection: unknown = socket): X5
 	let certificate = CERTIFICATES.get(connection as object);
 	if (certificate === undefined) {
 		certificate = tls.getPeerX509Certificate();
-		if (certificate !== undefined) CERTIFICATES.set(connection as object, certificate);
+		if (certificate !== undefined) {
+			CERTIFICATES.set(connection as object, certificate);
+			CONNECTIONS.set(certificate, connection as Connection);
+		}
 	}
 	return certificate;
 }
 
 /** By connection: Node parses the certificate anew at each call, which takes longer than all other checks of a gate. */
 const CERTIFICATES = new WeakMap<object, X509Certificate>();
+const CONNECTIONS = new WeakMap<X509Certificate, Connection>();
+type Connection = TLSSocket | Http2Session;
 /** Facts derived from a certificate, such as its thumbprint. */
 const FACTS = new WeakMap<X509Certificate, PeerCertificate>();
+
+/**
+ * The certificates in the possible chains of a client's certificate, with itself; `undefined` if its chain is not known to the end.
+ *
+ * @throws Error if the connection is gone.
+ *
+ * @internal
+ */
+export function chainOf(certificate: X509Certificate): readonly X509Certificate[] | undefined {
+	const connection = CONNECTIONS.get(certificate);
+	if (connection === undefined) return undefined;
+	const socket = 'getPeerCertificate' in connection ? connection : (connection.socket as TLSSocket);
+	return possibleCertificates(certificate, socket);
+}
 
 /**
  * SHA-256 of the caller's certificate as DER, 32 bytes; `undefined` if there is none.

@@ -8,7 +8,7 @@ import { releaseAfterAbort, releaseAfterBody } from './slot.ts';
 export interface GuardOptions<Rest extends unknown[] = unknown[]> {
 	/** The scopes that the token must have here; see `Caller.scopes`. */
 	readonly scopes?: readonly string[];
-	/** Returns the client's certificate, which a web-standard request lacks. Called for tokens that are bound to one only. */
+	/** Returns the client's certificate (`certificateOf`), which a web-standard request lacks. Called if it is needed; see `Caller.certificate`. */
 	readonly certificate?: (request: Request, ...rest: Rest) => CallerCertificate | undefined;
 	/**
 	 * Answers a refused request in place of the gate's plain text, with its own status and headers. An `Error` that it throws goes to the

@@ -77,7 +77,8 @@ export interface Gate {
 	 *
 	 * @param authorization the value of the `Authorization` header, best read with `authorizationOf`; `undefined` or `null` if there
 	 *   is none. A list has every value of the request. More than one is refused: a later reader might believe another one.
-	 * @param caller the client's certificate, for tokens that are bound to one, and the scopes that this request needs.
+	 * @param caller the client's certificate, for tokens that are bound to one and for revocations, and the scopes that this request needs.
+	 *   An explicit `undefined` is refused: it may be a misspelt setting, and would ask for no scope.
 	 */
 	check(authorization: string | readonly string[] | null | undefined, caller?: Caller): Verdict;
 }
@@ -195,7 +196,7 @@ export function createGate(given: GateOptions): RefreshingGate {
 	// An entry lives as long as the authenticator remembers the identity.
 	const admitted = new WeakMap<Identity, Admitted>();
 
-	const judge = (authorization: unknown, caller: Caller): Verdict => {
+	const judge = (authorization: unknown, caller: Caller | undefined): Verdict => {
 		// A misspelt member or a promise would require nothing: `scope` in place of `scopes` would let everybody in.
 		if (!isPlainObject(caller)) return refused(NO_CALLER);
 		const { scopes } = caller;
@@ -236,9 +237,9 @@ export function createGate(given: GateOptions): RefreshingGate {
 	};
 
 	return {
-		check(authorization, caller = NOTHING) {
+		check(authorization, ...given) {
 			try {
-				return judge(authorization, caller);
+				return judge(authorization, given.length === 0 ? NOTHING : given[0]);
 			} catch {
 				// Reading the list, the certificate or the clock threw.
 				return refused(NOT_JUDGED);

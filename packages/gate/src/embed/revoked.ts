@@ -9,11 +9,14 @@ import {
 	SERIAL,
 	THUMBPRINT,
 } from '../identity/revocations.ts';
-import { type Caller, x509Of } from './caller.ts';
+import { type Caller, chainOf, x509Of } from './caller.ts';
 import { GateError } from './error.ts';
-import { checkOptions, type Kinds, NARROWING, refuseUnknownKeys } from './options.ts';
+import { BOOLEAN, checkOptions, type Kinds, NARROWING, neverUndefined, refuseUnknownKeys } from './options.ts';
 
-/** Revoked certificates, tokens and tenants, with the members of the proxy's `revoked_path`. */
+/**
+ * Revoked certificates, tokens and tenants, with the members of the proxy's `revoked_path`. With revoked certificates every client needs
+ * a certificate, and its whole chain must be known; see `leafOnly`.
+ */
 export interface RevokedOptions {
 	/** SHA-256 of certificates, hexadecimal, with or without colons. The entry of a CA revokes every certificate whose chain contains it. */
 	readonly certificates?: readonly string[];
@@ -23,6 +26,11 @@ export interface RevokedOptions {
 	readonly tokens?: readonly string[];
 	/** Tenants, with their issuer's prefix. */
 	readonly tenants?: readonly string[];
+	/**
+	 * `true`: only the client's own certificate is compared, and entries of CAs have no effect. It is weaker, for connections whose chain is
+	 * unknown: resumed sessions, gRPC, certificates that are not from `certificateOf`. Default `false`.
+	 */
+	readonly leafOnly?: boolean;
 }
 
 const KINDS: Kinds<RevokedOptions> = {
@@ -30,6 +38,7 @@ const KINDS: Kinds<RevokedOptions> = {
 	serials: NARROWING,
 	tokens: NARROWING,
 	tenants: NARROWING,
+	leafOnly: neverUndefined(BOOLEAN),
 };
 
 /**
@@ -37,13 +46,14 @@ const KINDS: Kinds<RevokedOptions> = {
  *
  * @internal
  */
-export function readRevoked(options: RevokedOptions): RevocationList {
-	const { certificates, serials, tokens, tenants } = checkOptions<RevokedOptions>(
-		'ERR_GATE_REVOKED',
-		'revoked',
-		options,
-		KINDS,
-	);
+export function readRevoked(options: RevokedOptions): RevocationList & { readonly leafOnly: boolean } {
+	const {
+		certificates,
+		serials,
+		tokens,
+		tenants,
+		leafOnly = false,
+	} = checkOptions<RevokedOptions>('ERR_GATE_REVOKED', 'revoked', options, KINDS);
 	return {
 		certificates: listOf('certificates', certificates, (one, place) =>
 			canonicalThumbprint(
@@ -60,6 +70,7 @@ export function readRevoked(options: RevokedOptions): RevocationList {
 		}),
 		tokens: listOf('tokens', tokens, (one, place) => textOf(one, place, /./s, 'must be the "jti" of a token')),
 		tenants: listOf('tenants', tenants, (one, place) => textOf(one, place, /./s, 'must be the name of a tenant')),
+		leafOnly,
 	};
 }
 
@@ -81,17 +92,19 @@ function textOf(text: unknown, place: string, pattern: RegExp, wanted: string): 
 }
 
 /**
- * The revoked certificates of a list. The verdict about a certificate is cached by its object, and adapters pass the same object for all
- * requests of a connection.
+ * The revoked certificates of a list. The verdict about a client is cached by its certificate's object, and adapters pass the same object
+ * for all requests of a connection.
  *
  * @internal
  */
 export class RevokedCallers {
 	readonly #revoked: RevokedCertificates;
-	readonly #verdicts = new WeakMap<X509Certificate, boolean>();
+	readonly #leafOnly: boolean;
+	readonly #verdicts = new WeakMap<X509Certificate, Rejection | null>();
 
-	constructor(list: RevocationList) {
+	constructor(list: ReturnType<typeof readRevoked>) {
 		this.#revoked = new RevokedCertificates(list);
+		this.#leafOnly = list.leafOnly;
 	}
 
 	get isEmpty(): boolean {
@@ -100,27 +113,24 @@ export class RevokedCallers {
 
 	/** @throws Error if the value is not a certificate. */
 	refuse(caller: Caller): Rejection | undefined {
-		// Without this, a program that never passes a certificate would revoke nobody and not notice.
-		if (caller.certificate === undefined) return UNKNOWN_CALLER;
 		const certificate = x509Of(caller);
-		// The client has no certificate, so it has no revoked one.
-		if (certificate === undefined) return undefined;
-		let isRevoked = this.#verdicts.get(certificate);
-		if (isRevoked === undefined) {
-			isRevoked = this.#isRevoked(certificate);
-			this.#verdicts.set(certificate, isRevoked);
+		// Otherwise a program that never passes a certificate would revoke nobody and not notice.
+		if (certificate === undefined) return NO_CERTIFICATE;
+		let verdict = this.#verdicts.get(certificate);
+		if (verdict === undefined) {
+			verdict = this.#judge(certificate);
+			this.#verdicts.set(certificate, verdict);
 		}
-		return isRevoked ? REVOKED_CERTIFICATE : undefined;
+		return verdict ?? undefined;
 	}
 
-	/** The leaf, or any certificate that came with it: Node does not say which of them are in the verified chain. */
-	#isRevoked(leaf: X509Certificate): boolean {
-		for (let one: X509Certificate | undefined = leaf; one !== undefined; one = one.issuerCertificate) {
-			if (this.#revoked.has(one)) return true;
-		}
-		return false;
+	#judge(leaf: X509Certificate): Rejection | null {
+		const chain = this.#leafOnly ? [leaf] : chainOf(leaf);
+		if ((chain ?? [leaf]).some((one) => this.#revoked.has(one))) return REVOKED_CERTIFICATE;
+		return chain === undefined ? UNKNOWN_CHAIN : null;
 	}
 }
 
 const REVOKED_CERTIFICATE = TOKEN_INVALID.because('revoked certificate');
-const UNKNOWN_CALLER = TOKEN_INVALID.because('no certificate was given to check for revocation');
+const NO_CERTIFICATE = TOKEN_INVALID.because('no client certificate to check for revocation');
+const UNKNOWN_CHAIN = TOKEN_INVALID.because("chain of the client's certificate unknown; see revoked.leafOnly");

@@ -33,7 +33,7 @@ export function possibleChains(
  * Limit on tried links to certificates from the client. A normal chain has two or three; a maze, or many certificates with the name of
  * one CA, is deliberate.
  */
-const MAX_ATTEMPTS = 32;
+export const MAX_ATTEMPTS = 32;
 
 /** Seconds. OpenSSL verified the client a moment before, and clocks of whole seconds may differ by one. */
 const MOMENT = 60;

@@ -47,6 +47,14 @@ export function allowPartialChains(server: Server): void {
 }
 
 /**
+ * The server that has accepted the connection, which keeps its option `ca`. The CAs of `addContext`, `SNICallback` and `pfx` are not there.
+ * Nothing checks this member: without it, fewer chains are known, and their clients are refused.
+ */
+export function serverOf(socket: TLSSocket): { readonly ca?: unknown } | undefined {
+	return (socket as { readonly server?: { readonly ca?: unknown } }).server;
+}
+
+/**
  * Has everything that the socket reads from now on copied to the beginning of a buffer, as the option `onread` of `net.connect` has it.
  * A server's socket does not take that option. Without it each read makes a new `Buffer`, and each TLS record is a read.
  *
