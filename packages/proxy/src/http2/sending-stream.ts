@@ -33,6 +33,11 @@ export abstract class SendingStream implements Sender {
 		return this.isLocalOpen && this.#endsWithPending;
 	}
 
+	/** Memory of the pending data, bytes. */
+	get pendingBytes(): number {
+		return this.#pending.reduce((sum, { bytes, slab }) => sum + (slab ?? bytes).length, 0);
+	}
+
 	/** The pending data has been sent. */
 	abstract onRoom(): void;
 	/** Everything up to the end of the stream has been sent. */

@@ -49,6 +49,20 @@ describe('a streamed response whose client does not read', () => {
 		edge.assertQuiet();
 	});
 
+	it("is counted at the client's connection, too, once that has been full for a while", async () => {
+		const { edge, client, held } = await slow(2 ** 20);
+		client.heldResponse = PIECE;
+		equal(held(), 2 * PIECE);
+		await edge.plane.pass(200);
+		equal(held(), 3 * PIECE);
+		client.exchange.onClientDrained(0);
+		equal(held(), PIECE);
+		client.exchange.onClientGone();
+		await edge.plane.pass(200);
+		equal(held(), 0);
+		edge.assertQuiet();
+	});
+
 	it('gives the memory back when the client leaves', async () => {
 		const { edge, client, held } = await slow(2 ** 20);
 		client.exchange.onClientGone();

@@ -35,7 +35,7 @@ export const limits = table('[limits]', {
 	),
 	max_header_bytes: wholeNumberOr(16_384, 256, 1024 * 1024, 'of bytes').describe('largest request head'),
 	max_buffered_bytes: wholeNumberOr(1024 ** 3, 1, MAX_BYTES, 'of bytes').describe(
-		'memory for all bodies together. Requests that need more get 503. In streaming mode it bounds HTTP/2 uploads and responses that are waiting to be sent',
+		'memory for all bodies together. Requests that need more get 503. In streaming mode it bounds uploads and responses that are waiting to be sent',
 	),
 	max_buffered_bytes_per_tenant: optional(
 		wholeNumber(1, MAX_BYTES, 'half of max_buffered_bytes', 'of bytes'),

@@ -1,26 +1,63 @@
 import type { Rejection } from '@mtls-edge-proxy/gate/gates/rejection.ts';
-import type { RequestContext } from '../request/context.ts';
+import { Timed } from '../loop/deadlines.ts';
+import type { TunnelRequest } from '../request/contract.ts';
 import { Reservation } from './buffered-bytes.ts';
 
 /**
- * Charges the tenant for bytes that a connection holds until the other side takes them, like a collected body.
- *
- * @param held for the bytes so far; `undefined`: there have been none.
- * @param refuse called if there is no room.
- * @returns for the next call.
+ * The memory that connections hold of one request's bytes until the other side takes them. It is charged to the tenant, like a
+ * collected body.
  */
-export function chargeHeld(
-	held: Reservation | undefined,
-	bytes: number,
-	{ plane, identity }: RequestContext,
-	refuse: (why: Rejection) => void,
-): Reservation | undefined {
-	if (bytes === 0) {
-		held?.release();
-		return held;
+export class HeldBytes extends Timed {
+	readonly #request: TunnelRequest;
+	readonly #refuse: (why: Rejection) => void;
+	readonly #charged = new Map<Holder, Reservation>();
+	#isClientFull = false;
+
+	/** @param refuse called if there is no room. */
+	constructor(request: TunnelRequest, refuse: (why: Rejection) => void) {
+		super();
+		this.#request = request;
+		this.#refuse = refuse;
 	}
-	const reservation = held ?? new Reservation(plane.bufferedBytes, identity!.tenantKey);
-	const noRoom = reservation.resize(bytes);
-	if (noRoom !== undefined) refuse(noRoom);
-	return reservation;
+
+	/** @param bytes that are held there now. */
+	hold(holder: Holder, bytes: number): void {
+		let charged = this.#charged.get(holder);
+		if (bytes === 0) return charged?.release();
+		if (charged === undefined) {
+			const { plane, identity } = this.#request.context;
+			charged = new Reservation(plane.bufferedBytes, identity!.tenantKey);
+			this.#charged.set(holder, charged);
+		}
+		const noRoom = charged.resize(bytes);
+		if (noRoom !== undefined) this.#refuse(noRoom);
+	}
+
+	/** The client's connection takes no more of the response. Mostly it does so again at once, so it is looked at from time to time. */
+	onClientFull(): void {
+		this.#isClientFull = true;
+		if (this.deadline.queue === undefined) this.#request.context.plane.deadlines.full.add(this);
+	}
+
+	onClientDrained(): void {
+		this.#isClientFull = false;
+		if (this.#charged.size > 0) this.hold('client', 0);
+	}
+
+	override onDeadline(): void {
+		if (this.#isClientFull) this.hold('client', this.#request.context.client.heldResponse);
+	}
+
+	override onFault(error: unknown): void {
+		this.#request.onFault(error);
+	}
+
+	/** The request is over. */
+	release(): void {
+		this.cancelDeadline();
+		for (const charged of this.#charged.values()) charged.release();
+	}
 }
+
+/** The client's connection holds the `upload`, then the upstream's; that holds the `response`, then the client's. */
+type Holder = 'upload' | 'upstream upload' | 'response' | 'client';

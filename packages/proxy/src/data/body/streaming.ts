@@ -12,8 +12,7 @@ import type { BodyMode, ServedRequest } from '../request/contract.ts';
 import { STATE } from '../request/state.ts';
 import { StreamExpiry } from '../request/stream-expiry.ts';
 import type { OutgoingBody, UpstreamRequest } from '../upstream/contract.ts';
-import type { Reservation } from './buffered-bytes.ts';
-import { chargeHeld } from './held-bytes.ts';
+import { HeldBytes } from './held-bytes.ts';
 import { KeptPieces } from './kept-pieces.ts';
 import { chunkedBody, lengthLine, NO_PIECES, noBody } from './outgoing-body.ts';
 
@@ -49,12 +48,8 @@ export class Bodies implements BodyMode {
 	#asked = false;
 	/** The bytes that complete a body of declared length, held until the client has ended it. */
 	#lastChunk: Buffer | undefined = undefined;
-	/** Memory that the client's connection holds of the body while it is not wanted. */
-	#held: Reservation | undefined = undefined;
-	/** The same, held by the upstream's connection. */
-	#heldUpload: Reservation | undefined = undefined;
-	/** The same of the response, held by the upstream's connection. */
-	#heldResponse: Reservation | undefined = undefined;
+	/** Bytes that wait; `undefined`: none have. */
+	#heldBytes: HeldBytes | undefined = undefined;
 	/** The client does not take its response at the moment. */
 	#clientBlocked = false;
 	/** Set if the route ends responses when the token expires. */
@@ -165,18 +160,17 @@ export class Bodies implements BodyMode {
 		this.#counted = 0;
 	}
 
-	/** The connection holds the memory, but it is charged to the tenant, like a collected body. */
 	onBodyHeld(bytes: number): void {
-		this.#held = this.#hold(this.#held, bytes);
+		this.#held.hold('upload', bytes);
 	}
 
-	/** Like `onBodyHeld`. */
 	onUploadHeld(bytes: number): void {
-		this.#heldUpload = this.#hold(this.#heldUpload, bytes);
+		this.#held.hold('upstream upload', bytes);
 	}
 
-	#hold(held: Reservation | undefined, bytes: number): Reservation | undefined {
-		return chargeHeld(held, bytes, this.#request.context, (why) => this.#request.fail(why, 'abandoned'));
+	get #held(): HeldBytes {
+		this.#heldBytes ??= new HeldBytes(this.#request, (why) => this.#request.fail(why, 'abandoned'));
+		return this.#heldBytes;
 	}
 
 	onRequestEnd(trailers?: Trailers): void {
@@ -228,6 +222,7 @@ export class Bodies implements BodyMode {
 		this.#left -= chunk.length;
 		if (mayGoOn) return;
 		this.#clientBlocked = true;
+		this.#held.onClientFull();
 		this.#blockedAt = context.plane.deadlines.now;
 		const connection = attempt?.connection;
 		if (connection === undefined) return;
@@ -235,9 +230,8 @@ export class Bodies implements BodyMode {
 		connection.pause();
 	}
 
-	/** Like the held bytes of a request. */
 	onResponseHeld(bytes: number): void {
-		this.#heldResponse = this.#hold(this.#heldResponse, bytes);
+		this.#held.hold('response', bytes);
 	}
 
 	/** Bytes are passed on at once and not kept. */
@@ -286,6 +280,7 @@ export class Bodies implements BodyMode {
 	onClientDrained(_left: number): void {
 		if (this.#isTooSlow()) return this.#leaveReader(rejection.UPSTREAM_TIMEOUT);
 		this.#clientBlocked = false;
+		this.#heldBytes?.onClientDrained();
 		this.#expectProgress();
 		this.#request.attempt?.connection?.resume();
 	}
@@ -336,9 +331,7 @@ export class Bodies implements BodyMode {
 	release(): void {
 		this.#forget();
 		this.#expiry?.cancelDeadline();
-		this.#held?.release();
-		this.#heldUpload?.release();
-		this.#heldResponse?.release();
+		this.#heldBytes?.release();
 	}
 }
 

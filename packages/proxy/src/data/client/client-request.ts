@@ -50,6 +50,8 @@ export interface ClientRequest {
 	begin(status: number, fields: ResponseFields, hasBody: boolean, announced?: string): void;
 	/** Copies the chunk. @returns whether more may follow at once; otherwise `Exchange.onClientDrained` tells. */
 	write(chunk: Buffer): boolean;
+	/** Memory of the response's bytes that the client has not taken yet. */
+	readonly heldResponse: number;
 	/** @param trailers only with a body, and where `takesTrailers`. */
 	end(trailers?: Trailers): void;
 	/** Breaks off a response that has begun, so that it does not look complete. */
@@ -94,7 +96,7 @@ export interface ExchangeEvents {
 	onRequestBody(chunk: Buffer): void;
 	/** @param trailers as the client has sent them. */
 	onRequestEnd(trailers?: Trailers): void;
-	/** The connection holds `bytes` of the body that are not wanted yet (HTTP/2 only). */
+	/** The connection holds `bytes` of the body that are not wanted yet. */
 	onBodyHeld(bytes: number): void;
 	/** The body's framing is broken (HTTP/1.1 only; over HTTP/2 the stream is reset). */
 	onBodyError(refusal: Rejection): void;

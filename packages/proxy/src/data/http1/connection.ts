@@ -179,6 +179,7 @@ export class Http1Connection extends Timed implements LiveConnection, ReadSink {
 
 	/** Limits how many bytes are read ahead of the current request. */
 	#pace(): void {
+		this.#current?.tellHeld(this.#unread.bytes?.length ?? 0);
 		const reads = this.#reads;
 		const current = this.#current;
 		// A wanted body leaves at most one line or its trailers unread, which have their own limits.

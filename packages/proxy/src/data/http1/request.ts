@@ -65,6 +65,10 @@ export class Http1Request implements ClientRequest {
 	#isTunnel = false;
 	/** For a tunnel: the client has ended, but the exchange does not know yet. */
 	hasEnded = false;
+	/** `holdBody` was called. */
+	#waits = false;
+	/** Bytes of its body that wait at the connection, as far as the exchange knows. */
+	#held = 0;
 	/** Why the state of reading is `broken`. */
 	#problem: Rejection | undefined = undefined;
 	/** A long response's body. */
@@ -135,6 +139,14 @@ export class Http1Request implements ClientRequest {
 		if (body.problem !== undefined) this.#onBroken(BODY_ERROR.because(body.problem));
 		else if (body.isComplete && this.#reading !== 'dropped') this.exchange.onRequestEnd(this.#requestTrailers(body));
 		return taken;
+	}
+
+	/** Tells the exchange how many bytes wait because it takes none at the moment. @param unread bytes that have not been taken. */
+	tellHeld(unread: number): void {
+		const held = this.#reading === 'paused' || (this.#reading === 'unasked' && this.#waits) ? unread : 0;
+		if (held === this.#held) return;
+		this.#held = held;
+		this.exchange.onBodyHeld(held);
 	}
 
 	#requestTrailers({ trailers }: RequestBody): Trailers | undefined {
@@ -238,6 +250,10 @@ export class Http1Request implements ClientRequest {
 		return this.#response.write(chunk);
 	}
 
+	get heldResponse(): number {
+		return this.#response.heldBytes;
+	}
+
 	// --- A tunnel. ---
 
 	get tunnelStatus(): number {
@@ -285,9 +301,11 @@ export class Http1Request implements ClientRequest {
 		this.resumeBody();
 	}
 
-	/** The connection holds at most `MAX_UNREAD` bytes of any kind. */
 	holdBody(): void {
-		if (!this.#isComplete()) this.pauseBody();
+		if (this.#isComplete()) return;
+		this.#waits = true;
+		this.pauseBody();
+		this.#connection.readOn();
 	}
 
 	pauseBody(): void {

@@ -25,6 +25,8 @@ export class Http1Response implements Flushed {
 	#held = '';
 	/** What the end of the turn writes: a part of the response, or the rest. */
 	#due: 'nothing' | 'part' | 'end' = 'nothing';
+	/** Slabs that a write still reads. */
+	#slabs = 0;
 
 	/** @param onOut called once for each response, when the kernel has all of it. */
 	constructor(socket: Socket, flushes: FlushQueue, onOut: () => void) {
@@ -95,6 +97,11 @@ export class Http1Response implements Flushed {
 		if (this.isHttp11) this.#write('HTTP/1.1 100 Continue\r\n\r\n');
 	}
 
+	/** Memory that its writes hold, bytes. A slab is held as a whole, however few of its bytes wait. */
+	get heldBytes(): number {
+		return Math.max(this.#socket.writableLength, this.#slabs * SLAB_BYTES);
+	}
+
 	/** Copies the chunk. @returns whether the client takes more at once; otherwise the socket's `drain` tells. */
 	write(chunk: Buffer): boolean {
 		// An empty chunk would be the last one.
@@ -123,12 +130,16 @@ export class Http1Response implements Flushed {
 		this.#held = '';
 		const length = opening.length + chunk.length + closing.length;
 		const slab = length <= SLAB_BYTES ? SLABS.take() : undefined;
+		if (slab !== undefined) this.#slabs++;
 		const bytes = slab?.subarray(0, length) ?? Buffer.allocUnsafeSlow(length);
 		bytes.write(opening, 'latin1');
 		bytes.set(chunk, opening.length);
 		bytes.write(closing, opening.length + chunk.length, 'latin1');
 		return this.#write(bytes, (error) => {
-			if (!error && slab !== undefined) SLABS.release(slab);
+			if (!error && slab !== undefined) {
+				this.#slabs--;
+				SLABS.release(slab);
+			}
 			onFlushed?.(error);
 		});
 	}

@@ -134,6 +134,10 @@ export class Http2Request extends Stream implements ClientRequest {
 		return this.sendData(chunk, false, true);
 	}
 
+	get heldResponse(): number {
+		return this.pendingBytes;
+	}
+
 	end(trailers?: Trailers): void {
 		if (trailers === undefined) this.sendData('', true);
 		else this.sendTrailers(codedTrailers(trailers));

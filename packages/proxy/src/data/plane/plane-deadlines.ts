@@ -13,6 +13,8 @@ export interface PlaneDeadlines {
 	readonly firstRequest: DeadlineQueue;
 	/** For a client to read its response, or a part of it. */
 	readonly answer: DeadlineQueue;
+	/** Between two looks at a client that takes no more of its response. */
+	readonly full: DeadlineQueue;
 	/** An HTTP/1.1 connection between two requests. */
 	readonly idleClient: DeadlineQueue;
 	/** Until an HTTP/2 connection is pinged, and until the ping must be answered. */
@@ -64,6 +66,7 @@ export function createDeadlines(wheel: Deadlines, limits: Limits): PlaneDeadline
 		firstRequest: wheel.queue(limits.firstRequestTimeoutMs),
 		// The limit for upstreams in `[limits]`, even if a route has its own.
 		answer: wheel.queue(limits.upstreamTimeoutMs),
+		full: wheel.queue(0),
 		idleClient: wheel.queue(60_000),
 		ping: wheel.queue(30_000),
 		pong: wheel.queue(20_000),

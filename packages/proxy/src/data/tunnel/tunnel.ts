@@ -1,7 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import type { TunnelEnd } from '../../memory/worker-stats.ts';
-import type { Reservation } from '../body/buffered-bytes.ts';
-import { chargeHeld } from '../body/held-bytes.ts';
+import { HeldBytes } from '../body/held-bytes.ts';
 import { countGiven, countReceived } from '../request/context.ts';
 import type { Carrier, TunnelRequest } from '../request/contract.ts';
 import type { WebSocketRoute } from '../routes/route.ts';
@@ -34,10 +33,8 @@ export class Tunnel implements Carrier, MessageSink {
 	#isUpstreamFull = false;
 	/** `undefined`: the route does not limit messages. */
 	readonly #paced: PacedMessages | undefined;
-	/** Memory for bytes that the client's connection holds until the upstream takes them. */
-	#held: Reservation | undefined = undefined;
-	/** The same, held by the upstream's connection. */
-	#heldUpload: Reservation | undefined = undefined;
+	/** Bytes that wait; `undefined`: none have. */
+	#heldBytes: HeldBytes | undefined = undefined;
 
 	/** @param hasExtensions whether the two ends have agreed on extensions. */
 	constructor(request: TunnelRequest, route: WebSocketRoute, hasExtensions: boolean) {
@@ -122,27 +119,28 @@ export class Tunnel implements Carrier, MessageSink {
 		this.#endIfOver();
 	}
 
-	/** The connection holds the memory, but it is charged to the tenant, like a body. */
 	onBodyHeld(bytes: number): void {
 		if (this.request.context.client.hasEnded) {
 			this.#why ??= 'client';
 			this.#moves();
 		}
-		this.#held = this.#hold(this.#held, bytes);
+		this.#held.hold('upload', bytes);
 	}
 
 	onUploadHeld(bytes: number): void {
-		this.#heldUpload = this.#hold(this.#heldUpload, bytes);
+		this.#held.hold('upstream upload', bytes);
 	}
 
-	#hold(held: Reservation | undefined, bytes: number): Reservation | undefined {
-		return chargeHeld(held, bytes, this.request.context, () => this.close('no_memory'));
+	get #held(): HeldBytes {
+		this.#heldBytes ??= new HeldBytes(this.request, () => this.close('no_memory'));
+		return this.#heldBytes;
 	}
 
 	// --- From the upstream to the client. ---
 
-	/** At most one window, and the idle timeout bounds a client that takes nothing. */
-	onResponseHeld(): void {}
+	onResponseHeld(bytes: number): void {
+		this.#held.hold('response', bytes);
+	}
 
 	onBody(chunk: Buffer): void {
 		const { context, attempt } = this.request;
@@ -150,10 +148,13 @@ export class Tunnel implements Carrier, MessageSink {
 		this.#moves();
 		const mayGoOn = this.#toClient.pass(chunk);
 		if (this.#toClient.follower.hasClosed) this.#why ??= 'upstream';
-		if (!mayGoOn) attempt!.connection?.pause();
+		if (mayGoOn) return;
+		this.#held.onClientFull();
+		attempt!.connection?.pause();
 	}
 
 	onClientDrained(): void {
+		this.#heldBytes?.onClientDrained();
 		this.#moves();
 		this.request.attempt!.connection?.resume();
 	}
@@ -248,8 +249,7 @@ export class Tunnel implements Carrier, MessageSink {
 	release(): void {
 		this.#state = 'over';
 		this.#paced?.drop();
-		this.#held?.release();
-		this.#heldUpload?.release();
+		this.#heldBytes?.release();
 	}
 }
 
