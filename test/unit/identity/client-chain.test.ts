@@ -40,7 +40,7 @@ const certificateOf = ({ certPem }: { readonly certPem: string }) => new X509Cer
 
 function crlOf(issuer: X509Certificate, revoked: readonly X509Certificate[], more: Partial<CrlSeed> = {}): CrlSeed {
 	const serials = serialMemory(revoked.map((certificate) => factsOf(certificate).serial));
-	return { caId: caId(issuer), issuer: 'CN=x', nextUpdate: NOW + 60, covers: 'all', serials, ...more };
+	return { caId: caId(issuer), issuer: 'CN=x', thisUpdate: NOW, nextUpdate: NOW + 60, covers: 'all', serials, ...more };
 }
 
 /** The same certificate with a key of a kind that there is not. */
@@ -186,6 +186,8 @@ describe("a client's chain", () => {
 		assert.equal(judge(leaf, { required }), 'no fresh CRL');
 		assert.equal(judge(leaf, { required, crls: [crlOf(root, [])] }), 'good');
 		assert.equal(judge(leaf, { required, crls: [crlOf(root, [], { nextUpdate: NOW })] }), 'no fresh CRL');
+		assert.equal(judge(leaf, { required, crls: [crlOf(root, [], { thisUpdate: NOW + 1 })] }), 'no fresh CRL');
+		assert.equal(judge(leaf, { crls: [crlOf(root, [leaf], { thisUpdate: NOW + 1 })] }), 'revoked');
 		assert.equal(judge(leaf, { required, crls: [crlOf(root, [], { nextUpdate: NOW }), crlOf(root, [])] }), 'good');
 		assert.equal(judge(leaf, { required, crls: [crlOf(root, [leaf], { nextUpdate: NOW })] }), 'revoked');
 		const all = [crlOf(root, []), crlOf(u, []), crlOf(l, [])];

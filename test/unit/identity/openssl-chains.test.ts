@@ -147,6 +147,7 @@ function ours({ leaf, presented, bundle, revoked }: Case): string {
 		([issuer, certificates]): CrlSeed => ({
 			caId: caId(der(issuer)),
 			issuer: '',
+			thisUpdate: 0,
 			nextUpdate: Number.POSITIVE_INFINITY,
 			covers: 'all',
 			serials: serialMemory(certificates.filter((one) => revoked.includes(one)).map(serialOf)),

@@ -11,6 +11,7 @@ export interface CrlSeed {
 	/** The CA's name, for operators. */
 	readonly issuer: string;
 	/** Seconds since the epoch. */
+	readonly thisUpdate: number;
 	readonly nextUpdate: number;
 	/** Which of the CA's certificates the CRL covers. */
 	readonly covers: 'all' | 'users' | 'authorities';
@@ -109,7 +110,8 @@ class IssuedCrls {
 	isFresh(certificate: X509Certificate, nowSeconds: number): boolean {
 		const others = certificate.ca ? 'users' : 'authorities';
 		return this.#crls.some(
-			({ covers, points, nextUpdate }) =>
+			({ covers, points, thisUpdate, nextUpdate }) =>
+				thisUpdate <= nowSeconds &&
 				nowSeconds < nextUpdate &&
 				covers !== others &&
 				(points === undefined || factsOf(certificate).crlPoints.some((point) => points.includes(point))),

@@ -331,7 +331,7 @@ describe('a later scrape', () => {
 	test('says how long CRLs are fresh, for each CA by the freshest', async () => {
 		const { sources, inForce } = testSources('a:1');
 		assert.equal((await scrape(sources)).has('proxy_crl_next_update_seconds'), false);
-		const crl = { caId: 'a', issuer: 'CN=A', covers: 'all', serials: serialMemory([]) } as const;
+		const crl = { caId: 'a', issuer: 'CN=A', thisUpdate: 0, covers: 'all', serials: serialMemory([]) } as const;
 		const crls = [
 			{ ...crl, nextUpdate: sources.wallSeconds() - 5 },
 			{ ...crl, nextUpdate: sources.wallSeconds() + 60 },

@@ -101,6 +101,13 @@ describe('a CRL', () => {
 		assert.equal(await refusalOf(await issueCrl(pki.ca, harmless)), 'none');
 	});
 
+	test('is refused for a serial number that is not DER: it would match no certificate', async () => {
+		const der = (await issueCrl(pki.ca, { serials: ['6B6B'] })).toString('hex');
+		const withSerial = (serial: string) => refusalOf(Buffer.from(der.replace('02026b6b', `0202${serial}`), 'hex'));
+		for (const serial of ['0001', 'ff80']) assert.match(await withSerial(serial), /^is not readable/, serial);
+		for (const serial of ['0080', 'ff7f', '0100']) assert.equal(await withSerial(serial), 'none', serial);
+	});
+
 	test('may cover a part of the certificates', async () => {
 		const covers = async (tag: number) => {
 			const value = element(0x30, element(tag, Buffer.from([0xff])));

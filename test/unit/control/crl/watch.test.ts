@@ -11,7 +11,14 @@ test('a CRL that becomes stale causes one warning, unless its CA has a newer one
 	const log = new RecordedLog();
 	const at = (minutes: number) => time.wallSeconds() + 60 * minutes;
 	const crl = (ca: string, minutes: number): CrlSeed => {
-		return { caId: ca, issuer: `CN=${ca}`, nextUpdate: at(minutes), covers: 'all', serials: serialMemory([]) };
+		return {
+			caId: ca,
+			issuer: `CN=${ca}`,
+			thisUpdate: 0,
+			nextUpdate: at(minutes),
+			covers: 'all',
+			serials: serialMemory([]),
+		};
 	};
 	let crls = [crl('a', 2.5), crl('b', 2.5), crl('b', 90), crl('c', -1)];
 	const stop = watchCrls({ timers: time, crls: () => crls, wallSeconds: time.wallSeconds, log: log.logger });

@@ -15,7 +15,14 @@ function material(ca: string, crls: readonly CrlSeed[] = []) {
 	return { cert: pki.server.certPem, key: '', ca, clients: { ...rules, crls } };
 }
 
-const CRL = { caId: 'a', issuer: 'CN=A\nO=X', covers: 'all', serials: serialMemory([]), nextUpdate: 50 } as const;
+const CRL = {
+	caId: 'a',
+	issuer: 'CN=A\nO=X',
+	covers: 'all',
+	serials: serialMemory([]),
+	thisUpdate: 0,
+	nextUpdate: 50,
+} as const;
 
 describe('certificates and CRLs that expire', () => {
 	test("are the server's certificate and each CA of the bundle, even if two share a name", () => {

@@ -4,7 +4,7 @@ import { crlsDue } from '../../../../packages/proxy/src/control/facts/certificat
 import type { CrlSeed } from '../../../../packages/proxy/src/identity/client-chain.ts';
 
 function crl(caId: string, nextUpdate: number, covers: CrlSeed['covers'] = 'all', points?: string[]): CrlSeed {
-	return { caId, issuer: 'CN=ca', nextUpdate, covers, points, serials: {} as CrlSeed['serials'] };
+	return { caId, issuer: 'CN=ca', thisUpdate: 0, nextUpdate, covers, points, serials: {} as CrlSeed['serials'] };
 }
 
 test('the freshest CRL of a CA counts, and does not hide an overdue one of another CA with that name', () => {

@@ -120,7 +120,7 @@ async function readEntries(entries: DerReader, pause: Pause): Promise<Buffer[]> 
 		if (paused) await paused;
 		const entry = entries.open(TAG.sequence);
 		const serial = entry.read(TAG.integer);
-		if (serial.length > MAX_SERIAL_OCTETS) throw new DerError('bad serial number');
+		if (serial.length > MAX_SERIAL_OCTETS || !isShortest(serial)) throw new DerError('bad serial number');
 		serials.push(serial);
 		// When it was revoked does not matter.
 		entry.read(timeTag(entry));
@@ -133,6 +133,13 @@ async function readEntries(entries: DerReader, pause: Pause): Promise<Buffer[]> 
 		entry.end();
 	}
 	return serials;
+}
+
+/** X.690 section 8.3.2. OpenSSL reads no certificate with a longer form. */
+function isShortest(integer: Buffer): boolean {
+	const [first, second] = integer;
+	if (first === undefined || second === undefined) return first !== undefined;
+	return first !== (second < 0x80 ? 0 : 0xff);
 }
 
 const EXTENSION = {

@@ -78,13 +78,14 @@ const NOT_MEANT_TO =
 	'is signed by a CA that may not sign CRLs (keyUsage without cRLSign); reissue the CA certificate with cRLSign, or sign the CRL with one that has it';
 
 async function seedOf(
-	{ nextUpdate, covers, points, serials }: Crl,
+	{ thisUpdate, nextUpdate, covers, points, serials }: Crl,
 	issuer: X509Certificate,
 	pause: Pause,
 ): Promise<CrlSeed> {
 	return {
 		caId: caId(issuer),
 		issuer: inOneLine(issuer.subject),
+		thisUpdate,
 		nextUpdate,
 		covers,
 		points,
