@@ -47,7 +47,10 @@ class FakeConnection implements LiveConnection {
 	endsAt = Number.POSITIVE_INFINITY;
 	admitted: Admitted | undefined;
 	drains = 0;
+	/** Its drain throws. */
+	isFaulty = false;
 	drain(): void {
+		if (this.isFaulty) throw new Error('injected');
 		this.drains++;
 	}
 }
@@ -167,6 +170,17 @@ describe('a connection with an end', () => {
 		assert.deepEqual(turns, [32, 64, 96, 99], 'and not the one that has closed meanwhile');
 		assert.ok(live.every(({ drains }) => drains <= 1));
 		assert.deepEqual(counted(), { expired: 99 });
+	});
+
+	test('an internal error where a connection is drained closes that one, and the others are drained', () => {
+		expiry = START + 10;
+		const all = Array.from({ length: 40 }, () => connected(10));
+		for (const at of [0, 20]) all[at]!.isFaulty = true;
+		pass(11_000);
+		for (let run = later.shift(); run !== undefined; run = later.shift()) run();
+		for (const { isFaulty, drains, fake } of all)
+			assert.deepEqual([fake.isClosed, drains], [isFaulty, isFaulty ? 0 : 1]);
+		assert.equal(log.lines.filter((line) => line === 'error proxy::tls: internal error').length, 2);
 	});
 
 	test('a revoked connection is not counted again when its certificate expires', () => {

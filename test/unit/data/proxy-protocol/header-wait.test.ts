@@ -17,6 +17,8 @@ let server: Server;
 let events: string[];
 let accepted: Socket | undefined;
 let wait: HeaderWait;
+/** The callback that throws. */
+let faulty: 'onHeader' | 'onNoHeader' | undefined;
 let handshake: Handshake | undefined;
 
 before(async () => {
@@ -28,8 +30,12 @@ before(async () => {
 		tcp.once('close', () => events.push('closed'));
 		wait = new HeaderWait(tcp, '10.0.0.5', {
 			onFault: (error) => events.push(`${error}`),
-			onNoHeader: (_, reason) => events.push(reason),
+			onNoHeader: (_, reason) => {
+				if (faulty === 'onNoHeader') throw new Error('injected');
+				events.push(reason);
+			},
 			onHeader: (_, { client, length }) => {
+				if (faulty === 'onHeader') throw new Error('injected');
 				events.push(`${client} ${length}`);
 				handshake = new Handshake(tcp, { peer: '', headerBytes: length }, contexts, 0, {
 					onFault: (error) => events.push(`${error}`),
@@ -49,6 +55,7 @@ after(() => server.close());
 beforeEach(begin);
 function begin(): void {
 	events = [];
+	faulty = undefined;
 	accepted = undefined;
 	handshake = undefined;
 }
@@ -160,6 +167,31 @@ describe('a connection with a PROXY header', () => {
 		await until(() => events.includes('closed'), 'the end');
 		assert.deepEqual(events.toSorted(), ['aborted', 'closed', 'undefined 16']);
 	});
+});
+
+describe('an internal error in a callback of a connection that waits for its PROXY header', () => {
+	for (const [callback, bytes, reported] of [
+		['onHeader', LOCAL, ['Error: injected', 'aborted', 'closed']],
+		['onNoHeader', Buffer.from('GET / HTTP/1.1\r\n\r\n'), ['Error: injected', 'closed']],
+	] as const) {
+		it(`ends only that connection (${callback})`, async () => {
+			const waiting = await connectPlain();
+			faulty = callback;
+			accepted = undefined;
+			const socket = await connectPlain();
+			socket.write(bytes);
+			await until(
+				() => events.length === reported.length,
+				() => `the end; ${events}`,
+			);
+			assert.deepEqual(events.toSorted(), reported);
+			faulty = undefined;
+			waiting.write(LOCAL);
+			await until(() => events.includes('undefined 16'), 'the header of the other one');
+			waiting.destroy();
+			await until(() => events.length === reported.length + 3, 'its end');
+		});
+	}
 });
 
 describe('a connection without a good PROXY header', () => {

@@ -11,6 +11,8 @@ import { Http1Request } from '../../../../packages/proxy/src/data/http1/request.
 import { Http2Front } from '../../../../packages/proxy/src/data/http2/front.ts';
 import { STATE } from '../../../../packages/proxy/src/data/request/state.ts';
 import type { ResponseHandler } from '../../../../packages/proxy/src/data/upstream/contract.ts';
+import { Http2UpstreamConnection } from '../../../../packages/proxy/src/data/upstream/http2/connection.ts';
+import { Http2Pool } from '../../../../packages/proxy/src/data/upstream/http2/pool.ts';
 import {
 	dataFrame,
 	FRAME,
@@ -18,7 +20,9 @@ import {
 	goawayFrame,
 	headersFrame,
 	PREFACE,
+	pingFrame,
 	rstStreamFrame,
+	SETTING,
 	settingsFrame,
 	windowUpdateFrame,
 } from '../../../fixtures/h2-frames.ts';
@@ -34,6 +38,7 @@ const injected = () => {
 const CHUNK = 'HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\nhello\r\n';
 /** Of a response with a body, on the first stream. */
 const HEAD = headersFrame(1, [[':status', '200']], { endStream: false });
+const RESPONSE = headersFrame(1, [[':status', '200']]);
 const ANSWER = 'HTTP/1.1 200 OK\r\ncontent-length: 5000\r\n\r\n';
 
 function answerAll(socket: FakeSocket): void {
@@ -162,6 +167,44 @@ for (const mode of [collected, streaming]) {
 				await settle();
 				ok([200, 502].includes(other.status), `${other.status}`);
 				equal(upstream.stats.read().streams, 0);
+				edge.assertQuiet();
+			});
+		}
+
+		/** The same in a callback of the connection itself, which ends. Requests to another address know nothing of it. */
+		const ofConnection: readonly (readonly [
+			string,
+			'onSettings' | 'onGoaway' | 'isOwed' | 'onData' | 'flush' | 'closeIfIdle',
+			(server: FakeHttp2Server) => void,
+		])[] = [
+			['SETTINGS', 'onSettings', (server) => server.send(settingsFrame([[SETTING.INITIAL_WINDOW_SIZE, 70_000]]))],
+			['GOAWAY', 'onGoaway', (server) => server.send(goawayFrame(1))],
+			['the end of a stream', 'isOwed', (server) => server.answer(1)],
+			['bytes', 'onData', (server) => server.answer(1)],
+			['the end of a turn', 'flush', (server) => server.send(pingFrame())],
+			['the turn after its last request', 'closeIfIdle', (server) => server.send(goawayFrame(1), RESPONSE)],
+		];
+		for (const [what, event, enter] of ofConnection) {
+			it(`an internal error at ${what} of an HTTP/2 connection to an upstream (${event}) ends only that connection`, async (t) => {
+				const edge = new Edge(mode, 2, { ...LIMITED, maxRequests: 2 }, 'h2');
+				const [client, other] = [await edge.ask(), await edge.ask('other')];
+				const sockets = edge.upstreams.map((upstream) => upstream.sockets[0]!);
+				for (const socket of sockets) socket.accept();
+				await settle();
+				const [server, otherServer] = sockets.map((socket) => new FakeHttp2Server(socket));
+				await settle();
+				// The pool is asked in the middle of that callback.
+				const owner = event === 'isOwed' ? Http2Pool.prototype : Http2UpstreamConnection.prototype;
+				t.mock.method(owner as never, event as never, injected as never, { times: 1 });
+				enter(server!);
+				await settle();
+				deepEqual([sockets[0]!.destroyed, sockets[1]!.destroyed], [true, false]);
+				equal(client.isReset || client.status === 500 || client.status === 200, true, `${client.status}`);
+				otherServer!.answerAll();
+				await settle();
+				equal(other.status, 200);
+				for (const { upstream } of edge.upstreams) equal(upstream.stats.read().streams, 0);
+				equal(edge.upstreams[0]!.upstream.connections.total, 0);
 				edge.assertQuiet();
 			});
 		}

@@ -134,7 +134,15 @@ export class ConnectionEnds extends Timed {
 	/** Runs for each connection, a few in each turn of the event loop, while `wanted` returns true. */
 	#inTurns(waiting: LiveConnection[], run: (connection: LiveConnection) => void, wanted: () => boolean): void {
 		if (!wanted()) return;
-		for (const connection of waiting.splice(-A_FEW)) run(connection);
+		for (const connection of waiting.splice(-A_FEW)) {
+			try {
+				run(connection);
+			} catch (error) {
+				// The others must not stay open for it.
+				connection.socket.destroy();
+				this.onFault(error);
+			}
+		}
 		if (waiting.length > 0) this.#parts.soon(() => this.#inTurns(waiting, run, wanted));
 	}
 

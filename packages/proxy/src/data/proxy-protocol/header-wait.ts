@@ -51,11 +51,14 @@ export class HeaderWait extends Timed {
 			return;
 		}
 		if (typeof header === 'string') return this.#refuse(header);
-		this.#release();
+		this.#received = undefined;
+		this.socket.off('data', this.#onData);
 		// Paused: the bytes in the socket's buffer are for TLS.
 		this.socket.pause();
 		if (bytes.length > header.length) this.socket.unshift(bytes.subarray(header.length));
 		this.#events.onHeader(this, header);
+		// Not before: if that throws, the wait ends as any other without a header.
+		this.socket.off('close', this.#onClose);
 	});
 
 	readonly #onClose = guarded(this, (): void => this.#refuse(refusalOfClose(this.bytesRead)));

@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import type { TunnelEnd } from '../../memory/worker-stats.ts';
 import { HeldBytes } from '../body/held-bytes.ts';
+import { endOwner } from '../loop/faults.ts';
 import { countGiven, countReceived } from '../request/context.ts';
 import type { Carrier, TunnelRequest } from '../request/contract.ts';
 import type { WebSocketRoute } from '../routes/route.ts';
@@ -189,11 +190,22 @@ export class Tunnel implements Carrier, MessageSink {
 
 	// --- How it ends. ---
 
-	/** Ends the tunnel, with a Close to each side that may still get one (RFC 6455 section 5.5.1). No effect if it is already ending. */
+	/**
+	 * Ends the tunnel, with a Close to each side that may still get one (RFC 6455 section 5.5.1). No effect if it is already ending.
+	 * Many tunnels may end at once, so a throw cuts this one off and concerns no other.
+	 */
 	close(why: TunnelClose): void {
 		if (this.#state !== 'open') return;
 		this.#state = 'closing';
 		this.#why ??= why;
+		try {
+			this.#sendCloses(why);
+		} catch (error) {
+			endOwner(this, error);
+		}
+	}
+
+	#sendCloses(why: TunnelClose): void {
 		const { context, attempt } = this.request;
 		context.plane.deadlines.linger.add(this.request);
 		this.#paced?.drop();

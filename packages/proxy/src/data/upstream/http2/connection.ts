@@ -9,7 +9,7 @@ import { listSizeOf } from '../../../http2/hpack-encoder.ts';
 import { SLABS } from '../../../shared/slabs.ts';
 import { schemeField } from '../../client/outgoing-block.ts';
 import { TICK_MS, Timed } from '../../loop/deadlines.ts';
-import { guarded } from '../../loop/faults.ts';
+import { endOwner, guarded } from '../../loop/faults.ts';
 import { PacedReads, type ReadSink } from '../../loop/paced-reads.ts';
 import { ConnectionShare } from '../../loop/read-share.ts';
 import type { Flushed } from '../../loop/turn-end.ts';
@@ -242,6 +242,15 @@ export class Http2UpstreamConnection extends Timed implements ClientEvents, Flus
 
 	onStreamEnd(): void {
 		this.#countsNoMore();
+		try {
+			this.#hasFewer();
+		} catch (error) {
+			// The request of this stream has yet to be told of its end.
+			endOwner(this, error);
+		}
+	}
+
+	#hasFewer(): void {
 		const { isGoingAway, resets } = this.protocol;
 		const isLost = this.#isDoubted && this.size === 0;
 		// Servers end connections with many resets (CVE-2023-44487), which would end the requests of all tenants.
@@ -447,7 +456,11 @@ export class Http2UpstreamConnection extends Timed implements ClientEvents, Flus
 }
 
 function closeIdle(connection: Http2UpstreamConnection): void {
-	connection.closeIfIdle();
+	try {
+		connection.closeIfIdle();
+	} catch (error) {
+		endOwner(connection, error);
+	}
 }
 
 function fail(request: Http2UpstreamRequest, failure: UpstreamFailure): void {
