@@ -84,7 +84,10 @@ const SUITES: Record<string, Suite> = {
 	system: { bodyModes: BODY_MODES, again: true, onlyWhenAsked: true },
 };
 
-/** What these test is over before a body is looked at, or has none: one mode proves it. They run in the first, and in the other when named. */
+/**
+ * What these test is over before a body is looked at, or has none: one mode proves it. They run in the first, and in the other when
+ * named. For single tests of other files there is `testOnce` in test/fixtures/proxy.ts.
+ */
 const EITHER_MODE: ReadonlySet<string> = new Set([
 	...[
 		...['auth', 'demo', 'handshake-refusals', 'health', 'health-many', 'http2-bounds', 'logging', 'methods', 'metrics'],
@@ -218,8 +221,8 @@ function plan(asked: string[]): Pass[] {
 			const whole = asked.includes(suite) || (asked.length === 0 && !onlyWhenAsked);
 			const chosen = all.filter((file) => suiteOf(file) === suite && (whole || files.includes(file)));
 			if (chosen.length === 0) return [];
-			const env = onlyWhenAsked ? {} : COMPILED_ONCE;
 			return bodyModes.flatMap((body, i) => {
+				const env = { ...(!onlyWhenAsked && COMPILED_ONCE), ...(whole && i > 0 && { PROXY_TEST_SECOND_MODE: '1' }) };
 				const own = chosen.filter((file) => i === 0 || files.includes(file) || !EITHER_MODE.has(file));
 				return own.length === 0
 					? []

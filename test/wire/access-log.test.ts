@@ -7,7 +7,7 @@ import { dataFrame, FRAME, headersFrame } from '../fixtures/h2-frames.ts';
 import { EchoUpstream } from '../fixtures/load.ts';
 import { testPki } from '../fixtures/pki.ts';
 import type { LogLine } from '../fixtures/program.ts';
-import { BODY_MODE, type ProxyProcess, startProxy } from '../fixtures/proxy.ts';
+import { BODY_MODE, type ProxyProcess, startProxy, testOnce } from '../fixtures/proxy.ts';
 import { type Stage, startLanes } from '../fixtures/stage.ts';
 import { until } from '../fixtures/wait.ts';
 
@@ -98,7 +98,7 @@ describe('access = "all" with request_id', () => {
 				assert.match(seen!.header('traceparent')!, new RegExp(`^00-${got.trace_id}-[0-9a-f]{16}-00$`));
 			});
 
-			test('has the reason of a refused token, which the client does not get', async () => {
+			testOnce('has the reason of a refused token, which the client does not get', async () => {
 				const { path } = edge.lane();
 				const expired = pki.token('acme', { exp: Math.floor(Date.now() / 1000) - 100 });
 				const refusals = [
@@ -127,7 +127,7 @@ describe('access = "all" with request_id', () => {
 				}
 			});
 
-			test('has method and path of a request that is refused early', async () => {
+			testOnce('has method and path of a request that is refused early', async () => {
 				const method = 'REVIEW';
 				const [unknown, fragment] = await lines(proxy, 2, async () => {
 					await send({ method, path: `/a?secret=${SECRET}` });
@@ -167,7 +167,7 @@ describe('access = "all" with request_id', () => {
 				assertMembers(head!, { method: 'HEAD', status: 404, bytes_out: 0 });
 			});
 
-			test('has a line for an unreachable upstream, and one for its open breaker', async () => {
+			testOnce('has a line for an unreachable upstream, and one for its open breaker', async () => {
 				const { path, upstream } = edge.lane();
 				await upstream.close();
 				const [first, second] = await lines(proxy, 2, async () => {
@@ -179,7 +179,7 @@ describe('access = "all" with request_id', () => {
 				assertMembers(second!, { status: 503, reason: 'circuit open', attempt: undefined });
 			});
 
-			test('counts the retry on a connection that had timed out', async () => {
+			testOnce('counts the retry on a connection that had timed out', async () => {
 				const { path, upstream } = edge.lane();
 				upstream.script = (exchange) => {
 					if (upstream.requests.length === 2) exchange.socket.destroy();
@@ -254,7 +254,7 @@ describe('access = "all" with request_id', () => {
 		});
 	}
 
-	test('reports invalid HTTP/1.1 in words', async () => {
+	testOnce('reports invalid HTTP/1.1 in words', async () => {
 		const head = `Host: a\r\nAuthorization: Bearer ${pki.token()}\r\n`;
 		const messages = [
 			['malformed request line', `${SECRET}\t/ HTTP/1.1\r\n\r\n`, 400],
@@ -279,7 +279,7 @@ describe('access = "all" with request_id', () => {
 		assertMembers(got[2]!, { method: 'GET', path: '/' });
 	});
 
-	test('has one for an HTTP/2 request that is malformed, whose stream is reset without an answer', async () => {
+	testOnce('has one for an HTTP/2 request that is malformed, whose stream is reset without an answer', async () => {
 		const { path, upstream } = edge.lane();
 		upstream.script = (exchange) => exchange.stall();
 		const head = [
@@ -314,12 +314,12 @@ describe('access = "all" with request_id', () => {
 		);
 	});
 
-	test('distinguishes TLS 1.2 from 1.3', async () => {
+	testOnce('distinguishes TLS 1.2 from 1.3', async () => {
 		const got = await line(proxy, () => request('h1', proxy, { path: '/nowhere', tls: { maxVersion: 'TLSv1.2' } }));
 		assert.equal(got.tls, 'TLSv1.2');
 	});
 
-	test('tells the operator of refused tokens without it as well, a few lines in a while', () => {
+	testOnce('tells the operator of refused tokens without it as well, a few lines in a while', () => {
 		const auth = proxy.logs.filter(({ target }) => target === 'proxy::auth');
 		const reasons = new Set(auth.map(({ reason }) => String(reason).replace(/\d+/, 'N')));
 		for (const reason of ['no token', 'expired N s ago', 'malformed', 'aud', 'signature', 'no bearer scheme']) {
@@ -340,7 +340,7 @@ describe('access = "all" with request_id', () => {
 });
 
 describe('access = "errors"', () => {
-	test('has what was refused and what went wrong, and nothing else', async () => {
+	testOnce('has what was refused and what went wrong, and nothing else', async () => {
 		await using edge = await startLanes({ lanes: 2, workers: 1, log: { access: 'errors' } });
 		const { proxy } = edge;
 		const [good, bad] = [edge.lane(), edge.lane()];
@@ -385,7 +385,7 @@ describe('writing the access log', () => {
 			log: { access: 'all' },
 		});
 
-	test('loses no line of a finished request at the drain', async () => {
+	testOnce('loses no line of a finished request at the drain', async () => {
 		await using proxy = await start();
 		const REQUESTS = 300;
 		for (const protocol of PROTOCOLS) {
@@ -398,34 +398,37 @@ describe('writing the access log', () => {
 		assert.equal(proxy.logs.at(-1)!.message, 'drained');
 	});
 
-	test('costs lines when the reader falls behind, which are counted, and neither requests nor other records', async () => {
-		await using proxy = await start();
-		proxy.ignoreLog();
-		const long = 'x'.repeat(8_000);
-		const REQUESTS = 1_200;
-		await using connection = await h2Connect(proxy);
-		for (let sent = 0; sent < REQUESTS; sent += 50) {
-			const answers = Array.from({ length: 50 }, () => connection.request({ path: `/${long}` }));
-			for (const { status } of await Promise.all(answers)) assert.equal(status, 200);
-		}
-		const dropped = () => proxy.metric('proxy_access_log_dropped_total');
-		await until(async () => (await dropped()) > 0, 'a line to be dropped');
-		// The pipe keeps its content; these lines follow it.
-		proxy.signal('SIGUSR1');
-		await until(async () => (await proxy.metric('proxy_reloads_total')) === 1, 'the reload, log or no log');
-		proxy.readLog();
-		await proxy.waitForLog(({ message }) => /^mTLS config reloaded/.test(message));
-		const lost = () =>
-			proxy.logs
-				.filter(({ message }) => /^log lines are missing here/.test(message))
-				.reduce((sum, { lines }) => sum + Number(lines), 0);
-		const kept = () => proxy.logs.filter(isAccess).length;
-		await until(
-			async () => lost() === (await dropped()) && kept() === REQUESTS - lost(),
-			() => `all ${REQUESTS} lines; ${kept()} were kept, and ${lost()} are said to be lost`,
-		);
-		assert.ok(kept() > 0);
-		assert.deepEqual(proxy.strayLines, []);
-		await lines(proxy, 1, () => connection.request({ path: '/again' }));
-	});
+	testOnce(
+		'costs lines when the reader falls behind, which are counted, and neither requests nor other records',
+		async () => {
+			await using proxy = await start();
+			proxy.ignoreLog();
+			const long = 'x'.repeat(8_000);
+			const REQUESTS = 1_200;
+			await using connection = await h2Connect(proxy);
+			for (let sent = 0; sent < REQUESTS; sent += 50) {
+				const answers = Array.from({ length: 50 }, () => connection.request({ path: `/${long}` }));
+				for (const { status } of await Promise.all(answers)) assert.equal(status, 200);
+			}
+			const dropped = () => proxy.metric('proxy_access_log_dropped_total');
+			await until(async () => (await dropped()) > 0, 'a line to be dropped');
+			// The pipe keeps its content; these lines follow it.
+			proxy.signal('SIGUSR1');
+			await until(async () => (await proxy.metric('proxy_reloads_total')) === 1, 'the reload, log or no log');
+			proxy.readLog();
+			await proxy.waitForLog(({ message }) => /^mTLS config reloaded/.test(message));
+			const lost = () =>
+				proxy.logs
+					.filter(({ message }) => /^log lines are missing here/.test(message))
+					.reduce((sum, { lines }) => sum + Number(lines), 0);
+			const kept = () => proxy.logs.filter(isAccess).length;
+			await until(
+				async () => lost() === (await dropped()) && kept() === REQUESTS - lost(),
+				() => `all ${REQUESTS} lines; ${kept()} were kept, and ${lost()} are said to be lost`,
+			);
+			assert.ok(kept() > 0);
+			assert.deepEqual(proxy.strayLines, []);
+			await lines(proxy, 1, () => connection.request({ path: '/again' }));
+		},
+	);
 });

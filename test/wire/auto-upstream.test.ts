@@ -14,7 +14,7 @@ import {
 } from '../fixtures/clients.ts';
 import { testPki } from '../fixtures/pki.ts';
 import { sampleSum } from '../fixtures/prometheus.ts';
-import { ASKED_ONCE, startProxy } from '../fixtures/proxy.ts';
+import { ASKED_ONCE, startProxy, testOnce } from '../fixtures/proxy.ts';
 import { startUpstream } from '../fixtures/upstream.ts';
 import { until } from '../fixtures/wait.ts';
 
@@ -96,7 +96,7 @@ describe('an upstream with protocol = "auto"', () => {
 		await proxy.atRest();
 	});
 
-	test('has what it has chosen on the status page, for the connections that are open', async () => {
+	testOnce('has what it has chosen on the status page, for the connections that are open', async () => {
 		deepEqual(await ask('/newer', 1), ['200']);
 		const answer = await fetch(`http://127.0.0.1:${proxy.metricsPort}/status.json`);
 		const { upstreams } = (await answer.json()) as StatusPage;
@@ -113,7 +113,7 @@ describe('an upstream with protocol = "auto"', () => {
 		await proxy.atRest();
 	});
 
-	test('may change its mind in both directions, under load, and no request is lost', async () => {
+	testOnce('may change its mind in both directions, under load, and no request is lost', async () => {
 		for (const spoken of ['http/1.1', 'h2', 'http/1.1', 'h2'] as const) {
 			const before = changing.requests.length;
 			const asked = ask('/changing', 60, 'GET');
@@ -133,7 +133,7 @@ describe('an upstream with protocol = "auto"', () => {
 		await proxy.atRest();
 	});
 
-	test('an upstream with protocol = "auto" never has more connections than max_connections', async () => {
+	testOnce('an upstream with protocol = "auto" never has more connections than max_connections', async () => {
 		for (const spoken of ['http/1.1', 'h2', 'http/1.1'] as const) {
 			few.restart(spoken);
 			deepEqual(await ask('/few', 30, 'GET'), ['200']);

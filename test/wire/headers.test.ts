@@ -5,6 +5,7 @@ import { after, before, describe, test } from 'node:test';
 import { type Connection, connect, h1Raw, PROTOCOLS, request } from '../fixtures/clients.ts';
 import type { HeaderList } from '../fixtures/http1-message.ts';
 import { testPki } from '../fixtures/pki.ts';
+import { testOnce } from '../fixtures/proxy.ts';
 import { startLanes } from '../fixtures/stage.ts';
 import type { RecordedRequest } from '../fixtures/upstream.ts';
 
@@ -58,7 +59,7 @@ for (const protocol of PROTOCOLS) {
 			deepEqual(linesOf(received), ownLines().sort());
 		});
 
-		test("a client's x-proxy-tenant reaches no upstream, in any spelling", async () => {
+		testOnce("a client's x-proxy-tenant reaches no upstream, in any spelling", async () => {
 			const spellings = ['x-proxy-tenant', 'x_proxy_tenant', 'x-proxy_tenant', 'x_proxy-tenant'];
 			const cases = protocol === 'h1' ? ['X-Proxy-Tenant', 'X_PROXY_TENANT', 'x-PROXY_tenant'] : [];
 			for (const name of [...spellings, ...cases]) {
@@ -71,21 +72,24 @@ for (const protocol of PROTOCOLS) {
 			}
 		});
 
-		test("what the client says about itself gives way to what the proxy knows: the peer's address, https, Host", async () => {
-			const received = await forward([
-				['host', 'public.example:8443'],
-				['x-forwarded-for', '10.1.2.3'],
-				['x-forwarded-for', '10.1.2.4, 10.1.2.5'],
-				['x-forwarded-proto', 'http'],
-				['forwarded', 'for=10.1.2.3;proto=http'],
-				['x-real-ip', '10.1.2.3'],
-				['x_forwarded_for', '10.1.2.3'],
-				['x_real_ip', '10.1.2.3'],
-				['script_name', '/x'],
-				['x-original-url', '/admin'],
-			]);
-			deepEqual(linesOf(received), ownLines().sort());
-		});
+		testOnce(
+			"what the client says about itself gives way to what the proxy knows: the peer's address, https, Host",
+			async () => {
+				const received = await forward([
+					['host', 'public.example:8443'],
+					['x-forwarded-for', '10.1.2.3'],
+					['x-forwarded-for', '10.1.2.4, 10.1.2.5'],
+					['x-forwarded-proto', 'http'],
+					['forwarded', 'for=10.1.2.3;proto=http'],
+					['x-real-ip', '10.1.2.3'],
+					['x_forwarded_for', '10.1.2.3'],
+					['x_real_ip', '10.1.2.3'],
+					['script_name', '/x'],
+					['x-original-url', '/admin'],
+				]);
+				deepEqual(linesOf(received), ownLines().sort());
+			},
+		);
 
 		test('a request without a body sends content-length: 0 only with methods that expect a body', async () => {
 			const expected = { GET: undefined, HEAD: undefined, DELETE: undefined, POST: '0', PUT: '0', PATCH: '0' };
@@ -96,7 +100,7 @@ for (const protocol of PROTOCOLS) {
 			}
 		});
 
-		test('the tenant is written exactly as the sub spells it', async () => {
+		testOnce('the tenant is written exactly as the sub spells it', async () => {
 			for (const sub of ['a', 'ACME Ltd.', 'user@host', 'x: y', 'a,b;c="d"', '%0d%0ax: y', '{}', 'a'.repeat(256)]) {
 				const answer = await client.request({ path, token: pki.token(sub) });
 				equal(answer.status, 200);
@@ -165,7 +169,7 @@ for (const protocol of PROTOCOLS) {
 			}
 		});
 
-		test('is refused if two slashes are left', async () => {
+		testOnce('is refused if two slashes are left', async () => {
 			const count = upstream.requests.length;
 			for (const path of ['/cut//evil.example', '/cut/%2Fevil.example', '/cut/;/evil.example']) {
 				const answer = await edge.request(protocol, { path });
@@ -244,7 +248,7 @@ for (const protocol of PROTOCOLS) {
 	});
 }
 
-test('Connection deletes what it names, but never the tenant or what the proxy writes', async () => {
+testOnce('Connection deletes what it names, but never the tenant or what the proxy writes', async () => {
 	for (const value of [
 		'x-proxy-tenant',
 		'X-Proxy-Tenant, x_proxy_tenant',
@@ -263,7 +267,7 @@ test('Connection deletes what it names, but never the tenant or what the proxy w
 	}
 });
 
-test('Connection: authorization takes the credentials off, after they have been checked', async () => {
+testOnce('Connection: authorization takes the credentials off, after they have been checked', async () => {
 	const headers: HeaderList = [['connection', 'authorization']];
 	equal((await request('h1', edge.proxy, { path, headers, token })).status, 200);
 	const withoutCredentials = ownLines().filter((line) => !line.startsWith('authorization'));
@@ -271,14 +275,14 @@ test('Connection: authorization takes the credentials off, after they have been 
 	equal((await request('h1', edge.proxy, { path, headers, token: null })).status, 401);
 });
 
-test('names keep the spelling that an HTTP/1.1 client gave them', async () => {
+testOnce('names keep the spelling that an HTTP/1.1 client gave them', async () => {
 	using raw = await h1Raw(edge.proxy);
 	raw.send(`GET ${path} HTTP/1.1\r\nHOST: x\r\nAuthorization: Bearer ${token}\r\nX-MiXeD:\t v \r\n\r\n`);
 	equal((await raw.readResponse()).status, 200);
 	ok(linesOf(upstream.requests.at(-1)!).includes('X-MiXeD: v'));
 });
 
-test("a request without Host gets the upstream's own Host; an absolute target overrides Host", async () => {
+testOnce("a request without Host gets the upstream's own Host; an absolute target overrides Host", async () => {
 	const { authority } = upstream;
 	const told = [`x-forwarded-port: ${edge.proxy.port}`, 'x-forwarded-for: 127.0.0.1', 'x-forwarded-proto: https'];
 	for (const [start, host, lines] of [
@@ -304,15 +308,19 @@ test("a request without Host gets the upstream's own Host; an absolute target ov
 
 const HAS_IPV6 = Object.values(networkInterfaces()).some((all) => all?.some(({ address }) => address === '::1'));
 
-test('x-forwarded-for writes a mapped IPv4 address as IPv4, and IPv6 as it is', {
-	skip: !HAS_IPV6 && 'no ::1 here',
-}, async () => {
-	await using dual = await startLanes({ args: ['--bind', '[::]:0'], workers: 1 });
-	const { path, upstream } = dual.lane();
-	for (const protocol of PROTOCOLS) {
-		for (const host of ['127.0.0.1', '::1']) {
-			equal((await request(protocol, dual.proxy, { path, tls: { host } })).status, 200);
-			equal(upstream.requests.at(-1)!.header('x-forwarded-for'), host);
+testOnce(
+	'x-forwarded-for writes a mapped IPv4 address as IPv4, and IPv6 as it is',
+	{
+		skip: !HAS_IPV6 && 'no ::1 here',
+	},
+	async () => {
+		await using dual = await startLanes({ args: ['--bind', '[::]:0'], workers: 1 });
+		const { path, upstream } = dual.lane();
+		for (const protocol of PROTOCOLS) {
+			for (const host of ['127.0.0.1', '::1']) {
+				equal((await request(protocol, dual.proxy, { path, tls: { host } })).status, 200);
+				equal(upstream.requests.at(-1)!.header('x-forwarded-for'), host);
+			}
 		}
-	}
-});
+	},
+);

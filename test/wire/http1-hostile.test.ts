@@ -3,7 +3,7 @@ import { after, before, describe, it } from 'node:test';
 import { type H1Raw, h1Raw } from '../fixtures/clients.ts';
 import { headerValues, type RawResponse } from '../fixtures/http1-message.ts';
 import { testPki } from '../fixtures/pki.ts';
-import { BODY_MODE } from '../fixtures/proxy.ts';
+import { BODY_MODE, testOnce } from '../fixtures/proxy.ts';
 import { type Rises, type Stage, startStage } from '../fixtures/stage.ts';
 import { until } from '../fixtures/wait.ts';
 
@@ -102,7 +102,7 @@ async function forwarded(bytes: string, method = 'GET') {
 
 /** One for each rule: unit/data/http1/head-reader.test.ts and unit/gates have all the cases. */
 describe('a request line is refused', () => {
-	it('refuses a malformed request line, or another version of HTTP', async () => {
+	testOnce('refuses a malformed request line, or another version of HTTP', async () => {
 		await refused(
 			[
 				...['HTTP/0.9', 'HTTP/2.0', 'HTTP/1.2', 'HTTP/11'].map((version) => `GET /a ${version}`),
@@ -114,7 +114,7 @@ describe('a request line is refused', () => {
 		await refused('GET /a\r\n\r\n');
 	});
 
-	it('refuses a request target that is not a path, or is ambiguous', async () => {
+	testOnce('refuses a request target that is not a path, or is ambiguous', async () => {
 		await refused(
 			[
 				...['*', 'ftp://localhost/a', 'http://user@localhost/a', 'http://a/../b'],
@@ -128,7 +128,7 @@ describe('a request line is refused', () => {
 });
 
 describe('a head is refused', () => {
-	it('refuses a folded field line, and a bare CR or LF', async () => {
+	testOnce('refuses a folded field line, and a bare CR or LF', async () => {
 		await refused(
 			[['X-A: b', ' c'], [' X-A: b'], ['X-A: b\nX-C: d'], ['X-A: b\rX-C: d'], ['X-A: b\n'], ['\rX-A: b']].map((lines) =>
 				head(lines),
@@ -142,7 +142,7 @@ describe('a head is refused', () => {
 		]);
 	});
 
-	it('refuses an invalid field name, and a control character in a value', async () => {
+	testOnce('refuses an invalid field name, and a control character in a value', async () => {
 		await refused(
 			['X-A: b\x00c', 'X-A: b\x7fc', 'X\x00A: b', ': b', 'X-A : b', 'X A: b', 'X-A', 'X-Ä: b', '"X": b'].map((line) =>
 				head([line]),
@@ -150,7 +150,7 @@ describe('a head is refused', () => {
 		);
 	});
 
-	it('refuses a head without Host, with two, or with an invalid one', async () => {
+	testOnce('refuses a head without Host, with two, or with an invalid one', async () => {
 		await refused(head().replace('Host: localhost\r\n', ''));
 		await refused(
 			[
@@ -180,7 +180,7 @@ describe('a head is refused', () => {
 		await refused(`${head(['Transfer-Encoding: chunked'], 'POST /a HTTP/1.0')}5\r\nhello\r\n0\r\n\r\n`);
 	});
 
-	it('refuses a head above max_header_bytes, whatever it contains', async () => {
+	testOnce('refuses a head above max_header_bytes, whatever it contains', async () => {
 		const tooLarge: Refusal = { status: 431, body: 'headers too large' };
 		await refused(head([`X-Long: ${'a'.repeat(MAX_HEADER_BYTES)}`]), tooLarge);
 		await refused(head([], `GET /${'a'.repeat(MAX_HEADER_BYTES)} HTTP/1.1`), tooLarge);
@@ -322,7 +322,7 @@ describe('bytes after a request', () => {
 });
 
 describe('a method', () => {
-	it('CONNECT gets 501 as its answer, and the connection ends', async () => {
+	testOnce('CONNECT gets 501 as its answer, and the connection ends', async () => {
 		const refusal = { status: 501, body: 'protocol upgrades are not supported' };
 		await refused(head([], 'CONNECT localhost:443 HTTP/1.1'), refusal);
 		await refused(`${head([], 'CONNECT localhost:443 HTTP/1.1')}\x16\x03\x01 and so on`, refusal);
@@ -332,7 +332,7 @@ describe('a method', () => {
 		await refused('CONNECT a:1 HTTP/1.1\r\nHost: a:1\r\n\r\n', unauthorized);
 	});
 
-	it('CONNECT waits for its turn', async () => {
+	testOnce('CONNECT waits for its turn', async () => {
 		using connection = await h1Raw(stage.proxy);
 		connection.send(`${head()}${head()}${head([], 'CONNECT localhost:443 HTTP/1.1')}`);
 		for (let i = 0; i < 2; i++) assert.equal((await connection.readResponse()).status, 200);
@@ -340,7 +340,7 @@ describe('a method', () => {
 		await stage.counted({ '200 upstream': 2, 501: 1 });
 	});
 
-	it('HEAD gets no body with a refusal, and the next answer follows it at once', async () => {
+	testOnce('HEAD gets no body with a refusal, and the next answer follows it at once', async () => {
 		const missing = { status: 401, body: 'unauthorized', rises: { 401: 1, missing: 1 }, closes: false };
 		await refused('HEAD / HTTP/1.1\r\nHost: localhost\r\n\r\n', missing, 'HEAD');
 		await refused(head([], 'HEAD /../a HTTP/1.1'), BAD_PATH, 'HEAD');
@@ -352,7 +352,7 @@ describe('an upgrade', () => {
 	const refusal: Refusal = { status: 501, body: 'protocol upgrades are not supported' };
 	const websocket = ['Upgrade: websocket', 'Connection: Upgrade', 'Sec-WebSocket-Key: a', 'Sec-WebSocket-Version: 13'];
 
-	it('an upgrade to another protocol gets 501', async () => {
+	testOnce('an upgrade to another protocol gets 501', async () => {
 		await refused(
 			['websocket', 'WebSocket', 'TLS/1.3', 'HTTP/2.0', 'h2c, websocket', 'anything'].map((protocol) =>
 				head([`Upgrade: ${protocol}`, 'Connection: Upgrade']),
@@ -367,7 +367,7 @@ describe('an upgrade', () => {
 		);
 	});
 
-	it('takes nothing of what follows it for a request, in the same read or later', async () => {
+	testOnce('takes nothing of what follows it for a request, in the same read or later', async () => {
 		const h2c = head(['Upgrade: h2c', 'Connection: Upgrade']);
 		const h2cPost = `${head(['Upgrade: h2c', 'Connection: Upgrade', 'Content-Length: 5'], 'POST /a HTTP/1.1')}hello`;
 		for (const [bytes, status, rises] of [
@@ -393,7 +393,7 @@ describe('an upgrade', () => {
 		}
 	});
 
-	it('a pipelined upgrade waits until the requests before it have their responses', async () => {
+	testOnce('a pipelined upgrade waits until the requests before it have their responses', async () => {
 		using connection = await h1Raw(stage.proxy);
 		connection.send(head().repeat(3) + head(websocket) + head());
 		for (let i = 0; i < 3; i++) {
@@ -407,7 +407,7 @@ describe('an upgrade', () => {
 });
 
 describe('fields and forms that a client may not send', () => {
-	it("an absolute target gives the path, and Host is the proxy's own", async () => {
+	testOnce("an absolute target gives the path, and Host is the proxy's own", async () => {
 		for (const target of ['http://evil.test/a?b=c', 'https://evil.test:99/a?b=c', 'HTTP://evil.test/a?b=c']) {
 			const { request } = await forwarded(head([], `GET ${target} HTTP/1.1`));
 			assert.equal(request.target, '/a?b=c');
@@ -415,7 +415,7 @@ describe('fields and forms that a client may not send', () => {
 		}
 	});
 
-	it('thousands of fields reach the upstream, none of them lost', async () => {
+	testOnce('thousands of fields reach the upstream, none of them lost', async () => {
 		const lines = Array.from({ length: 2300 }, (_, i) => `x${i.toString(36)}:`);
 		const { request } = await forwarded(head(lines));
 		assert.equal(request.headers.filter(([, value]) => value === '').length, 2300);

@@ -17,7 +17,7 @@ import {
 	statusOf,
 } from '../fixtures/h2-frames.ts';
 import { testPki } from '../fixtures/pki.ts';
-import { BODY_MODE } from '../fixtures/proxy.ts';
+import { BODY_MODE, testOnce } from '../fixtures/proxy.ts';
 import { type Rises, type Stage, startStage } from '../fixtures/stage.ts';
 import type { Exchange } from '../fixtures/upstream.ts';
 import { until } from '../fixtures/wait.ts';
@@ -105,7 +105,7 @@ async function forwarded(lines: Lines, ...frames: Buffer[]) {
 describe('the head of an HTTP/2 request', () => {
 	const adding = (name: string, value: string) => head({}, [[name, value]]);
 
-	it('resets its stream if it is malformed', async () => {
+	testOnce('resets its stream if it is malformed', async () => {
 		const [method] = head();
 		await refused(
 			[
@@ -130,7 +130,7 @@ describe('the head of an HTTP/2 request', () => {
 		);
 	});
 
-	it('is answered with 400 if it is well-formed and two readers could understand it in two ways', async () => {
+	testOnce('is answered with 400 if it is well-formed and two readers could understand it in two ways', async () => {
 		await refused(
 			['/a\x80', '/a#b', '//x', '/a\\b', '/..', '/a/%2e%2E/b', '/%00', '/%', '/a/.;x'].map((path) =>
 				head({ ':path': path }),
@@ -151,18 +151,18 @@ describe('the head of an HTTP/2 request', () => {
 		await refused([head({ ':method': 'HEAD', ':path': '/..' })], '400', { 400: 1 });
 	});
 
-	it('answers CONNECT and upgrades with 501', async () => {
+	testOnce('answers CONNECT and upgrades with 501', async () => {
 		const unsupported = '501 protocol upgrades are not supported';
 		await refused([head({ ':method': 'CONNECT', ':path': undefined, ':scheme': undefined })], unsupported, { 501: 1 });
 	});
 
-	it('may say the same host twice, in :authority and in host, or only in host', async () => {
+	testOnce('may say the same host twice, in :authority and in host, or only in host', async () => {
 		for (const lines of [adding('host', 'LocalHost'), head({ ':authority': undefined }, [['host', 'x']])]) {
 			assert.equal((await forwarded(lines)).header('host'), stage.upstream.authority);
 		}
 	});
 
-	it('is passed on byte by byte beyond ASCII', async () => {
+	testOnce('is passed on byte by byte beyond ASCII', async () => {
 		// As UTF-8 these would be U+010A and U+010D, which cut down to a byte are LF and CR.
 		const request = await forwarded(adding('x-bytes', '\xc4\x8a\xc4\x8d\xff'));
 		assert.equal(request.header('x-bytes'), '\xc4\x8a\xc4\x8d\xff');
@@ -182,7 +182,7 @@ describe('the size of an HTTP/2 head', () => {
 		return frames;
 	}
 
-	it('is limited for the head as a whole, over all its frames', async () => {
+	testOnce('is limited for the head as a whole, over all its frames', async () => {
 		for (const [count, size] of [
 			[3, 6000],
 			[5, 14_000],
@@ -200,7 +200,7 @@ describe('the size of an HTTP/2 head', () => {
 		}
 	});
 
-	it('an HTTP/2 head that is small on the wire and above the limit when decoded is refused', async () => {
+	testOnce('an HTTP/2 head that is small on the wire and above the limit when decoded is refused', async () => {
 		await stage.refused(ANOTHER, async () => {
 			using connection = await connect();
 			const value = Buffer.alloc(3900, 'a');
@@ -218,12 +218,12 @@ describe('the size of an HTTP/2 head', () => {
 		});
 	});
 
-	it('an HTTP/2 head of too many fields is refused', async () => {
+	testOnce('an HTTP/2 head of too many fields is refused', async () => {
 		const fields = Array.from({ length: MAX_HEADER_BYTES / 32 + 20 }, (_, i) => [`x${i}`, ''] as const);
 		await refused([head({}, fields)], `reset ${ERROR_CODE.ENHANCE_YOUR_CALM}`);
 	});
 
-	it('an endless HTTP/2 head ends the connection', async () => {
+	testOnce('an endless HTTP/2 head ends the connection', async () => {
 		const floods: Record<string, Buffer[]> = {
 			fields: Array.from({ length: 10 }, (_, i) => continuationFrame(1, [[`x-${i}`, 'a']], false)),
 			'empty frames': Array.from({ length: 10_000 }, () => frame(FRAME.CONTINUATION, 0, 1)),
@@ -361,7 +361,7 @@ describe('the body of an HTTP/2 request', () => {
 describe('a flood of', () => {
 	const times = (count: number, make: (i: number) => Buffer) => Array.from({ length: count }, (_, i) => make(i));
 
-	it('PING ends the connection when its client does not read the answers', async () => {
+	testOnce('PING ends the connection when its client does not read the answers', async () => {
 		await stage.refused({}, async () => {
 			using connection = await connect();
 			connection.socket.pause();
@@ -370,42 +370,45 @@ describe('a flood of', () => {
 		});
 	});
 
-	it('resets of streams ends the connection, and never has more requests in flight than streams allowed', async () => {
-		stage.script((exchange) => exchange.stall());
-		let most = 0;
-		let reached = 0;
-		try {
-			const before = stage.upstream.requests.length;
-			using connection = await connect();
-			const watch = setInterval(() => {
-				most = Math.max(most, stage.upstream.trafficConnections.filter(({ socket }) => !socket.destroyed).length);
-			}, 1);
+	testOnce(
+		'resets of streams ends the connection, and never has more requests in flight than streams allowed',
+		async () => {
+			stage.script((exchange) => exchange.stall());
+			let most = 0;
+			let reached = 0;
 			try {
-				// As many as may be open, each of them well on its way before it is reset, unless it was refused.
-				const refusals = () => connection.frames.filter(({ type }) => type === FRAME.RST_STREAM).length;
-				for (let id = 1; id < 2 * 5000 && !connection.socket.destroyed; id += 2 * MAX_STREAMS) {
-					const ids = Array.from({ length: MAX_STREAMS }, (_, i) => id + 2 * i);
-					connection.send(...ids.map((it) => headersFrame(it, head())));
-					const sent = (id - 1) / 2 + MAX_STREAMS;
-					const settled = () => stage.upstream.requests.length - before + refusals() >= sent;
-					await until(() => connection.socket.destroyed || settled(), 'the upstream');
-					connection.send(...ids.map((it) => rstStreamFrame(it)));
+				const before = stage.upstream.requests.length;
+				using connection = await connect();
+				const watch = setInterval(() => {
+					most = Math.max(most, stage.upstream.trafficConnections.filter(({ socket }) => !socket.destroyed).length);
+				}, 1);
+				try {
+					// As many as may be open, each of them well on its way before it is reset, unless it was refused.
+					const refusals = () => connection.frames.filter(({ type }) => type === FRAME.RST_STREAM).length;
+					for (let id = 1; id < 2 * 5000 && !connection.socket.destroyed; id += 2 * MAX_STREAMS) {
+						const ids = Array.from({ length: MAX_STREAMS }, (_, i) => id + 2 * i);
+						connection.send(...ids.map((it) => headersFrame(it, head())));
+						const sent = (id - 1) / 2 + MAX_STREAMS;
+						const settled = () => stage.upstream.requests.length - before + refusals() >= sent;
+						await until(() => connection.socket.destroyed || settled(), 'the upstream');
+						connection.send(...ids.map((it) => rstStreamFrame(it)));
+					}
+					await connection.untilClosed();
+				} finally {
+					clearInterval(watch);
 				}
-				await connection.untilClosed();
+				reached = stage.upstream.requests.length - before;
+				await stage.noConnections();
+				await stage.upstream.until(({ requests }) => requests.length === before + reached, 'the end of it');
+				await stage.counted({});
 			} finally {
-				clearInterval(watch);
+				stage.script(respondOk);
 			}
-			reached = stage.upstream.requests.length - before;
-			await stage.noConnections();
-			await stage.upstream.until(({ requests }) => requests.length === before + reached, 'the end of it');
-			await stage.counted({});
-		} finally {
-			stage.script(respondOk);
-		}
-		assert.ok(reached >= MAX_STREAMS && reached < 2000, `${reached} requests reached the upstream`);
-		// Those that end are still being closed when the next ones come.
-		assert.ok(most <= 2 * MAX_STREAMS, `${most} connections at once`);
-	});
+			assert.ok(reached >= MAX_STREAMS && reached < 2000, `${reached} requests reached the upstream`);
+			// Those that end are still being closed when the next ones come.
+			assert.ok(most <= 2 * MAX_STREAMS, `${most} connections at once`);
+		},
+	);
 
 	it('streams that are reset at once ends the connection and costs the upstream little', async () => {
 		const rss = () => stage.proxy.metric('process_resident_memory_bytes');
@@ -433,7 +436,7 @@ describe('a flood of', () => {
 		}
 	});
 
-	it('streams that are reset in the packet that opens them leaves the connection as it was', async () => {
+	testOnce('streams that are reset in the packet that opens them leaves the connection as it was', async () => {
 		const heads = [
 			head(),
 			head({ ':method': 'HEAD' }),
@@ -465,7 +468,7 @@ describe('a flood of', () => {
 		assert.equal(await stage.proxy.metric('proxy_circuit_state'), 0);
 	});
 
-	it('streams beyond the limit ends the connection of a client that has acknowledged the limit', async () => {
+	testOnce('streams beyond the limit ends the connection of a client that has acknowledged the limit', async () => {
 		stage.script((exchange) => exchange.stall());
 		try {
 			using connection = await connect();
@@ -479,7 +482,7 @@ describe('a flood of', () => {
 		}
 	});
 
-	it('streams beyond the limit is refused stream by stream', async () => {
+	testOnce('streams beyond the limit is refused stream by stream', async () => {
 		let first: Exchange | undefined;
 		stage.script((exchange) => {
 			if (exchange.request.target === '/first') first = exchange;
@@ -512,7 +515,7 @@ describe('a flood of', () => {
 });
 
 describe('an HTTP/2 connection ends', () => {
-	it('an HTTP/2 connection without the preface ends', async () => {
+	testOnce('an HTTP/2 connection without the preface ends', async () => {
 		for (const bytes of [
 			'GET / HTTP/1.1\r\nHost: localhost\r\n\r\n',
 			'PRI * HTTP/2.0\r\n\r\nXX\r\n\r\n',
@@ -552,7 +555,7 @@ describe('an HTTP/2 connection ends', () => {
 		}
 	});
 
-	it('an HTTP/2 connection ends at once when the client sends GOAWAY with an error', async () => {
+	testOnce('an HTTP/2 connection ends at once when the client sends GOAWAY with an error', async () => {
 		let abandoned: Exchange | undefined;
 		stage.script((exchange) => {
 			abandoned = exchange;

@@ -7,7 +7,7 @@ import { Collector } from '../fixtures/collector.ts';
 import { GrpcClient, type GrpcServer, startGrpcServer } from '../fixtures/grpc-interop.ts';
 import type { OtlpSpan } from '../fixtures/otlp.ts';
 import { testPki } from '../fixtures/pki.ts';
-import { BODY_MODE, type ProxyProcess, startProxy } from '../fixtures/proxy.ts';
+import { BODY_MODE, type ProxyProcess, startProxy, testOnce } from '../fixtures/proxy.ts';
 import { startUpstream, type Upstream } from '../fixtures/upstream.ts';
 import { until } from '../fixtures/wait.ts';
 import { openWebSocket } from '../fixtures/web-socket-client.ts';
@@ -282,7 +282,7 @@ describe('a request whose traceparent says that it is sampled', () => {
 				assert.deepEqual(names(left), [...FIRST, 'route', ...LAST.slice(0, 2)]);
 			});
 
-			test('makes no span without that flag, and its traceparent goes on as it came', async () => {
+			testOnce('makes no span without that flag, and its traceparent goes on as it came', async () => {
 				upstream.script = (exchange) => exchange.respond({ body: 'ok' });
 				const traceId = newTrace();
 				const traceparent = `00-${traceId}-${PARENT}-00`;
@@ -358,7 +358,7 @@ describe('a request whose traceparent says that it is sampled', () => {
 });
 
 describe('a ratio of 1', () => {
-	test('samples each request that brings no traceparent, also one that cannot be read', async () => {
+	testOnce('samples each request that brings no traceparent, also one that cannot be read', async () => {
 		const own = await Collector.start();
 		const upstream = await startUpstream();
 		await using proxy = await startProxy({

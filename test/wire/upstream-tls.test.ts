@@ -9,7 +9,7 @@ import { issue } from '../../packages/proxy/src/cli/demo/pki.ts';
 import { PROTOCOLS, request } from '../fixtures/clients.ts';
 import { Load } from '../fixtures/load.ts';
 import { testPki } from '../fixtures/pki.ts';
-import { BODY_MODE, startProxy } from '../fixtures/proxy.ts';
+import { BODY_MODE, startProxy, testOnce } from '../fixtures/proxy.ts';
 import { startUpstream, type Upstream, type UpstreamOptions } from '../fixtures/upstream.ts';
 
 const pki = await testPki();
@@ -169,13 +169,13 @@ for (const protocol of PROTOCOLS) {
 			equal(socketOf(old).getProtocol(), 'TLSv1.2');
 		});
 
-		test('is verified by the expected name', async () => {
+		testOnce('is verified by the expected name', async () => {
 			equal((await request(protocol, proxy, { path: '/named' })).status, 200);
 			equal((socketOf(named) as TLSSocket & { servername: string }).servername, 'localhost');
 			equal((socketOf(good) as TLSSocket & { servername: string | false }).servername, false, 'no name for an address');
 		});
 
-		test("gets the proxy's client certificate", async () => {
+		testOnce("gets the proxy's client certificate", async () => {
 			for (const [path, upstream] of [
 				['/mutual', mutual],
 				['/mutual-old', mutualOld],
@@ -186,7 +186,7 @@ for (const protocol of PROTOCOLS) {
 			}
 		});
 
-		test('is not verified with insecure_skip_verify', async () => {
+		testOnce('is not verified with insecure_skip_verify', async () => {
 			equal((await request(protocol, proxy, { path: '/careless' })).status, 200);
 			ok(careless.requests.length > 0);
 		});
@@ -257,7 +257,7 @@ for (const protocol of PROTOCOLS) {
 
 describe('a server that is not the intended upstream', () => {
 	for (const [name, , , cause] of REFUSED) {
-		test(`gets no request: ${name}`, async () => {
+		testOnce(`gets no request: ${name}`, async () => {
 			const upstream = refused.get(name)!;
 			const answer = await request('h1', proxy, { method: 'POST', path: `/${name}`, body: 'secret' });
 			equal(answer.status, 502);
@@ -270,13 +270,13 @@ describe('a server that is not the intended upstream', () => {
 		});
 	}
 
-	test('is verified by the CAs that Node trusts, and by its host, if a route has its URL', async () => {
+	testOnce('is verified by the CAs that Node trusts, and by its host, if a route has its URL', async () => {
 		equal((await request('h1', proxy, { path: '/url' })).status, 200);
 		equal((await request('h1', proxy, { path: '/url-untrusted' })).status, 502);
 		match(await reasonOf('/url-untrusted'), /chains to no CA that is trusted here/);
 	});
 
-	test('may speak no TLS', async () => {
+	testOnce('may speak no TLS', async () => {
 		equal((await request('h1', proxy, { path: '/plain' })).status, 502);
 		match(await reasonOf('/plain'), /does not speak TLS on this port/);
 	});
@@ -306,7 +306,7 @@ function cut(socket: TLSSocket): void {
 }
 
 describe('connections to an upstream over TLS', () => {
-	test('new TLS connections to an upstream resume a session', async () => {
+	testOnce('new TLS connections to an upstream resume a session', async () => {
 		for (const [path, upstream] of [
 			['/good', good],
 			['/old', old],
@@ -320,7 +320,7 @@ describe('connections to an upstream over TLS', () => {
 		}
 	});
 
-	test('come back with the upstream', async () => {
+	testOnce('come back with the upstream', async () => {
 		const { port } = named;
 		await named.stop();
 		equal((await request('h1', proxy, { path: '/named' })).status, 502);
@@ -328,7 +328,7 @@ describe('connections to an upstream over TLS', () => {
 		equal((await request('h2', proxy, { path: '/named' })).status, 200);
 	});
 
-	test('stay in a reload of the same files', async () => {
+	testOnce('stay in a reload of the same files', async () => {
 		equal((await request('h1', proxy, { path: '/good' })).status, 200);
 		const before = good.connections.length;
 		equal((await proxy.reload()).routes.message, 'routing table reloaded');
@@ -336,7 +336,7 @@ describe('connections to an upstream over TLS', () => {
 		equal(good.connections.length, before);
 	});
 
-	test('change over to another certificate of ours by a reload, and no request is lost', async () => {
+	testOnce('change over to another certificate of ours by a reload, and no request is lost', async () => {
 		mutual.script = (exchange) => exchange.respond({ body: exchange.request.target });
 		await using load = new Load(proxy, { h1: 3, h2: 2, streams: 4, path: (n) => `/mutual/${n}` });
 		await load.answers(100);
@@ -362,7 +362,7 @@ describe('connections to an upstream over TLS', () => {
 	});
 });
 
-test('the proxy says which upstream it does not verify, at the start and on the status page', async () => {
+testOnce('the proxy says which upstream it does not verify, at the start and on the status page', async () => {
 	ok(
 		proxy.logs.some(
 			({ level, message }) => level === 'warn' && /upstreams\[3\]\.tls\.insecure_skip_verify: is true/.test(message),

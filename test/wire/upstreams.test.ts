@@ -10,7 +10,7 @@ import { EchoUpstream, Load } from '../fixtures/load.ts';
 import { assertOwnAnswer } from '../fixtures/own-answer.ts';
 import { testPki } from '../fixtures/pki.ts';
 import type { LogLine } from '../fixtures/program.ts';
-import { BODY_MODE, startProxy } from '../fixtures/proxy.ts';
+import { BODY_MODE, startProxy, testOnce } from '../fixtures/proxy.ts';
 import { CIRCUIT } from '../fixtures/stage.ts';
 import { startUpstream, type Upstream } from '../fixtures/upstream.ts';
 import { until } from '../fixtures/wait.ts';
@@ -132,7 +132,7 @@ for (const protocol of PROTOCOLS) {
 		proxy.logs.filter((line: LogLine) => line.target === 'proxy::access' && line.path === path);
 
 	describe(`several addresses, over ${protocol}`, () => {
-		test('take turns, and say which one it was', async () => {
+		testOnce('take turns, and say which one it was', async () => {
 			const group = take('turns');
 			await using client = await connect(protocol, proxy);
 			const texts = await bodies(group, 9, client);
@@ -147,13 +147,13 @@ for (const protocol of PROTOCOLS) {
 			}
 		});
 
-		test('take turns by their weights', async () => {
+		testOnce('take turns by their weights', async () => {
 			await using client = await connect(protocol, proxy);
 			const texts = await bodies(take('weighed'), 12, client);
 			deepEqual([count(texts, '0'), count(texts, '1')], [9, 3]);
 		});
 
-		test('get the next request where fewer are in flight, counted across all workers', async () => {
+		testOnce('get the next request where fewer are in flight, counted across all workers', async () => {
 			const group = take('least');
 			const [slow, fast] = group.upstreams as [Upstream, Upstream];
 			slow.script = (exchange) => exchange.stall();
@@ -174,7 +174,7 @@ for (const protocol of PROTOCOLS) {
 			await Promise.allSettled(held);
 		});
 
-		test('get the same tenants each time with balance = "hash"', async () => {
+		testOnce('get the same tenants each time with balance = "hash"', async () => {
 			const group = take('hash');
 			// So many that each of the three addresses has one, whatever their ports are.
 			const tenants = Array.from({ length: 60 }, (_, i) => pki.token(`tenant-${i}`));
@@ -235,7 +235,7 @@ for (const protocol of PROTOCOLS) {
 			equal(await retries('unreachable', group, 0), 1);
 		});
 
-		test('goes to another one when an idle connection was closed, if it may be repeated', async () => {
+		testOnce('goes to another one when an idle connection was closed, if it may be repeated', async () => {
 			const group = take('stale');
 			await using client = await connect(protocol, proxy);
 			equal(new Set(await bodies(group, 2, client)).size, 2);
@@ -263,7 +263,7 @@ for (const protocol of PROTOCOLS) {
 			equal(second.requests.length, before + 1, 'a POST that may have been delivered is not repeated');
 		});
 
-		test('goes to another one when a new connection ends without an answer, if it may be repeated', async () => {
+		testOnce('goes to another one when a new connection ends without an answer, if it may be repeated', async () => {
 			const group = take('unanswered');
 			const [first] = group.upstreams as [Upstream, Upstream];
 			first.script = (exchange) => exchange.reset();
@@ -284,7 +284,7 @@ for (const protocol of PROTOCOLS) {
 			equal(await circuit(group, 0), CIRCUIT.open);
 		});
 
-		test('goes to no other address without retries', async () => {
+		testOnce('goes to no other address without retries', async () => {
 			const group = take('never');
 			await group.upstreams[0]!.stop();
 			await using client = await connect(protocol, proxy);
@@ -293,14 +293,14 @@ for (const protocol of PROTOCOLS) {
 			deepEqual(statuses.sort(), [200, 200, 502]);
 		});
 
-		test('is retried as often as retries allows', async () => {
+		testOnce('is retried as often as retries allows', async () => {
 			const group = take('often');
 			await Promise.all([group.upstreams[0]!.stop(), group.upstreams[2]!.stop()]);
 			await using client = await connect(protocol, proxy);
 			deepEqual(await bodies(group, 3, client), ['1', '1', '1']);
 		});
 
-		test('is 502 if no other address is left, and only then 503', async () => {
+		testOnce('is 502 if no other address is left, and only then 503', async () => {
 			const group = take('none');
 			await Promise.all(group.upstreams.map((upstream) => upstream.stop()));
 			await using client = await connect(protocol, proxy);
@@ -309,7 +309,7 @@ for (const protocol of PROTOCOLS) {
 			assertOwnAnswer(await client.request({ path: group.path }), 503, 'upstream unavailable');
 		});
 
-		test('is repeated once at an only address, on a new connection', async () => {
+		testOnce('is repeated once at an only address, on a new connection', async () => {
 			const group = take('single');
 			const [only] = group.upstreams as [Upstream];
 			await using client = await connect(protocol, proxy);
@@ -324,7 +324,7 @@ for (const protocol of PROTOCOLS) {
 			equal(await retries('stale', group, 0), 1);
 		});
 
-		test('is 502 once a fifth of the requests have been sent again', async () => {
+		testOnce('is 502 once a fifth of the requests have been sent again', async () => {
 			const group = take('budget');
 			await group.upstreams[0]!.stop();
 			await using client = await connect(protocol, proxy);
@@ -353,58 +353,61 @@ describe('several addresses under load', () => {
 	/** As many answers as give each connection and each address its turn. */
 	const A_WHILE = 150;
 
-	test('can be stopped, restarted and exchanged one after the other, and no request that may be repeated is lost', async () => {
-		const echoes = await Promise.all([EchoUpstream.start(), EchoUpstream.start(), EchoUpstream.start()]);
-		const addresses = () => echoes.map(({ authority }) => authority);
-		const group = (keys: object = {}) => ({ upstreams: [{ name: 'echo', addresses: addresses(), ...keys }] });
-		await using under = await startProxy({
-			config: {
-				health_interval_secs: 0.2,
-				default_cooldown_secs: 1,
-				tenant_rps: 0,
-				upstream_idle_timeout_secs: 60,
-			},
-			routes: [{ prefix: '/', upstream: 'echo' }],
-			...group(),
-		});
-		const alive = (authority: string) => under.metric('proxy_upstream_alive', { upstream: authority });
-		await using load = new Load(under, { h1: 6, h2: 2, streams: 6 });
-		await load.answers(A_WHILE);
-
-		// A deployment: each of them goes, and comes back.
-		for (const [i, echo] of echoes.entries()) {
-			const { port, authority } = echo;
-			await echo[Symbol.asyncDispose]();
+	testOnce(
+		'can be stopped, restarted and exchanged one after the other, and no request that may be repeated is lost',
+		async () => {
+			const echoes = await Promise.all([EchoUpstream.start(), EchoUpstream.start(), EchoUpstream.start()]);
+			const addresses = () => echoes.map(({ authority }) => authority);
+			const group = (keys: object = {}) => ({ upstreams: [{ name: 'echo', addresses: addresses(), ...keys }] });
+			await using under = await startProxy({
+				config: {
+					health_interval_secs: 0.2,
+					default_cooldown_secs: 1,
+					tenant_rps: 0,
+					upstream_idle_timeout_secs: 60,
+				},
+				routes: [{ prefix: '/', upstream: 'echo' }],
+				...group(),
+			});
+			const alive = (authority: string) => under.metric('proxy_upstream_alive', { upstream: authority });
+			await using load = new Load(under, { h1: 6, h2: 2, streams: 6 });
 			await load.answers(A_WHILE);
-			echoes[i] = await EchoUpstream.start(port);
-			await until(async () => (await alive(authority)) === 1, `${authority} to be back`);
-			await until(() => echoes[i]!.answered > 0, `${authority} to be asked again`);
-			await load.answers(A_WHILE);
-		}
 
-		// Reloads: the connections to an address that stays are those that there were.
-		const first = echoes[0]!;
-		const closed = first.closed;
-		const reload = async (keys?: object) => {
-			under.writeConfig(group(keys));
-			const { routes } = await under.reload();
-			equal(routes.message, 'routing table reloaded');
-			await load.answers(A_WHILE);
-		};
-		const removed = echoes.splice(1, 1)[0]!;
-		await reload();
-		const asked = removed.answered;
-		await reload({ balance: 'round-robin' });
-		echoes.push(await EchoUpstream.start());
-		await reload({ balance: 'round-robin', slow_start_secs: 1 });
-		await reload({ addresses: addresses().map((address, i) => ({ address, weight: i + 1 })) });
-		equal(removed.answered, asked, 'what is removed is asked no more');
-		ok(echoes.at(-1)!.answered > 0, 'what is added is asked');
-		equal(first.closed, closed, 'connections to an address that stays are kept');
+			// A deployment: each of them goes, and comes back.
+			for (const [i, echo] of echoes.entries()) {
+				const { port, authority } = echo;
+				await echo[Symbol.asyncDispose]();
+				await load.answers(A_WHILE);
+				echoes[i] = await EchoUpstream.start(port);
+				await until(async () => (await alive(authority)) === 1, `${authority} to be back`);
+				await until(() => echoes[i]!.answered > 0, `${authority} to be asked again`);
+				await load.answers(A_WHILE);
+			}
 
-		const { losses, sent, answered } = await load.stop();
-		deepEqual(losses, []);
-		equal(answered, sent);
-		await Promise.all([removed, ...echoes].map((echo) => echo[Symbol.asyncDispose]()));
-	});
+			// Reloads: the connections to an address that stays are those that there were.
+			const first = echoes[0]!;
+			const closed = first.closed;
+			const reload = async (keys?: object) => {
+				under.writeConfig(group(keys));
+				const { routes } = await under.reload();
+				equal(routes.message, 'routing table reloaded');
+				await load.answers(A_WHILE);
+			};
+			const removed = echoes.splice(1, 1)[0]!;
+			await reload();
+			const asked = removed.answered;
+			await reload({ balance: 'round-robin' });
+			echoes.push(await EchoUpstream.start());
+			await reload({ balance: 'round-robin', slow_start_secs: 1 });
+			await reload({ addresses: addresses().map((address, i) => ({ address, weight: i + 1 })) });
+			equal(removed.answered, asked, 'what is removed is asked no more');
+			ok(echoes.at(-1)!.answered > 0, 'what is added is asked');
+			equal(first.closed, closed, 'connections to an address that stays are kept');
+
+			const { losses, sent, answered } = await load.stop();
+			deepEqual(losses, []);
+			equal(answered, sent);
+			await Promise.all([removed, ...echoes].map((echo) => echo[Symbol.asyncDispose]()));
+		},
+	);
 });

@@ -5,7 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { WebSocket } from 'ws';
 import { connect, h1Raw, PROTOCOLS, request } from '../fixtures/clients.ts';
 import { testPki } from '../fixtures/pki.ts';
-import { ASKED_ONCE, firstVerdicts, type ProxyProcess, startProxy } from '../fixtures/proxy.ts';
+import { ASKED_ONCE, firstVerdicts, type ProxyProcess, startProxy, testOnce } from '../fixtures/proxy.ts';
 import { DEADLINE_MS, until } from '../fixtures/wait.ts';
 import { connectHttp2, type OpenWebSocket, openRaw, openWebSocket, refusal } from '../fixtures/web-socket-client.ts';
 import {
@@ -164,7 +164,7 @@ for (const protocol of PROTOCOLS) {
 			await until(async () => (await request('h1', proxy, { path: '/ws', token })).status !== 429, 'a free place');
 		});
 
-		it("costs one request of its tenant's rate, whatever it carries", async () => {
+		testOnce("costs one request of its tenant's rate, whatever it carries", async () => {
 			const pki = await testPki();
 			const token = pki.token(`metered-${protocol}`);
 			const begun = performance.now();
@@ -183,7 +183,7 @@ for (const protocol of PROTOCOLS) {
 			assert.ok(admitted >= 20 && admitted <= most, `${admitted} more were admitted, at most ${most}`);
 		});
 
-		it('is held back to its messages a second while another one talks on, and stays', async () => {
+		testOnce('is held back to its messages a second while another one talks on, and stays', async () => {
 			await using client = await openWebSocket(protocol, proxy, { path: '/paced', ws: { perMessageDeflate: false } });
 			const { ws } = upstream.accepted.at(-1)!;
 			let arrived = 0;
@@ -209,7 +209,7 @@ for (const protocol of PROTOCOLS) {
 			assert.equal(client.ws.readyState, WebSocket.OPEN);
 		});
 
-		it('is held back after a malformed frame, too, and stays', async () => {
+		testOnce('is held back after a malformed frame, too, and stays', async () => {
 			let arrived = 0;
 			let cut = () => {};
 			script = (handshake) => {
@@ -277,7 +277,7 @@ for (const protocol of PROTOCOLS) {
 			assert.equal(await client.text(), 'still here');
 		});
 
-		it('is refused by each gate before the upstream hears of it', async () => {
+		testOnce('is refused by each gate before the upstream hears of it', async () => {
 			const before = upstream.accepted.length;
 			const refused = async (options: object) =>
 				(await refusal(openWebSocket(protocol, proxy, { path: '/ws', ...options }))).status;
@@ -311,7 +311,7 @@ describe('a WebSocket handshake', () => {
 		'in HTTP/1.0': [good.map((line) => line.replace('HTTP/1.1', 'HTTP/1.0')), 501],
 	};
 	for (const [what, [lines, status]] of Object.entries(hostile)) {
-		it(`${what} gets ${status}, and no upstream hears of it`, async () => {
+		testOnce(`${what} gets ${status}, and no upstream hears of it`, async () => {
 			const pki = await testPki();
 			script = () => assert.fail('the upstream was asked');
 			using client = await h1Raw(proxy);
@@ -323,13 +323,13 @@ describe('a WebSocket handshake', () => {
 		});
 	}
 
-	it('a WebSocket handshake with content-length: 0 gets 400 over HTTP/2, too', async () => {
+	testOnce('a WebSocket handshake with content-length: 0 gets 400 over HTTP/2, too', async () => {
 		script = () => assert.fail('the upstream was asked');
 		const headers = { 'content-length': '0' };
 		assert.equal((await refusal(openWebSocket('h2', proxy, { path: '/scripted', ws: { headers } }))).status, 400);
 	});
 
-	it('a WebSocket handshake whose client does not wait for the response gets 400', async () => {
+	testOnce('a WebSocket handshake whose client does not wait for the response gets 400', async () => {
 		const pki = await testPki();
 		using client = await h1Raw(proxy);
 		script = (handshake) => {
@@ -348,7 +348,7 @@ describe('a WebSocket handshake', () => {
 	};
 	for (const protocol of PROTOCOLS) {
 		for (const [what, fields] of Object.entries(answers)) {
-			it(`a WebSocket handshake that the upstream answers ${what} gets 502 over ${protocol}`, async () => {
+			testOnce(`a WebSocket handshake that the upstream answers ${what} gets 502 over ${protocol}`, async () => {
 				script = (handshake) => handshake.socket.write(`HTTP/1.1 101 X\r\n${fields(handshake)}\r\n`);
 				const ws = { perMessageDeflate: false };
 				const { status } = await refusal(openWebSocket(protocol, proxy, { path: '/scripted', ws }));
@@ -357,16 +357,19 @@ describe('a WebSocket handshake', () => {
 			});
 		}
 
-		it(`a WebSocket handshake that the upstream answers in HTTP/1.0 gets 502 over ${protocol}, with its reason`, async () => {
-			const path = `/scripted/http-1.0/${protocol}`;
-			script = ({ accept, socket }) => {
-				const fields = `Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: ${accept}\r\n`;
-				socket.write(`HTTP/1.0 101 X\r\n${fields}\r\n`);
-			};
-			assert.equal((await refusal(openWebSocket(protocol, proxy, { path }))).status, 502);
-			const line = await proxy.waitForLog((line) => line.path === path);
-			assert.equal(line.reason, 'switching protocols in HTTP/1.0');
-		});
+		testOnce(
+			`a WebSocket handshake that the upstream answers in HTTP/1.0 gets 502 over ${protocol}, with its reason`,
+			async () => {
+				const path = `/scripted/http-1.0/${protocol}`;
+				script = ({ accept, socket }) => {
+					const fields = `Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: ${accept}\r\n`;
+					socket.write(`HTTP/1.0 101 X\r\n${fields}\r\n`);
+				};
+				assert.equal((await refusal(openWebSocket(protocol, proxy, { path }))).status, 502);
+				const line = await proxy.waitForLog((line) => line.path === path);
+				assert.equal(line.reason, 'switching protocols in HTTP/1.0');
+			},
+		);
 
 		it(`gets the answer of an upstream that takes none over ${protocol}`, async () => {
 			script = ({ socket }) => socket.end('HTTP/1.1 403 No\r\nx-why: because\r\ncontent-length: 2\r\n\r\nno');
@@ -381,7 +384,7 @@ describe('a WebSocket handshake', () => {
 		assert.equal((await refusal(openWebSocket('h2', proxy, { path: '/scripted' }))).status, 502);
 	});
 
-	it('a failed WebSocket handshake opens no breaker: any client could request a missing WebSocket', async () => {
+	testOnce('a failed WebSocket handshake opens no breaker: any client could request a missing WebSocket', async () => {
 		const path = '/brittle';
 		for (const protocol of PROTOCOLS) {
 			for (const fields of ['Sec-WebSocket-Protocol: x\r\n', 'Sec-WebSocket-Extensions: x\r\n']) {
@@ -397,7 +400,7 @@ describe('a WebSocket handshake', () => {
 		assert.equal(client.ws.protocol, '');
 	});
 
-	it('is known to be possible over HTTP/2 by the SETTINGS, if some route takes them', async () => {
+	testOnce('is known to be possible over HTTP/2 by the SETTINGS, if some route takes them', async () => {
 		const session = await connectHttp2(proxy);
 		assert.equal(session.remoteSettings.enableConnectProtocol, true);
 		session.destroy();

@@ -301,7 +301,7 @@ describe('the breaker cell over threads', () => {
 	it('lets exactly one probe through a cooldown, whatever became of the last one', async () => {
 		const { memory, cell } = closedCell();
 		cell.fail(NORMAL, failure(), FIRST, 0);
-		const rounds = 400;
+		const rounds = 200;
 		const probes = new SharedArrayBuffer(4 * rounds);
 		const normal = new SharedArrayBuffer(4 * rounds);
 		const task: ProbeTask = { memory, cooldownMs: COOLDOWN, rounds, attempts: 75, probes, normal };
@@ -312,7 +312,7 @@ describe('the breaker cell over threads', () => {
 
 	it('counts every failure and every tenant once, and opens at the very last one that is needed', async () => {
 		const memory = BreakerCell.allocate(0, CLOSED);
-		const [threads, rounds] = [4, 16 * 3 * 20];
+		const [threads, rounds] = [4, 16 * 3 * 10];
 		const [low, high, opened] = [0, 0, 0].map(() => new SharedArrayBuffer(4 * rounds));
 		const task: StreakTask = { memory, threads, rounds, low: low!, high: high!, opened: opened! };
 		await runThreads(new URL('./breaker-streak.thread.ts', import.meta.url), threads, task);

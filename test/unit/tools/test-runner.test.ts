@@ -110,6 +110,16 @@ describe('npm test', () => {
 		assert.doesNotMatch(stdout, /unsteady/);
 	});
 
+	test('tells files of the second body mode so, unless they are named: they leave out what one mode proves', (t) => {
+		const files = {
+			'test/wire/a.test.ts':
+				"import { test } from 'node:test'; test('a', (t) => t.diagnostic('second: ' + process.env.PROXY_TEST_SECOND_MODE));",
+		};
+		const said = (...args: string[]) => runner(t, files, ...args).stdout.match(/second: \w+/g);
+		assert.deepEqual(said(), ['second: undefined', 'second: 1']);
+		assert.deepEqual(said('test/wire/a.test.ts'), ['second: undefined', 'second: undefined']);
+	});
+
 	test('refuses to run while a file belongs to no suite', (t) => {
 		const { status, stderr } = runner(t, { 'test/wier/a.test.ts': PASSING });
 		assert.equal(status, 2);

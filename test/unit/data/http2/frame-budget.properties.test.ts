@@ -190,7 +190,7 @@ describe('an honest client', () => {
 					assert.ok(!share.isOverdrawn || share.settle(ms), `delayed in millisecond ${ms}`);
 				}
 			}),
-			{ numRuns: 25 },
+			{ numRuns: 10 },
 		);
 	});
 
