@@ -11,13 +11,18 @@ import { quote } from './wording.ts';
  * file, because the schema cannot tell a default from a key that was set.
  */
 export function conflictsInTables(document: TomlDocument): ConfigProblem[] {
-	return Object.entries(RULES).flatMap(([name, rule]) =>
-		tablesOf(document, name).flatMap(({ table, key }) => {
-			const problems: ConfigProblem[] = [];
-			rule(table, (own, message) => problems.push(problemAt(document.lines, own ? `${key}.${own}` : key, message)));
-			return problems;
-		}),
-	);
+	const problems: ConfigProblem[] = [];
+	for (const name of new Set([...Object.keys(RULES), ...Object.keys(NEEDS)])) {
+		for (const { table, key } of tablesOf(document, name)) {
+			const wrong: Wrong = (own, message) =>
+				problems.push(problemAt(document.lines, own ? `${key}.${own}` : key, message));
+			RULES[name]?.(table, wrong);
+			for (const [own, other, message] of NEEDS[name] ?? []) {
+				if (table[own] !== undefined && table[other] === undefined) wrong(own, message);
+			}
+		}
+	}
+	return problems;
 }
 
 /** @param key of the table; `''`: the table itself. */
@@ -50,6 +55,29 @@ const NETWORK_KEYS = ['jwks_ca_path', 'refresh_secs', 'max_stale_secs'];
 /** Keys that have an effect only for a store with TLS. */
 const STORE_TLS_KEYS = ['ca_path', 'cert_path', 'key_path', 'server_name'];
 
+const CAP = 'is the upper bound of rate_claim, which is not set; set rate_claim, too, or leave this out';
+const TOGETHER = 'a certificate and its key go together; set both, or neither';
+const FOR_SENTINELS = 'is only for Sentinels; remove it, or give sentinel_name';
+
+/** Keys that need another key of their table, by table: the key, the other, and the message if that is absent. */
+export const NEEDS: Readonly<Record<string, readonly (readonly [key: string, other: string, message: string])[]>> = {
+	jwt: [['max_rps', 'rate_claim', CAP]],
+	issuers: [['max_rps', 'rate_claim', CAP]],
+	'upstreams.tls': [
+		['cert_path', 'key_path', `needs key_path: ${TOGETHER}`],
+		['key_path', 'cert_path', `needs cert_path: ${TOGETHER}`],
+	],
+	limiter: [
+		['username', 'password_path', 'needs the password of that user; name its file in password_path'],
+		['cert_path', 'key_path', 'needs the private key of that certificate; name its file in key_path'],
+		['key_path', 'cert_path', 'needs the certificate of that key; name its file in cert_path'],
+		['sentinel_username', 'sentinel_password_path', 'needs its password; name the file in sentinel_password_path'],
+		['sentinel_username', 'sentinel_name', FOR_SENTINELS],
+		['sentinel_password_path', 'sentinel_name', FOR_SENTINELS],
+	],
+};
+
+/** All other conflicts, by table. */
 const RULES: Readonly<Record<string, (table: TomlTable, wrong: Wrong) => void>> = {
 	tls: ({ crl_required, crl_path }, wrong) => {
 		if (crl_required !== true || crl_path !== undefined) return;
@@ -57,11 +85,7 @@ const RULES: Readonly<Record<string, (table: TomlTable, wrong: Wrong) => void>> 
 			'is true, but there is no tls.crl_path, so no client could connect; set tls.crl_path, or remove this';
 		wrong('crl_required', message);
 	},
-	jwt: capWithoutClaim,
-	issuers: (issuer, wrong) => {
-		keySources(issuer, wrong);
-		capWithoutClaim(issuer, wrong);
-	},
+	issuers: keySources,
 	tenants: burstWithoutRate,
 	routes: burstWithoutRate,
 	upstreams: (upstream, wrong) => {
@@ -72,9 +96,6 @@ const RULES: Readonly<Record<string, (table: TomlTable, wrong: Wrong) => void>> 
 		}
 	},
 	'upstreams.tls': (tls, wrong) => {
-		const together = 'a certificate and its key go together; set both, or neither';
-		needs(tls, wrong, 'cert_path', 'key_path', `needs key_path: ${together}`);
-		needs(tls, wrong, 'key_path', 'cert_path', `needs cert_path: ${together}`);
 		if (tls.insecure_skip_verify === true && tls.ca_path !== undefined) {
 			wrong('insecure_skip_verify', 'is true, so ca_path would have no effect; remove one of the two');
 		}
@@ -94,26 +115,8 @@ const RULES: Readonly<Record<string, (table: TomlTable, wrong: Wrong) => void>> 
 		if (limiter.sentinel_name !== undefined && limiter.cluster === true) {
 			wrong('cluster', 'conflicts with sentinel_name: a store has Sentinels or is a Cluster; remove one of the two');
 		}
-		const file = (of: string, key: string) => `needs ${of}; name its file in ${key}`;
-		needs(limiter, wrong, 'username', 'password_path', file('the password of that user', 'password_path'));
-		needs(limiter, wrong, 'cert_path', 'key_path', file('the private key of that certificate', 'key_path'));
-		needs(limiter, wrong, 'key_path', 'cert_path', file('the certificate of that key', 'cert_path'));
-		const password = 'needs its password; name the file in sentinel_password_path';
-		needs(limiter, wrong, 'sentinel_username', 'sentinel_password_path', password);
-		for (const key of ['sentinel_username', 'sentinel_password_path']) {
-			needs(limiter, wrong, key, 'sentinel_name', 'is only for Sentinels; remove it, or give sentinel_name');
-		}
 	},
 };
-
-function needs(table: TomlTable, wrong: Wrong, key: string, other: string, message: string): void {
-	if (table[key] !== undefined && table[other] === undefined) wrong(key, message);
-}
-
-function capWithoutClaim(table: TomlTable, wrong: Wrong): void {
-	const message = 'is the upper bound of rate_claim, which is not set; set rate_claim, too, or leave this out';
-	needs(table, wrong, 'max_rps', 'rate_claim', message);
-}
 
 function burstWithoutRate({ rps, burst }: TomlTable, wrong: Wrong): void {
 	if (burst === undefined || (rps !== undefined && typeof rps !== 'number')) return;

@@ -1,22 +1,42 @@
 import { suggest } from '@mtls-edge-proxy/gate/words/suggest.ts';
-import type { z } from 'zod';
+import { z } from 'zod';
 import { type ConfigProblem, problemAt } from './error.ts';
+import { withoutWrappers } from './tables/kinds.ts';
 import { formatKey, type TomlDocument, type TomlPath } from './toml.ts';
 import { unitOf } from './units.ts';
 import { quote } from './wording.ts';
 
-/** The keys of each table, by the table's name; `''` for the keys above the first table. */
-type KnownKeys = ReadonlyMap<string, readonly string[]>;
+/** The tables of a file by name (`upstreams.tls`), in the order of the schema; `''`: the keys above the first table. */
+type Tables = ReadonlyMap<string, Table>;
 
-/**
- * Turns the schema's issues into problems with their lines.
- *
- * @param unknownKey words for a key that the schema does not have.
- */
+interface Table {
+	readonly keys: readonly string[];
+	/** Whether it may occur more than once. */
+	readonly isList: boolean;
+}
+
+export function tablesIn(schema: z.core.$ZodType): Tables {
+	return new Map(namedTables(schema, ''));
+}
+
+function* namedTables(schema: z.core.$ZodType, name: string): Generator<[string, Table]> {
+	const { type } = withoutWrappers(schema);
+	const table = type instanceof z.ZodArray ? type.element : type;
+	if (!(table instanceof z.ZodObject)) return;
+	yield [name, { keys: Object.keys(table.shape), isList: table !== type }];
+	for (const [key, part] of Object.entries(table.shape)) yield* namedTables(part, name === '' ? key : `${name}.${key}`);
+}
+
+/** `[tls]`, `[[routes]]`. */
+export function headerIn(tables: Tables, name: string): string {
+	return tables.get(name)?.isList ? `[[${name}]]` : `[${name}]`;
+}
+
+/** Turns the schema's issues into problems with their lines. @param tables those of the schema. */
 export function diagnose(
 	{ root, lines }: TomlDocument,
 	issues: readonly z.core.$ZodIssue[],
-	unknownKey: (path: TomlPath, key: string) => string,
+	tables: Tables,
 ): ConfigProblem[] {
 	const wrongType = new Set(issues.flatMap(({ code, path }) => (code === 'invalid_type' ? [path.join('.')] : [])));
 	return issues.flatMap((issue) => {
@@ -25,7 +45,7 @@ export function diagnose(
 		if (issue.code === 'too_small' && wrongType.has(path.join('.'))) return [];
 		const at = (key: TomlPath, message: string) => problemAt(lines, formatKey(key), message + routeOf(root, key));
 		if (issue.code === 'unrecognized_keys') {
-			return issue.keys.map((key) => at([...path, key], `unknown key; ${unknownKey(path, key)}`));
+			return issue.keys.map((key) => at([...path, key], `unknown key; ${wrongKey(tables, path, key)}`));
 		}
 		const unit = typeof issue.input === 'string' ? unitOf(path.at(-1)) : undefined;
 		return [at(path, unit === undefined ? issue.message : `${issue.message}; ${unit.hint}`)];
@@ -39,17 +59,16 @@ function routeOf({ routes }: TomlDocument['root'], [list, i, key]: TomlPath): st
 	return typeof prefix === 'string' ? ` [route ${quote(prefix)}]` : '';
 }
 
-/** The remedy for an unknown key in a file with several tables. @param lists tables that may occur more than once. */
-export function wrongKey(tables: KnownKeys, lists: ReadonlySet<string>, path: TomlPath, key: string): string {
-	const header = (table: string) => (lists.has(table) ? `[[${table}]]` : `[${table}]`);
+/** The remedy for an unknown key. */
+function wrongKey(tables: Tables, path: TomlPath, key: string): string {
 	const table = path.filter((part) => typeof part === 'string').join('.');
-	const known = tables.get(table) ?? [];
+	const known = tables.get(table)?.keys ?? [];
 	// In TOML a key belongs to the last header above it: a key of the top level, written at the end of the file, lands
 	// in the wrong table, and so does a key without its table. [routes.tls] means the table of upstreams.
 	const isNested = key === 'tls' && path.length > 0;
-	const home = [...tables].find(([name, keys]) => keys.includes(key) && !(isNested && name === ''))?.[0];
-	if (home !== undefined) return `it belongs ${home === '' ? 'above the first table' : `in ${header(home)}`}`;
+	const home = [...tables].find(([name, { keys }]) => keys.includes(key) && !(isNested && name === ''))?.[0];
+	if (home !== undefined) return `it belongs ${home === '' ? 'above the first table' : `in ${headerIn(tables, home)}`}`;
 	const meant = suggest(key, known);
 	if (meant !== undefined) return `did you mean ${meant}?`;
-	return `${table === '' ? 'the file' : header(table)} may have ${known.join(', ')}`;
+	return `${table === '' ? 'the file' : headerIn(tables, table)} may have ${known.join(', ')}`;
 }

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { NEEDS } from './conflicts.ts';
 import { configFile } from './schema.ts';
 import { unitOf } from './units.ts';
 import { capitalized } from './wording.ts';
@@ -22,7 +23,7 @@ export function configSchemaText(): string {
 	return `${JSON.stringify(publish(describeConfig()), null, 2)}\n`;
 }
 
-/** The schema with the facts of each key (`KeyFacts`, `noun`), from which the documentation is generated. */
+/** The schema with the facts of each key (`GlobalMeta`), from which the documentation is generated. */
 export function describeConfig(): JsonSchema {
 	const schema = z.toJSONSchema(configFile, {
 		target: 'draft-07',
@@ -34,6 +35,11 @@ export function describeConfig(): JsonSchema {
 			if (jsonSchema.or !== undefined) spellTwoWays(jsonSchema);
 		},
 	}) as JsonSchema;
+	for (const [table, needs] of Object.entries(NEEDS)) {
+		const byKey = Object.entries(Object.groupBy(needs, ([key]) => key));
+		const dependencies = Object.fromEntries(byKey.map(([key, all]) => [key, all!.map(([, other]) => other)]));
+		Object.assign(tableOf(schema, table), { dependencies });
+	}
 	for (const [table, rules] of Object.entries(RULES)) Object.assign(tableOf(schema, table), rules);
 	return schema;
 }
@@ -57,7 +63,6 @@ function spellTwoWays(schema: JsonSchema & { or?: unknown }): void {
 }
 
 const BURST = { dependencies: { burst: { required: ['rps'], properties: { rps: { minimum: 1 } } } } };
-const RATE_CLAIM = { dependencies: { max_rps: ['rate_claim'] } };
 const isTrue = (key: string): JsonSchema => ({ required: [key], properties: { [key]: { const: true } } });
 const has = (key: string): JsonSchema => ({ required: [key] });
 const hasNo = (...keys: string[]): JsonSchema => ({ properties: Object.fromEntries(keys.map((key) => [key, false])) });
@@ -78,9 +83,8 @@ const RULES: Readonly<Record<string, JsonSchema>> = {
 		...where({ required: ['issuers'], properties: { issuers: { minItems: 1 } } }, hasNo('jwt'), has('jwt')),
 	},
 	tls: where(isTrue('crl_required'), has('crl_path')),
-	jwt: { ...RATE_CLAIM, required: ['jwks_path'] },
+	jwt: { required: ['jwks_path'] },
 	issuers: {
-		...RATE_CLAIM,
 		oneOf: [has('public_key_path'), has('jwks_path'), has('jwks_url'), isTrue('discovery')],
 		...where(
 			{ anyOf: [has('public_key_path'), has('jwks_path')] },
@@ -89,7 +93,6 @@ const RULES: Readonly<Record<string, JsonSchema>> = {
 	},
 	tenants: BURST,
 	'upstreams.tls': {
-		dependencies: { cert_path: ['key_path'], key_path: ['cert_path'] },
 		...where(isTrue('insecure_skip_verify'), hasNo('ca_path')),
 	},
 	routes: BURST,

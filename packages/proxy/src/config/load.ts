@@ -1,11 +1,11 @@
 import { FileError, readRegularFile } from '@mtls-edge-proxy/gate/shared/regular-file.ts';
 import type { Config, ConfigFiles } from './config.ts';
 import { conflictsInTables, tablesOf } from './conflicts.ts';
-import { diagnose, wrongKey } from './diagnose.ts';
+import { diagnose } from './diagnose.ts';
 import { ConfigError, type ConfigProblem } from './error.ts';
 import { named } from './names.ts';
 import { conflictsBetweenTables } from './route-conflicts.ts';
-import { configFile, KEYS, LISTS } from './schema.ts';
+import { configFile, TABLES } from './schema.ts';
 import { stripConflicts } from './strip-conflicts.ts';
 import { READING } from './tables/kinds.ts';
 import { isTable, parseToml, type TomlDocument } from './toml.ts';
@@ -64,7 +64,7 @@ function diagnoseConfig(text: string, path: string): ConfigReading {
 	readUnits(document.root);
 	const result = configFile.safeParse(document.root, READING);
 	const problems = [
-		...diagnose(document, result.error?.issues ?? [], (path, key) => wrongKey(KEYS, LISTS, path, key)),
+		...diagnose(document, result.error?.issues ?? [], TABLES),
 		...conflictsInTables(document),
 		...conflictsBetweenTables(document),
 		...stripConflicts(document),

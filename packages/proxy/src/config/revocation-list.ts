@@ -7,7 +7,7 @@ import {
 	THUMBPRINT,
 } from '@mtls-edge-proxy/gate/identity/revocations.ts';
 import { z } from 'zod';
-import { diagnose, wrongKey } from './diagnose.ts';
+import { diagnose, tablesIn } from './diagnose.ts';
 import { ConfigError, type ConfigProblem, problemAt } from './error.ts';
 import { expected, READING } from './tables/kinds.ts';
 import { parseToml, type TomlDocument } from './toml.ts';
@@ -37,7 +37,7 @@ export function readRevocationList(text: string): RevocationReading {
 	const inWords = ({ line = 1, key, message }: ConfigProblem) => `line ${line}: ${key}: ${message}`;
 	const about = (key: string, message: string) => inWords(problemAt(document.lines, key, message));
 	const { data, error } = revocationList.safeParse(document.root, READING);
-	const problems = diagnose(document, error?.issues ?? [], (path, key) => wrongKey(KEYS, LISTS, path, key));
+	const problems = diagnose(document, error?.issues ?? [], TABLES);
 	return { list: data, problems: problems.map(inWords), about };
 }
 
@@ -74,11 +74,7 @@ const revocationList = z.strictObject({
 	tenants: list(matching(/./s, 'the name of a tenant', 'remove the empty one'), 'tenants').default([]),
 });
 
-const KEYS = new Map([
-	['', Object.keys(revocationList.shape)],
-	['serials', Object.keys(serial.shape)],
-]);
-const LISTS = new Set(['serials']);
+const TABLES = tablesIn(revocationList);
 
 function list<Element extends z.ZodType>(element: Element, of: string) {
 	return z.array(element, { error: expected(`a list of ${of}`, 'write it in brackets') });

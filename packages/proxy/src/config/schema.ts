@@ -1,12 +1,12 @@
 import { MAX_RPS } from '@mtls-edge-proxy/gate/gates/tenant-limit.ts';
 import { z } from 'zod';
+import { headerIn, tablesIn } from './diagnose.ts';
 import { breaker } from './tables/breaker.ts';
 import { forwardingKeys } from './tables/forwarding.ts';
 import { issuer } from './tables/issuers.ts';
 import { jwt } from './tables/jwt.ts';
 import {
 	emptyIfAbsent,
-	explained,
 	file,
 	flagOr,
 	folder,
@@ -15,7 +15,6 @@ import {
 	seconds,
 	tables,
 	wholeNumberOr,
-	withoutWrappers,
 } from './tables/kinds.ts';
 import { limiter } from './tables/limiter.ts';
 import { limits } from './tables/limits.ts';
@@ -35,27 +34,24 @@ import { upstream } from './tables/upstreams.ts';
  * units. Unknown keys are reported by `diagnose.ts`.
  */
 export const configFile = z.strictObject({
-	health_interval_secs: seconds(5).meta(
-		explained('interval of the health probes. If there are many upstreams, their probes are spread over it', {
-			read: 'at startup',
-		}),
-	),
+	health_interval_secs: seconds(5).meta({
+		description: 'interval of the health probes. If there are many upstreams, their probes are spread over it',
+		read: 'at startup',
+	}),
 	...upstreamKeys,
 	...forwardingKeys,
 	default_cooldown_secs: wholeNumberOr(30, 1, MAX_SECONDS, 'of seconds').describe(
 		'how long a breaker stays open before it admits one request, for routes without `cooldown_secs`',
 	),
-	tenant_rps: wholeNumberOr(1000, 0, MAX_RPS, 'of requests per second').meta(
-		explained('requests per second, and burst, for each tenant without a limit of its own; 0: no limit', {
-			read: 'at startup',
-		}),
-	),
-	reload_on_change: flagOr(false).meta(
-		explained(
+	tenant_rps: wholeNumberOr(1000, 0, MAX_RPS, 'of requests per second').meta({
+		description: 'requests per second, and burst, for each tenant without a limit of its own; 0: no limit',
+		read: 'at startup',
+	}),
+	reload_on_change: flagOr(false).meta({
+		description:
 			'watch the configuration and the files of certificates, keys, CAs, revocations and issuers, and reload when they change',
-			{ read: 'at startup' },
-		),
-	),
+		read: 'at startup',
+	}),
 	revoked_path: optional(
 		file('revoked certificates, tokens and tenants, TOML'),
 		'TOML file of manual revocations: `certificates`, `serials`, `tokens`, `tenants`',
@@ -86,31 +82,15 @@ export const configFile = z.strictObject({
 /** The content of the file, with defaults filled in. */
 export type ConfigFile = z.output<typeof configFile>;
 
-interface Table {
-	/** `upstreams.tls`; `''`: the keys above the first table. */
-	readonly name: string;
-	readonly keys: readonly string[];
-	/** Whether it may occur more than once. */
-	readonly isList: boolean;
-}
+/** All tables of the file, in the order of the schema. */
+export const TABLES = tablesIn(configFile);
 
-function* tablesOf(schema: z.core.$ZodType, name: string): Generator<Table> {
-	const { type } = withoutWrappers(schema);
-	const table = type instanceof z.ZodArray ? type.element : type;
-	if (!(table instanceof z.ZodObject)) return;
-	yield { name, keys: Object.keys(table.shape), isList: table !== type };
-	for (const [key, part] of Object.entries(table.shape)) yield* tablesOf(part, name === '' ? key : `${name}.${key}`);
-}
-
-const TABLES: readonly Table[] = [...tablesOf(configFile, '')];
-
-/** The keys of each table, in the order of the schema; `''`: the keys above the first table. */
-export const KEYS: ReadonlyMap<string, readonly string[]> = new Map(TABLES.map(({ name, keys }) => [name, keys]));
-
-/** Tables that may occur more than once. */
-export const LISTS: ReadonlySet<string> = new Set(TABLES.flatMap(({ name, isList }) => (isList ? name : [])));
+/** The keys of each table; `''`: the keys above the first table. */
+export const KEYS: ReadonlyMap<string, readonly string[]> = new Map(
+	Array.from(TABLES, ([name, { keys }]) => [name, keys]),
+);
 
 /** `[tls]`, `[[routes]]`. */
 export function headerOf(table: string): string {
-	return LISTS.has(table) ? `[[${table}]]` : `[${table}]`;
+	return headerIn(TABLES, table);
 }

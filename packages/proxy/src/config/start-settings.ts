@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import type { Config } from './config.ts';
 import { type ConfigFile, configFile } from './schema.ts';
-import { type KeyFacts, withoutWrappers } from './tables/kinds.ts';
+import { type ReadAt, withoutWrappers } from './tables/kinds.ts';
 
 /**
  * Settings that only a restart applies. Their schema marks them (`read: 'at startup'`).
@@ -57,7 +57,7 @@ interface StartKey {
 function* startKeys(
 	schema: z.core.$ZodType,
 	path: readonly string[],
-	inherited: KeyFacts['read'],
+	inherited: ReadAt | undefined,
 ): Generator<StartKey> {
 	const { type, read = inherited } = withoutWrappers(schema);
 	if (type instanceof z.ZodObject) {

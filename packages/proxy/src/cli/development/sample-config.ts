@@ -1,5 +1,5 @@
 import { describeConfig, type JsonSchema, SCHEMA_LINE, tableOf } from '../../config/json-schema.ts';
-import { headerOf, KEYS, LISTS } from '../../config/schema.ts';
+import { headerOf, KEYS, TABLES } from '../../config/schema.ts';
 import { capitalized, quote } from '../../config/wording.ts';
 
 /** The keys that the sample sets, by table. */
@@ -27,7 +27,7 @@ export function sampleConfig(intro: readonly string[], values: SampleValues): st
 
 /** Whether a table may stand empty. The sample only mentions the other tables: they are optional, but have required keys. */
 function canBeEmpty(name: string, schema: JsonSchema): boolean {
-	return name === '' || (!LISTS.has(name) && tableOf(schema, name).required === undefined);
+	return name === '' || (!TABLES.get(name)!.isList && tableOf(schema, name).required === undefined);
 }
 
 function mention(name: string, schema: JsonSchema): string[] {

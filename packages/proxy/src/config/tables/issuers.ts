@@ -7,7 +7,6 @@ import { certificateBound } from './jwt.ts';
 import {
 	claim,
 	expected,
-	explained,
 	file,
 	flag,
 	fromZeroTo,
@@ -89,20 +88,16 @@ export const issuer = table('[[issuers]]', {
 		'the name of a claim, or the path of names to it',
 	)
 		.default(['sub'])
-		.meta(
-			explained(
+		.meta({
+			description:
 				'claim that contains the tenant: its name, or the path to a nested claim as a list of names, such as `["org", "id"]`',
-				{
-					unset: '`"sub"`',
-				},
-			),
-		),
-	required_claims: requiredClaims().meta(
-		explained(
+			unset: '`"sub"`',
+		}),
+	required_claims: requiredClaims().meta({
+		description:
 			'claims that a token needs: `["email"]`, or `{ org = "acme", env = ["prod", "test"] }` with the allowed values',
-			{ unset: 'none' },
-		),
-	),
+		unset: 'none',
+	}),
 	certificate_bound: certificateBound(),
 	...rateClaimKeys,
 }).describe('an issuer of tokens, one table for each. These tables replace `[jwt]`');

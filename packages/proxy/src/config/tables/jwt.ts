@@ -1,5 +1,5 @@
 import { CERTIFICATE_BOUND } from '@mtls-edge-proxy/gate/identity/bound-token.ts';
-import { claim, explained, file, flagOr, oneOfOr, optional, table } from './kinds.ts';
+import { claim, file, flagOr, oneOfOr, optional, table } from './kinds.ts';
 import { rateClaimKeys } from './tenants.ts';
 
 /** `[jwt]`: the short form for one issuer. `route-conflicts.ts` reports a missing `jwks_path`. */
@@ -25,16 +25,14 @@ export const jwt = table('[jwt]', {
 	certificate_bound: certificateBound(),
 	...rateClaimKeys,
 	// Without `reload`, the public key is read only at the start.
-	reload: flagOr(false).meta(
-		explained('a reload reads `[jwt]` again. Otherwise it only reports that a restart is needed', {
-			read: 'by each reload',
-		}),
-	),
-}).meta(
-	explained('short form for a single issuer of tokens. `[[issuers]]` replaces it', {
-		read: 'at startup, unless `reload`',
+	reload: flagOr(false).meta({
+		description: 'a reload reads `[jwt]` again. Otherwise it only reports that a restart is needed',
+		read: 'by each reload',
 	}),
-);
+}).meta({
+	description: 'short form for a single issuer of tokens. `[[issuers]]` replaces it',
+	read: 'at startup, unless `reload`',
+});
 
 /** Key of an issuer: whether its tokens must be bound to the client's certificate. */
 export function certificateBound() {

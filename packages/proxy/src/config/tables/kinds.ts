@@ -5,35 +5,29 @@ import { quote, show, showWithType } from '../wording.ts';
  * The kinds of values in the tables of this folder: types, ranges, and messages that say what is wrong with a value and what to
  * write instead.
  *
- * `optional(…)`, `.describe()` or `.meta(explained(…))` documents each key for the JSON Schema and docs/reference/configuration.md. It is
+ * `optional(…)`, `.describe()` or `.meta({ description: … })` documents each key for the JSON Schema and docs/reference/configuration.md. It is
  * the last call of the chain: zod keeps metadata by instance, and each call creates a new one.
  */
 
-/** Facts about a key that zod does not know, in its metadata. */
-export interface KeyFacts {
-	/** In Markdown. */
-	readonly description: string;
-	/** The effect of leaving the key out, if it has no default. */
-	readonly unset?: string;
-	/** When it is read; on a table: the default for its keys. Without `read`, each reload applies it. */
-	readonly read?: 'at startup' | 'at startup, unless `reload`' | 'by each reload';
+declare module 'zod' {
+	/** Facts about a key or a table that zod does not know. */
+	interface GlobalMeta {
+		/** The effect of leaving the key out, if it has no default. In Markdown, as the description is. */
+		readonly unset?: string;
+		readonly read?: ReadAt;
+		/** What a value is, in the documentation. */
+		readonly noun?: string | undefined;
+		/** The schema of the short form of a value; `one`: a single element of the list. */
+		readonly or?: 'one' | object;
+	}
 }
 
-export function explained(
-	description: string,
-	facts: Omit<KeyFacts, 'description'> = {},
-): KeyFacts & Record<string, unknown> {
-	return { description, ...facts };
-}
+/** When a key is read; on a table: the default for its keys. Without it, each reload applies the key. */
+export type ReadAt = 'at startup' | 'at startup, unless `reload`' | 'by each reload';
 
-/** A key without a default. @param unset the behaviour without the key. @param read see `KeyFacts`. */
-export function optional<Type extends z.ZodType>(
-	type: Type,
-	description: string,
-	unset: string,
-	read?: KeyFacts['read'],
-) {
-	return type.optional().meta(explained(description, { unset, ...(read !== undefined && { read }) }));
+/** A key without a default. @param unset the behaviour without the key. @param read see `ReadAt`. */
+export function optional<Type extends z.ZodType>(type: Type, description: string, unset: string, read?: ReadAt) {
+	return type.optional().meta({ description, unset, ...(read !== undefined && { read }) });
 }
 
 /** Node's timers fire at once when asked to wait for more than 2³¹ - 1 ms. */
@@ -55,8 +49,8 @@ export function tables<Table extends z.ZodObject>(name: string, table: Table) {
 }
 
 /** A type without its optional and default wrappers, and the `read` of its innermost metadata. */
-export function withoutWrappers(schema: z.core.$ZodType): { type: z.core.$ZodType; read: KeyFacts['read'] } {
-	const { read } = (z.globalRegistry.get(schema) ?? {}) as Partial<KeyFacts>;
+export function withoutWrappers(schema: z.core.$ZodType): { type: z.core.$ZodType; read: ReadAt | undefined } {
+	const { read } = z.globalRegistry.get(schema) ?? {};
 	const isWrapped =
 		schema instanceof z.ZodOptional || schema instanceof z.ZodDefault || schema instanceof z.ZodPrefault;
 	if (!isWrapped) return { type: schema, read };

@@ -2,7 +2,6 @@ import { z } from 'zod';
 import { quote } from '../wording.ts';
 import {
 	expected,
-	explained,
 	file,
 	flagOr,
 	oneOfOr,
@@ -99,11 +98,10 @@ export const limiter = table('[limiter]', {
 	revocations: flagOr(false).describe(
 		'all replicas apply revocations from the store, in addition to `revoked_path`; see docs/explanation/shared-rate-limits.md. Anyone who can write to the store can then lock out tenants',
 	),
-}).meta(
-	explained('one limit across all replicas, through Redis or Valkey; see docs/explanation/shared-rate-limits.md', {
-		read: 'at startup',
-	}),
-);
+}).meta({
+	description: 'one limit across all replicas, through Redis or Valkey; see docs/explanation/shared-rate-limits.md',
+	read: 'at startup',
+});
 
 function name(wanted: string) {
 	return text(wanted, 'leave it out if there is none', /^[\x21-\x7e]{1,255}$/);

@@ -1,5 +1,4 @@
 import {
-	explained,
 	flagOr,
 	MAX_BYTES,
 	optional,
@@ -58,7 +57,7 @@ export const limits = table('[limits]', {
 	rate_limit_headers: flagOr(false).describe(
 		'add `RateLimit-Policy` and `RateLimit` to all responses, not only to 429',
 	),
-}).meta(explained('bounds on time and memory', { read: 'at startup' }));
+}).meta({ description: 'bounds on time and memory', read: 'at startup' });
 
 /** Overrides of `[limits]` for the requests of one route. */
 export const routeLimitKeys = {

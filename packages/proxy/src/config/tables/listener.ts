@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { MAX_RANGES, parseAddressRange } from '../../shared/address-ranges.ts';
-import { checked, expected, explained, seconds, table, text } from './kinds.ts';
+import { checked, expected, seconds, table, text } from './kinds.ts';
 
 const REMEDY = 'name the load balancers, for example "192.0.2.7" or "10.0.0.0/8"';
 const LIST = expected('a list of addresses and ranges', REMEDY);
@@ -17,7 +17,7 @@ export const listener = table('[listener]', {
 	proxy_protocol_timeout_secs: seconds(5).describe(
 		'time for the PROXY header, counted from accept; `tls_handshake_timeout_secs` starts when the header is complete. A value of 3 or more leaves time for a retransmission',
 	),
-}).meta(explained('the TLS listener behind load balancers', { read: 'at startup' }));
+}).meta({ description: 'the TLS listener behind load balancers', read: 'at startup' });
 
 function addressRange() {
 	return checked(text('an IP address or a range of them', REMEDY), '^[0-9A-Fa-f:.]+(/[0-9]{1,3})?$', (range) => {

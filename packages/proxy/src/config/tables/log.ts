@@ -1,4 +1,4 @@
-import { explained, flagOr, oneOfOr, table } from './kinds.ts';
+import { flagOr, oneOfOr, table } from './kinds.ts';
 
 /** `[log]`: log records about requests, apart from the records that `RUST_LOG` chooses. */
 export const log = table('[log]', {
@@ -8,4 +8,4 @@ export const log = table('[log]', {
 	request_id: flagOr(false).describe(
 		"add `traceparent` and `x-request-id` to every request and to the access log: the client's own if they are well-formed, otherwise new ones",
 	),
-}).meta(explained('logging of requests, in addition to the lines that `RUST_LOG` selects', { read: 'at startup' }));
+}).meta({ description: 'logging of requests, in addition to the lines that `RUST_LOG` selects', read: 'at startup' });

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { expected, explained, table } from './kinds.ts';
+import { expected, table } from './kinds.ts';
 
 /** Upper bounds of buckets in seconds: from a nearby upstream to the default time limit of a round trip. */
 export const DEFAULT_BUCKETS: readonly number[] = [
@@ -22,7 +22,7 @@ export const metrics = table('[metrics]', {
 	gate_buckets: buckets(DEFAULT_GATE_BUCKETS).describe(
 		'upper bounds of the buckets of `proxy_gate_duration_seconds`, ascending, without +Inf',
 	),
-}).meta(explained('bounds of the histograms', { read: 'at startup' }));
+}).meta({ description: 'bounds of the histograms', read: 'at startup' });
 
 function buckets(fallback: readonly number[]) {
 	const remedy = 'leave it out for the default';

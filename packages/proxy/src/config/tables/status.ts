@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { expected, explained, flagOr, fromZeroTo, table, text, wholeNumberOr } from './kinds.ts';
+import { expected, flagOr, fromZeroTo, table, text, wholeNumberOr } from './kinds.ts';
 
 /** One process hardly needs more host names: a longer list is a mistake. */
 const MAX_HOSTS = 32;
@@ -27,7 +27,7 @@ export const status = table('[status]', {
 	problem_least: wholeNumberOr(20, 1, 1_000_000, 'of responses').describe(
 		'with fewer responses, calls or handshakes than this in the last minute, the page does not report the share as a problem',
 	),
-}).meta(explained('the status page of the metrics listener', { read: 'at startup' }));
+}).meta({ description: 'the status page of the metrics listener', read: 'at startup' });
 
 function share(fallback: number, of: string) {
 	return fromZeroTo(1, fallback).describe(`share of ${of} at which the page reports a problem; 0: never`);

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { expected, explained, file, flagOr, oneOf, oneOrSeveral, optional, table } from './kinds.ts';
+import { expected, file, flagOr, oneOf, oneOrSeveral, optional, table } from './kinds.ts';
 
 /** `[tls]`. */
 export const tls = table('[tls]', {
@@ -15,14 +15,11 @@ export const tls = table('[tls]', {
 		'minimum TLS version. `"1.3"` refuses clients that support only TLS 1.2',
 		'`"1.2"`',
 	),
-	crl_path: files('certificate revocation lists (CRLs), PEM or DER')
-		.default([])
-		.meta(
-			explained(
-				'one file of certificate revocation lists, or a list of files; PEM (several lists in a file) or DER. Each list must be signed by a CA in `client_ca_path`, or by a CA whose certificate is in the same file',
-				{ unset: 'none' },
-			),
-		),
+	crl_path: files('certificate revocation lists (CRLs), PEM or DER').default([]).meta({
+		description:
+			'one file of certificate revocation lists, or a list of files; PEM (several lists in a file) or DER. Each list must be signed by a CA in `client_ca_path`, or by a CA whose certificate is in the same file',
+		unset: 'none',
+	}),
 	crl_required: flagOr(false).describe(
 		'refuse clients whose issuer has no fresh CRL. With `false` the proxy only warns',
 	),

@@ -1,15 +1,4 @@
-import {
-	expected,
-	explained,
-	file,
-	flagOr,
-	fromZeroTo,
-	nonEmpty,
-	optional,
-	table,
-	url,
-	wholeNumberOr,
-} from './kinds.ts';
+import { expected, file, flagOr, fromZeroTo, nonEmpty, optional, table, url, wholeNumberOr } from './kinds.ts';
 
 /** A span takes a few KiB at most. */
 const MAX_SPANS = 2 ** 17;
@@ -43,7 +32,10 @@ export const trace = table('[trace]', {
 	max_queue_spans: wholeNumberOr(4096, 64, MAX_SPANS, 'of spans').describe(
 		'maximum number of spans waiting for export, across all workers. Further spans are dropped and counted',
 	),
-}).meta(explained('export of requests as OpenTelemetry spans; see docs/reference/tracing.md', { read: 'at startup' }));
+}).meta({
+	description: 'export of requests as OpenTelemetry spans; see docs/reference/tracing.md',
+	read: 'at startup',
+});
 
 /** @returns the address, or the fault in words that do not quote the text. */
 export function parseEndpoint(address: string): URL | string {
