@@ -106,6 +106,8 @@ describe('the JSON Schema of the configuration', () => {
 			`${MINIMAL}[limiter]\nstore = "store:6379"`,
 			`${MINIMAL}[limiter]\nstore = "redis://:p@s"`,
 			`${MINIMAL}[limiter]\nstore = "redis://s"\non_store_failure = "open"`,
+			`${MINIMAL}[limiter]\nstore = "redis://s"\nusername = "u"`,
+			`${MINIMAL}[limiter]\nstore = "redis://s"\nsentinel_password_path = "p"`,
 		];
 		for (const text of wrong) {
 			assert.throws(() => parseConfig(text, 'c'), text);
