@@ -1,4 +1,4 @@
-import { parseHostPort } from './authority.ts';
+import { parseAddress } from './upstream.ts';
 import { quote } from './wording.ts';
 
 /** Values of `host` other than a host name. */
@@ -27,9 +27,6 @@ function problemOf(text: string): string | undefined {
 	if (HOST_WORDS.includes(text)) return undefined;
 	if (HOST_WORDS.includes(text.toLowerCase())) return 'these words must be lower case';
 	if (/[/?#]/.test(text)) return 'it must be a host without scheme and path';
-	const parsed = parseHostPort(text);
-	if (typeof parsed === 'string') return parsed;
-	if (parsed.port === 0) return 'nothing can listen on port 0';
-	// A zone is local to this machine and must not appear in `Host` (RFC 6874 section 4).
-	return parsed.host.includes('%') ? 'an IPv6 zone cannot be sent in Host' : undefined;
+	const address = parseAddress(text, 80);
+	return typeof address === 'string' ? address : undefined;
 }
