@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { codedLines, OutgoingBlock, webSocketField } from '../../../packages/proxy/src/data/client/outgoing-block.ts';
 import { requestDecoder } from '../../../packages/proxy/src/data/http2/request-fields.ts';
+import { codedLines, OutgoingBlock, webSocketField } from '../../../packages/proxy/src/data/memo/outgoing-block.ts';
 import { codedFields } from '../../../packages/proxy/src/http2/hpack-encoder.ts';
 import { SensitiveNames } from '../../../packages/proxy/src/http2/sensitive-names.ts';
 import { headerBlock } from '../../fixtures/h2-frames.ts';

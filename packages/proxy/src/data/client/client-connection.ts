@@ -6,10 +6,10 @@ import type { RequestHead } from '../../gates/headers.ts';
 import { Caller } from '../../identity/caller.ts';
 import type { ClientProtocol } from '../../memory/route-stats.ts';
 import type { ConnectionShare } from '../loop/read-share.ts';
+import { OutgoingBlock } from '../memo/outgoing-block.ts';
 import { RewrittenHead } from '../memo/rewritten-head.ts';
 import { jsonString } from '../records/json-string.ts';
 import type { Tunnel, TunnelClose } from '../tunnel/tunnel.ts';
-import { OutgoingBlock } from './outgoing-block.ts';
 import { OutgoingHead } from './outgoing-head.ts';
 import { forwardedLines } from './responses.ts';
 

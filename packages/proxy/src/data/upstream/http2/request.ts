@@ -4,9 +4,9 @@ import { ClientStream, type StreamEnd } from '../../../http2/client/client-strea
 import type { ResponseFacts } from '../../../http2/client/response-fields.ts';
 import { codedFields } from '../../../http2/hpack-encoder.ts';
 import { KeptPieces } from '../../body/kept-pieces.ts';
-import { webSocketField } from '../../client/outgoing-block.ts';
 import { endOwner, guarded } from '../../loop/faults.ts';
 import { http2ResponseHead } from '../../memo/http2-response-head.ts';
+import { webSocketField } from '../../memo/outgoing-block.ts';
 import type { OutgoingBody, OutgoingRequest, ResponseHandler, UpstreamFailure, UpstreamRequest } from '../contract.ts';
 import type { ResponseHead } from '../response-head.ts';
 import type { Http2UpstreamConnection } from './connection.ts';

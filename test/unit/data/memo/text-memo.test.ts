@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { TextMemo } from '../../../../packages/proxy/src/data/client/text-memo.ts';
+import { TextMemo } from '../../../../packages/proxy/src/data/memo/text-memo.ts';
 
 describe('TextMemo', () => {
 	it('computes a text once while it fits', () => {

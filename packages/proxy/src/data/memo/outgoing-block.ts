@@ -1,6 +1,6 @@
 import { CodedName, codedField, codedInteger } from '../../http2/hpack-encoder.ts';
 import { SENSITIVE } from '../../http2/sensitive-names.ts';
-import type { HeadWriter } from './outgoing-head.ts';
+import type { HeadWriter } from '../client/outgoing-head.ts';
 import { TextMemo } from './text-memo.ts';
 
 /**

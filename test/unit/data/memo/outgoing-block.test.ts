@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { codedLines, OutgoingBlock } from '../../../../packages/proxy/src/data/client/outgoing-block.ts';
 import { OutgoingHead, versionAndHost } from '../../../../packages/proxy/src/data/client/outgoing-head.ts';
+import { codedLines, OutgoingBlock } from '../../../../packages/proxy/src/data/memo/outgoing-block.ts';
 import { listSizeOf } from '../../../../packages/proxy/src/http2/hpack-encoder.ts';
 import { HpackReader } from '../../../fuzz/hpack.ts';
 
