@@ -61,10 +61,7 @@ export class Http1Request implements ClientRequest {
 	readonly #body: RequestBody | undefined;
 	#reading: Reading = 'unasked';
 	#writing: Writing = 'none';
-	/** The connection carries a tunnel. */
-	#isTunnel = false;
-	/** For a tunnel: the client has ended, but the exchange does not know yet. */
-	hasEnded = false;
+	#tunnel: Tunnel = 'none';
 	/** `holdBody` was called. */
 	#waits = false;
 	/** Bytes of its body that wait at the connection, as far as the exchange knows. */
@@ -112,7 +109,9 @@ export class Http1Request implements ClientRequest {
 
 	/** Whether it takes bytes of its body now. */
 	get takesBody(): boolean {
-		return (!this.#isComplete() || this.#isTunnel) && (this.#reading === 'taken' || this.#reading === 'dropped');
+		return (
+			(!this.#isComplete() || this.#tunnel !== 'none') && (this.#reading === 'taken' || this.#reading === 'dropped')
+		);
 	}
 
 	#isComplete(): boolean {
@@ -126,7 +125,7 @@ export class Http1Request implements ClientRequest {
 	 */
 	take(bytes: Buffer): number {
 		if (!this.takesBody) return 0;
-		if (this.#isTunnel) {
+		if (this.#tunnel !== 'none') {
 			this.exchange.onRequestBody(bytes);
 			this.#tellEnd();
 			return bytes.length;
@@ -156,17 +155,18 @@ export class Http1Request implements ClientRequest {
 
 	/** The client has ended its side, and all that it has sent has been offered. */
 	onClientEnd(): void {
-		if (this.#isTunnel) {
-			this.hasEnded = true;
-			return this.#tellEnd();
+		if (this.#tunnel === 'none') {
+			if (!this.#isComplete()) this.#onBroken(CUT_SHORT);
+			return;
 		}
-		if (!this.#isComplete()) this.#onBroken(CUT_SHORT);
+		this.#tunnel = 'ending';
+		this.#tellEnd();
 	}
 
 	/** Reports the client's end after all bytes that the tunnel has not taken yet. */
 	#tellEnd(): void {
-		if (!this.hasEnded || this.#connection.hasUnread) return;
-		this.hasEnded = false;
+		if (this.#tunnel !== 'ending' || this.#connection.hasUnread) return;
+		this.#tunnel = 'ended';
 		this.exchange.onRequestEnd();
 	}
 
@@ -264,10 +264,14 @@ export class Http1Request implements ClientRequest {
 		return this.#connection.isAhead;
 	}
 
+	get hasEnded(): boolean {
+		return this.#tunnel === 'ending';
+	}
+
 	openTunnel(fields: ResponseFields): void {
 		this.#writing = 'begun';
 		this.#reading = 'taken';
-		this.#isTunnel = true;
+		this.#tunnel = 'open';
 		const { webSocket } = this.head as RequestHead;
 		const { key } = webSocket as WebSocketHandshake;
 		const lines = fieldLines(fields.list);
@@ -284,7 +288,7 @@ export class Http1Request implements ClientRequest {
 	}
 
 	end(trailers?: Trailers): void {
-		if (this.#isTunnel) return this.#response.endTunnel();
+		if (this.#tunnel !== 'none') return this.#response.endTunnel();
 		this.#writing = 'given';
 		this.#response.end('', trailers);
 	}
@@ -346,7 +350,7 @@ export class Http1Request implements ClientRequest {
 	/** The response is out. */
 	onOut(): void {
 		if (this.#writing === 'out') return;
-		if (this.#isTunnel) return this.exchange.onAnswered();
+		if (this.#tunnel !== 'none') return this.exchange.onAnswered();
 		this.#writing = 'out';
 		this.#whole?.free();
 		// After a body without a known end there is no next request, whatever the response's head said earlier.
@@ -360,8 +364,8 @@ export class Http1Request implements ClientRequest {
 	onConnectionClosed(rest?: Buffer): void {
 		if (this.#writing === 'out') return;
 		this.#writing = 'out';
-		if (!this.hasEnded || rest === undefined) return this.exchange.onClientGone();
-		this.hasEnded = false;
+		if (this.#tunnel !== 'ending' || rest === undefined) return this.exchange.onClientGone();
+		this.#tunnel = 'ended';
 		this.exchange.onRequestBody(rest);
 		this.exchange.onRequestEnd();
 	}
@@ -389,6 +393,16 @@ type Writing =
 	| 'given'
 	/** The kernel has it, or the connection is gone. */
 	| 'out';
+
+/** State of a tunnel on the connection, on the client's side. */
+type Tunnel =
+	/** The connection carries HTTP. */
+	| 'none'
+	| 'open'
+	/** The client has ended, but the tunnel has not taken all of its bytes, and does not know yet. */
+	| 'ending'
+	/** The exchange knows that the client has ended. */
+	| 'ended';
 
 const CUT_SHORT = BODY_ERROR.because('the connection ended within the body');
 /** Largest unread rest of a request for which the connection stays open, bytes. */

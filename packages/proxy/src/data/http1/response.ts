@@ -12,15 +12,15 @@ import { chunkedLines, fieldLines, lastChunk } from './last-chunk.ts';
  * cost.
  */
 export class Http1Response implements Flushed {
-	/** The response is the last one on this connection. */
-	isLast = false;
+	/** The response is the last one on this connection, as far as is known: from its request, then also from its head. */
+	isLast = true;
+	/** The client knows chunks. */
+	isHttp11 = true;
+	/** The body is chunked; its pieces then go out by `write`. */
+	isChunked = false;
 	readonly #socket: Socket;
 	readonly #flushes: FlushQueue;
 	readonly #onOut: () => void;
-	/** The client knows chunks. */
-	isHttp11 = true;
-	#mayStay = false;
-	#chunked = false;
 	/** Text that has been given but not written: it waits for more in the same turn of the loop. */
 	#held = '';
 	/** What the end of the turn writes: a part of the response, or the rest. */
@@ -41,9 +41,8 @@ export class Http1Response implements Flushed {
 	 * @param mayStay whether the connection may, by the request's version and `Connection` (RFC 9112 section 9.3).
 	 */
 	expect(isHttp11: boolean, mayStay: boolean): void {
-		this.isLast = false;
+		this.isLast = !mayStay;
 		this.isHttp11 = isHttp11;
-		this.#mayStay = mayStay;
 	}
 
 	/**
@@ -67,16 +66,16 @@ export class Http1Response implements Flushed {
 		let head = statusLine(status) + fields.lines;
 		if (!fields.hasDate) head += dateLine(wallSeconds);
 		const unsized = hasBody && !fields.hasLength;
-		this.#chunked = unsized && this.isHttp11;
-		if (this.#chunked) head += chunkedLines(announced);
-		this.isLast = closes || !this.#mayStay || (unsized && !this.isHttp11);
+		this.isChunked = unsized && this.isHttp11;
+		if (this.isChunked) head += chunkedLines(announced);
+		this.isLast ||= closes || (unsized && !this.isHttp11);
 		// HTTP/1.0 clients need `keep-alive`, and some others look for it, too.
 		this.#hold(head + (this.isLast ? 'connection: close\r\n\r\n' : 'connection: keep-alive\r\n\r\n'));
 	}
 
 	/** From here on the connection is a tunnel (RFC 9110 section 15.2.2). @param lines each ended by CRLF. */
 	switchProtocols(lines: string): void {
-		this.#chunked = false;
+		this.isChunked = false;
 		this.isLast = true;
 		this.#hold(`${statusLine(101)}${lines}\r\n`);
 	}
@@ -85,11 +84,6 @@ export class Http1Response implements Flushed {
 	endTunnel(): void {
 		this.flush();
 		this.#socket.end(() => this.#onOut());
-	}
-
-	/** Whether the current response's body is chunked; its pieces then go out by `write`. */
-	get isChunked(): boolean {
-		return this.#chunked;
 	}
 
 	/** Sends the 100 that the client awaits before it sends the body (RFC 9110 section 10.1.1). HTTP/1.0 does not know it. */
@@ -106,8 +100,8 @@ export class Http1Response implements Flushed {
 	write(chunk: Buffer): boolean {
 		// An empty chunk would be the last one.
 		if (chunk.length === 0) return true;
-		const opening = this.#chunked ? `${this.#held}${chunk.length.toString(16)}\r\n` : this.#held;
-		const closing = this.#chunked ? '\r\n' : '';
+		const opening = this.isChunked ? `${this.#held}${chunk.length.toString(16)}\r\n` : this.#held;
+		const closing = this.isChunked ? '\r\n' : '';
 		if (opening.length + chunk.length <= ONE_WRITE) {
 			this.#hold(opening + chunk.toString('latin1') + closing);
 			return this.#socket.writable && !this.#socket.writableNeedDrain;
@@ -151,7 +145,7 @@ export class Http1Response implements Flushed {
 	end(rest: Buffer | string = '', trailers?: Trailers): void {
 		if (typeof rest !== 'string' && rest.length > ONE_WRITE) return void this.writeKept(rest, this.#onFlushed);
 		const text = typeof rest === 'string' ? rest : rest.toString('latin1');
-		this.#hold(this.#held + (this.#chunked ? lastChunk(trailers) : text));
+		this.#hold(this.#held + (this.isChunked ? lastChunk(trailers) : text));
 		this.#due = 'end';
 	}
 
