@@ -48,7 +48,7 @@ function serve(i: number): void {
 	const record = requests.begin({ connection, method: 'GET', target: `/api/items/${i % 1000}` }, clock.now())!;
 	record.sent(clock.now());
 	record.upstreamEnds();
-	record.answers(200, undefined);
+	record.responds(200, undefined);
 	record.gave(123);
 	record.tenant = 'tenant-a';
 	record.route = route;

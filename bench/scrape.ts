@@ -77,7 +77,7 @@ function beBusy(): void {
 		for (let worker = 0; worker < workers; worker++) {
 			const stats = new UpstreamStats(counters.stats[worker]!);
 			const durations = BucketCounts.view(layouts.upstream, counters.durations, worker);
-			for (const status of [200, 404, 503]) stats.answered(status);
+			for (const status of [200, 404, 503]) stats.responded(status);
 			for (let slice = 0; slice < 6; slice++) {
 				for (let i = 0; i < 10; i++)
 					stats.roundTrips.record(Math.random() * 2 ** (i + 1), clock.now() + slice * 10_000);

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { Rejection } from '../../../packages/gate/src/gates/rejection.ts';
 import { readHttp1Head } from '../../../packages/proxy/src/gates/headers.ts';
-import { acceptOf, problemOfAnswer, type WebSocketHandshake } from '../../../packages/proxy/src/gates/web-socket.ts';
+import { acceptOf, problemOfResponse, type WebSocketHandshake } from '../../../packages/proxy/src/gates/web-socket.ts';
 import { readHttp2Head } from '../../fixtures/http2-head.ts';
 
 const KEY = 'dGhlIHNhbXBsZSBub25jZQ==';
@@ -156,7 +156,7 @@ describe('the answer to a WebSocket handshake', () => {
 		'sec-websocket-extensions': 'permessage-deflate',
 	});
 	const problem = (fields: Fields, expected: string | undefined = accept) =>
-		problemOfAnswer(offered, raw(fields), expected);
+		problemOfResponse(offered, raw(fields), expected);
 
 	it('has the Sec-WebSocket-Accept of the example in RFC 6455', () => {
 		assert.equal(acceptOf(KEY), accept);
@@ -169,7 +169,7 @@ describe('the answer to a WebSocket handshake', () => {
 			'sec-websocket-extensions': 'permessage-deflate; server_no_context_takeover',
 		};
 		assert.equal(problem({ 'sec-websocket-accept': accept, ...chosen }), undefined);
-		assert.equal(problemOfAnswer(offered, raw(chosen), undefined), undefined);
+		assert.equal(problemOfResponse(offered, raw(chosen), undefined), undefined);
 	});
 
 	const wrong: readonly [what: string, fields: Fields, words: RegExp][] = [

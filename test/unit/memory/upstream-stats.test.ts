@@ -26,7 +26,7 @@ describe("an upstream's stats", () => {
 
 	it('tell every status from every other, and from the gauges', () => {
 		const stats = new UpstreamStats(UpstreamStats.allocate());
-		for (const status of STATUSES) for (let i = 0; i < status; i++) stats.answered(status);
+		for (const status of STATUSES) for (let i = 0; i < status; i++) stats.responded(status);
 		assert.deepEqual(stats.read(), { ...ZERO, answers: new Map(STATUSES.map((status) => [status, status])) });
 		assert.equal(summary(stats.roundTrips).count, 0);
 	});
@@ -36,7 +36,7 @@ describe("an upstream's stats", () => {
 		stats.connections('idle', 1);
 		stats.connections('active', 1);
 		stats.connections('active', 1);
-		stats.answered(200);
+		stats.responded(200);
 		assert.deepEqual(stats.read(), { ...ZERO, idle: 1, active: 2, answers: new Map([[200, 1]]) });
 		stats.clearGauges();
 		assert.deepEqual(stats.read(), { ...ZERO, answers: new Map([[200, 1]]) });

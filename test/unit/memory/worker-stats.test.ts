@@ -59,7 +59,7 @@ describe("a worker's stats", () => {
 
 	it('tell every status from every other, and from all else', () => {
 		const stats = new WorkerStats(WorkerStats.allocate());
-		for (const status of STATUSES) for (let i = 0; i < status; i++) stats.answered(status);
+		for (const status of STATUSES) for (let i = 0; i < status; i++) stats.responded(status);
 		assert.deepEqual(stats.read(), { ...ZERO, answers: new Map(STATUSES.map((status) => [status, status])) });
 		assert.equal(summary(stats.handshakes).count, 0);
 	});
@@ -74,13 +74,13 @@ describe("a worker's stats", () => {
 		const memory = WorkerStats.allocate();
 		const dead = new WorkerStats(memory);
 		dead.count('auth', 'missing');
-		dead.answered(429);
+		dead.responded(429);
 		dead.handshakes.record(5, 0);
 		for (const protocol of ['handshake', 'http/1.1', 'h2'] as const) dead.connections(protocol, 3);
 		for (const protocol of CLIENT_PROTOCOLS) dead.tunnels(protocol, 2);
 		const successor = new WorkerStats(memory);
 		successor.clearGauges();
-		successor.answered(429);
+		successor.responded(429);
 		successor.handshakes.record(7, 0);
 		assert.deepEqual(successor.read(), {
 			...ZERO,

@@ -102,7 +102,7 @@ export function upgradeLines({ lines }: WebSocketHandshake, key: string): string
  * @param fields names in lower case and values in turn.
  * @param accept the value that belongs to the key sent to the upstream; `undefined` over HTTP/2, which has none.
  */
-export function problemOfAnswer(
+export function problemOfResponse(
 	{ protocols, extensions }: WebSocketHandshake,
 	fields: readonly string[],
 	accept: string | undefined,

@@ -63,23 +63,23 @@ export class UpstreamStats {
 	}
 
 	/** Responses of any status. */
-	get answersInAll(): number {
-		return this.#answersFrom(0);
+	get responsesInAll(): number {
+		return this.#responsesFrom(0);
 	}
 
 	/** Responses of 500 and above. */
 	get serverErrors(): number {
-		return this.#answersFrom(500);
+		return this.#responsesFrom(500);
 	}
 
-	#answersFrom(status: number): number {
+	#responsesFrom(status: number): number {
 		let sum = 0;
 		for (let cell = UPSTREAM_CELL.answers + status; cell < UPSTREAM_CELLS; cell++) sum += this.cells[cell]!;
 		return sum;
 	}
 
 	/** Counts a response of this upstream, or a refusal after it was chosen. */
-	answered(status: number): void {
+	responded(status: number): void {
 		this.cells[UPSTREAM_CELL.answers + status]! += 1;
 	}
 

@@ -161,7 +161,7 @@ export class WorkerStats {
 	}
 
 	/** A response given before an upstream was chosen. */
-	answered(status: number): void {
+	responded(status: number): void {
 		this.cells[status]! += 1;
 	}
 

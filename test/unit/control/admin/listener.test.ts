@@ -268,7 +268,7 @@ describe('a later scrape', () => {
 		const [first, second] = workerStats as [WorkerStats, WorkerStats];
 		for (const stats of [first, second]) {
 			stats.count('auth', 'missing');
-			stats.answered(401);
+			stats.responded(401);
 			stats.connections('h2', 2);
 			stats.count('http2Errors', 'reset-flood');
 			stats.handshakes.record(10, 0);
@@ -286,11 +286,11 @@ describe('a later scrape', () => {
 		second.count('readsDelayed', 'http/1.1');
 		for (const worker of [0, 1]) {
 			const stats = upstreamStats('a:1', worker);
-			stats.answered(200);
+			stats.responded(200);
 			stats.connections('idle', 1);
 			stats.roundTrips.record(50, 0);
 		}
-		upstreamStats('a:1', 1).answered(503);
+		upstreamStats('a:1', 1).responded(503);
 		const page = await scrape(sources);
 		const sums = [
 			['proxy_requests_total', { status: '401' }, 2],

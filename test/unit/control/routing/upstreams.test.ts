@@ -247,7 +247,7 @@ describe('the counters of an upstream', () => {
 		return new UpstreamStats(region).read().answers.get(200) ?? 0;
 	};
 	const count = (upstreams: Upstreams, authority: string) => {
-		new UpstreamStats(find(upstreams, authority).counters.stats[0]!).answered(200);
+		new UpstreamStats(find(upstreams, authority).counters.stats[0]!).responded(200);
 	};
 
 	test('go on with a fresh breaker, and when it comes back', () => {

@@ -71,7 +71,7 @@ describe('the share of failures', () => {
 	test('counts 5xx of the proxy itself, and refused handshakes among all', () => {
 		const stats = new WorkerStats(WorkerStats.allocate());
 		for (const [status, count] of Object.entries({ 200: 1, 401: 2, 429: 3, 500: 4, 503: 5 })) {
-			for (let i = 0; i < count; i++) stats.answered(Number(status));
+			for (let i = 0; i < count; i++) stats.responded(Number(status));
 		}
 		for (let i = 0; i < 3; i++) stats.count('TLSv1.2', 'x25519');
 		for (let i = 0; i < 4; i++) stats.count('TLSv1.3', 'other');

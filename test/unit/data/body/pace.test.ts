@@ -24,7 +24,7 @@ class FakeClient {
 	takesTrailers(): boolean {
 		return false;
 	}
-	answer(): void {}
+	respond(): void {}
 	begin(): void {}
 	write(): boolean {
 		return false;

@@ -29,7 +29,7 @@ function requestOf(head: string): Http1Request {
 		closeTunnel() {},
 		release() {},
 		readOn() {},
-		onAnswered() {},
+		onResponseOut() {},
 		breakOff() {},
 		close() {},
 	};

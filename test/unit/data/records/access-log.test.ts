@@ -65,7 +65,7 @@ describe('the line of a request', () => {
 		record.sent(fake.now);
 		fake.now = 4.0004;
 		record.upstreamEnds();
-		record.answers(200, undefined);
+		record.responds(200, undefined);
 		record.gave(10);
 		fake.now = 7.12345;
 		assert.deepEqual(fake.line(record), {
@@ -98,8 +98,8 @@ describe('the line of a request', () => {
 	it('has the reason of a refusal, and its words if it has none', () => {
 		const fake = new Fake();
 		const [expired, noRoute] = [fake.begin(), fake.begin()];
-		expired.answers(401, TOKEN_INVALID.because('expired 12 s ago'));
-		noRoute.answers(404, NO_ROUTE);
+		expired.responds(401, TOKEN_INVALID.because('expired 12 s ago'));
+		noRoute.responds(404, NO_ROUTE);
 		assert.equal(fake.line(expired).reason, 'expired 12 s ago');
 		const line = fake.line(noRoute);
 		assert.deepEqual([line.reason, line.upstream_ms, line.attempt], ['no route', undefined, undefined]);
@@ -109,7 +109,7 @@ describe('the line of a request', () => {
 		const fake = new Fake();
 		const [gone, broken] = [fake.begin(), fake.begin()];
 		gone.losesClient();
-		broken.answers(200, undefined);
+		broken.responds(200, undefined);
 		broken.breaksOff(BAD_GATEWAY);
 		broken.losesClient();
 		const line = fake.line(gone);
@@ -156,7 +156,7 @@ describe('the access log', () => {
 		});
 		const write = (status: number) => {
 			const record = fake.begin();
-			record.answers(status, undefined);
+			record.responds(status, undefined);
 			fake.log.end(record);
 			log.write(record);
 		};

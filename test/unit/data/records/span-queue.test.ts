@@ -34,7 +34,7 @@ describe('the span of a request', () => {
 		fixture.now += 1;
 		record.span!.enters('token');
 		fixture.now += 2;
-		record.answers(401, TOKEN_MISSING);
+		record.responds(401, TOKEN_MISSING);
 		fixture.log.end(record);
 		fixture.queue.flush();
 		const [[span]] = fixture.sent as [[SpanRecord]];
@@ -50,7 +50,7 @@ describe('the span of a request', () => {
 		const fixture = new Fixture();
 		const record = fixture.begin();
 		record.span!.enters('upstream');
-		record.answers(200, undefined);
+		record.responds(200, undefined);
 		record.breaksOff(NO_ROUTE.because('x'));
 		const names = record.span!.events.map(({ gate }) => gate);
 		assert.deepEqual(names, ['request head', 'upstream', 'answer']);

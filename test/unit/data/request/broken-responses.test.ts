@@ -58,7 +58,7 @@ class HeadReader extends Client {
 		super(edge, 'tenant', '', { isGrpc: false, grpcTimeout: undefined }, protocol);
 	}
 
-	override answer(status: number): void {
+	override respond(status: number): void {
 		this.status = status;
 		this.#done();
 	}
@@ -75,7 +75,7 @@ class HeadReader extends Client {
 
 	#done(): void {
 		this.answered++;
-		this.exchange.onAnswered();
+		this.exchange.onResponseOut();
 	}
 }
 

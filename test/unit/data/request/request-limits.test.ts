@@ -218,7 +218,7 @@ describe('a long answer, streaming', () => {
 it('a collected answer waits for its client as long as [limits] says, whatever the route gives its upstream', async () => {
 	for (const ms of [SHORT, LONG]) {
 		const { edge, client, socket } = await asked(collected, ms);
-		client.answer = () => {};
+		client.respond = () => {};
 		socket.answer();
 		await settle();
 		await endsBetween(edge.plane, LIMITS.upstream - 1_000, LIMITS.upstream + 2_000, () => client.isReset);

@@ -140,7 +140,7 @@ export class StatusReader implements StatusSource {
 			const regions = this.#regions(counters);
 			yield {
 				key,
-				answers: () => total(regions, (region) => region.answersInAll),
+				answers: () => total(regions, (region) => region.responsesInAll),
 				serverErrors: () => total(regions, (region) => region.serverErrors),
 				addGrpcTo: (to) => {
 					for (const region of regions) region.addGrpcTo(to);

@@ -42,7 +42,7 @@ export class Bodies implements BodyMode {
 	#fields: ResponseFields | undefined = undefined;
 	#responseLength = UNDECLARED;
 	#responseHasBody = false;
-	/** Set if the client does not take a long answer at once. */
+	/** Set if the client does not take a long response at once. */
 	#pace: ResponsePace | undefined = undefined;
 	/** Bytes of the response that the kernel, or the stream's window, has yet to take. */
 	#untaken = 0;
@@ -193,13 +193,13 @@ export class Bodies implements BodyMode {
 		const passed = isPassed ? trailers : undefined;
 		// Over HTTP/1.1, only chunked framing can carry trailers.
 		const isSized = fields.hasLength || !this.#responseHasBody || passed !== undefined;
-		request.answers(this.#status);
+		request.responds(this.#status);
 		if (body !== undefined) countGiven(context, body.length);
-		plane.deadlines.answer.add(request);
+		plane.deadlines.response.add(request);
 		this.#untaken = body?.length ?? 0;
 		this.#lastTakenAt = plane.deadlines.now;
 		const sized = isSized ? fields : fields.withLength(body?.length ?? 0);
-		client.answer(
+		client.respond(
 			this.#status,
 			request.responseFields(sized),
 			this.#responseHasBody ? (body ?? '') : undefined,
@@ -207,11 +207,11 @@ export class Bodies implements BodyMode {
 		);
 	}
 
-	/** Part of a long answer has gone out: a client that takes it fast enough gets time for the rest. */
+	/** Part of a long response has gone out: a client that takes it fast enough gets time for the rest. */
 	onClientDrained(left: number): void {
 		const request = this.#request;
-		// After the last part nothing is held: `onAnswered` follows.
-		if (request.state !== STATE.answering || left === 0) return;
+		// After the last part nothing is held: `onResponseOut` follows.
+		if (request.state !== STATE.responding || left === 0) return;
 		const { client, plane } = request.context;
 		const { deadlines, limits } = plane;
 		this.#pace ??= new ResponsePace(limits.minAnswerBytesPerSec ?? LEAST_RATE, limits.upstreamTimeoutMs);
@@ -220,13 +220,13 @@ export class Bodies implements BodyMode {
 		if (!inTime) return client.reset();
 		this.#untaken = left;
 		this.#lastTakenAt = deadlines.now;
-		deadlines.answer.add(request);
+		deadlines.response.add(request);
 	}
 
 	onDeadline(): void {
 		const request = this.#request;
 		if (request.state === STATE.reading) request.refuse(rejection.SLOW_CLIENT);
-		else if (request.state === STATE.answering) request.breakOff(STOPPED_READING);
+		else if (request.state === STATE.responding) request.breakOff(STOPPED_READING);
 		else request.upstreamTimedOut('timeout');
 	}
 

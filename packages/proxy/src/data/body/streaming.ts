@@ -125,7 +125,7 @@ export class Bodies implements BodyMode {
 		if (this.#uploaded > context.limits.maxBodyBytes) {
 			return this.#request.fail(rejection.PAYLOAD_TOO_LARGE, 'abandoned');
 		}
-		if (state === STATE.answering) this.#expectProgress();
+		if (state === STATE.responding) this.#expectProgress();
 		// With these bytes the upstream would see a complete request, while an HTTP/2 client can still break it off.
 		if (this.#uploaded === this.#uploadLength) {
 			this.#lastChunk = Buffer.from(chunk);
@@ -198,7 +198,7 @@ export class Bodies implements BodyMode {
 		const attempt = request.attempt!;
 		attempt.measure();
 		attempt.settleProbe();
-		request.answers(status);
+		request.responds(status);
 		this.#expectProgress();
 		const { client, route, limits } = request.context;
 		if (limits.endsAtExpiry && hasBody) this.#expiry = new StreamExpiry(request);
@@ -245,7 +245,7 @@ export class Bodies implements BodyMode {
 		const { client, plane } = this.#request.context;
 		this.#expiry?.cancelDeadline();
 		// From now on the exchange waits only for the client.
-		plane.deadlines.answer.add(this.#request);
+		plane.deadlines.response.add(this.#request);
 		// An upload that the upstream did not wait for is resumed; its rest is dropped.
 		this.onWritable();
 		const fields = this.#fields;
@@ -271,7 +271,7 @@ export class Bodies implements BodyMode {
 		if (fields === undefined || fields.hasLength || !isCallResponse(fields.list)) return false;
 		if (!route!.trailers || !client.takesTrailers(fields)) return false;
 		this.#expiry?.cancelDeadline();
-		plane.deadlines.answer.add(this.#request);
+		plane.deadlines.response.add(this.#request);
 		this.onWritable();
 		client.end(trailers);
 		return true;
@@ -300,14 +300,14 @@ export class Bodies implements BodyMode {
 	 */
 	#expectProgress(): void {
 		const { context } = this.#request;
-		const queue = this.#clientBlocked ? context.plane.deadlines.answer : context.limits.silence;
+		const queue = this.#clientBlocked ? context.plane.deadlines.response : context.limits.silence;
 		if (queue === undefined) this.#request.cancelDeadline();
 		else queue.add(this.#request);
 	}
 
 	onDeadline(): void {
 		const request = this.#request;
-		if (request.state !== STATE.answering) {
+		if (request.state !== STATE.responding) {
 			return request.upstreamTimedOut(this.#uploadComplete ? 'timeout' : 'abandoned');
 		}
 		const isAtUpstream = request.attempt?.connection !== undefined;

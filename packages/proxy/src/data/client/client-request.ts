@@ -32,14 +32,14 @@ export interface ClientRequest {
 	onPaid(): void;
 
 	/**
-	 * Gives the whole response: a body of bytes, a short body as latin1 text, or none by rule. `Exchange.onAnswered`
+	 * Gives the whole response: a body of bytes, a short body as latin1 text, or none by rule. `Exchange.onResponseOut`
 	 * follows when the client has it, or `onClientGone`.
 	 *
 	 * @param trailers only with a body, and where `takesTrailers`.
 	 */
-	answer(status: number, fields: ResponseFields, body: WholeBody | string | undefined, trailers?: Trailers): void;
+	respond(status: number, fields: ResponseFields, body: WholeBody | string | undefined, trailers?: Trailers): void;
 	/** Gives a response of the proxy's own, in the form that this client understands. */
-	refuse(refusal: Rejection, answer: RefusalResponse): void;
+	refuse(refusal: Rejection, response: RefusalResponse): void;
 
 	/**
 	 * Begins a response whose body follows by `write` and `end`.
@@ -65,7 +65,7 @@ export interface ClientRequest {
 	readonly tunnelStatus: number;
 	/**
 	 * Answers a handshake. From here on `write` takes the bytes of a tunnel, `end` ends only our side, and the client's bytes
-	 * come by `Exchange.onRequestBody` and `onRequestEnd`. `Exchange.onAnswered` follows `end`.
+	 * come by `Exchange.onRequestBody` and `onRequestEnd`. `Exchange.onResponseOut` follows `end`.
 	 */
 	openTunnel(fields: ResponseFields): void;
 	/** Closes the tunnel after our side has ended, without waiting for the client's bytes. */
@@ -103,7 +103,7 @@ export interface ExchangeEvents {
 	/** The client has taken everything given so far. @param left bytes of a whole response not given yet. */
 	onClientDrained(left: number): void;
 	/** The response has gone out whole. */
-	onAnswered(): void;
+	onResponseOut(): void;
 	/** @param why set if an error of the client has ended its stream. */
 	onClientGone(why?: Rejection): void;
 }

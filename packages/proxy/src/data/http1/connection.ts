@@ -171,7 +171,7 @@ export class Http1Connection extends Timed implements LiveConnection, ReadSink {
 		if (!this.#isClosed()) this.#unread.leave(before, taken);
 		if (request.isOver) {
 			this.#current = undefined;
-			// As in `onAnswered`: the rest of the body has come after the response.
+			// As in `onResponseOut`: the rest of the body has come after the response.
 			if (this.#drain !== 'none') this.#closeAfterGrace();
 		}
 		return taken > 0;
@@ -191,7 +191,7 @@ export class Http1Connection extends Timed implements LiveConnection, ReadSink {
 	}
 
 	/** The current response has been sent. The rest of its request is dropped, and the next one may come. */
-	onAnswered(): void {
+	onResponseOut(): void {
 		if (this.#isClosed()) {
 			this.#current = undefined;
 			return;
@@ -218,13 +218,13 @@ export class Http1Connection extends Timed implements LiveConnection, ReadSink {
 	#refuseRaw(refusal: Rejection): void {
 		const { clock, stats, requestLog } = this.plane;
 		const { status } = refusal;
-		stats.answered(status);
+		stats.responded(status);
 		// The part of the request line that has been read.
 		const { method, target } = this.#reader!;
 		const asked = { connection: this.client, method, target: originForm(target) };
 		reportRefusal(this.plane, refusal, { client: asked });
 		const record = requestLog?.beginUnread(asked, clock.now());
-		record?.answers(status, refusal);
+		record?.responds(status, refusal);
 		// RFC 9110 section 9.3.2: a HEAD gets no content here either, if the request line could be read that far.
 		const body = method === 'HEAD' ? '' : refusal.body;
 		record?.gave(body.length);
@@ -272,7 +272,7 @@ export class Http1Connection extends Timed implements LiveConnection, ReadSink {
 		if (this.#drain !== 'none') return;
 		this.#drain = 'grace';
 		if (this.#current === undefined) return this.#closeAfterGrace();
-		// A response that is under way may have said that the connection stays: `onAnswered` gives its client another grace.
+		// A response that is under way may have said that the connection stays: `onResponseOut` gives its client another grace.
 		afterDrainGrace(this, () => {
 			this.#drain = 'over';
 		});

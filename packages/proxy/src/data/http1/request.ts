@@ -31,7 +31,7 @@ export interface RequestConnection {
 	/** Offers the request the received part of its body, by `take`. */
 	readOn(): void;
 	/** The response is out. */
-	onAnswered(): void;
+	onResponseOut(): void;
 	/** Bytes have come that have not been taken. */
 	readonly hasUnread: boolean;
 	/** No request follows, and the client's end does not end our side. */
@@ -188,7 +188,7 @@ export class Http1Request implements ClientRequest {
 		return !hasLength && this.#response.isHttp11 && !(head instanceof Rejection) && head.acceptsTrailers;
 	}
 
-	answer(status: number, fields: ResponseFields, body: WholeBody | string | undefined, trailers?: Trailers): void {
+	respond(status: number, fields: ResponseFields, body: WholeBody | string | undefined, trailers?: Trailers): void {
 		this.#begin(status, fields, body !== undefined, false, trailers && namesOf(trailers));
 		this.#writing = 'given';
 		this.#trailers = trailers;
@@ -350,14 +350,14 @@ export class Http1Request implements ClientRequest {
 	/** The response is out. */
 	onOut(): void {
 		if (this.#writing === 'out') return;
-		if (this.#tunnel !== 'none') return this.exchange.onAnswered();
+		if (this.#tunnel !== 'none') return this.exchange.onResponseOut();
 		this.#writing = 'out';
 		this.#whole?.free();
 		// After a body without a known end there is no next request, whatever the response's head said earlier.
 		if (this.#response.isLast || this.#reading === 'broken') this.#connection.close();
 		else this.#reading = 'dropped';
-		this.exchange.onAnswered();
-		this.#connection.onAnswered();
+		this.exchange.onResponseOut();
+		this.#connection.onResponseOut();
 	}
 
 	/** @param rest bytes of a tunnel that the upstream has not taken yet, if the client has all of its own. */

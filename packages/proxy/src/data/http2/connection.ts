@@ -46,8 +46,8 @@ export class Http2Connection extends Timed implements LiveConnection, ProtocolEv
 	readonly #share: ConnectionShare;
 	readonly #reads: PacedReads;
 	readonly #protocol: Protocol;
-	/** Requests whose answers end in the next write. */
-	#answered: Http2Request[] = [];
+	/** Requests whose responses end in the next write. */
+	#responded: Http2Request[] = [];
 	/** Requests with pieces of a body from the current read. */
 	#withPieces: Http2Request[] = [];
 	#pinging = false;
@@ -181,7 +181,7 @@ export class Http2Connection extends Timed implements LiveConnection, ProtocolEv
 	}
 
 	whenWritten(request: Http2Request): void {
-		this.#answered.push(request);
+		this.#responded.push(request);
 	}
 
 	giveBackTokens(price: number): void {
@@ -202,7 +202,7 @@ export class Http2Connection extends Timed implements LiveConnection, ProtocolEv
 		if (this.#ended || socket.destroyed || output.bytes === 0) return;
 		const taken = output.take();
 		const slab = typeof taken === 'string' ? undefined : taken.slab;
-		const written = this.#answered.length === 0 && slab === undefined ? undefined : this.#whenWritten(slab);
+		const written = this.#responded.length === 0 && slab === undefined ? undefined : this.#whenWritten(slab);
 		const mayGoOn =
 			typeof taken === 'string' ? socket.write(taken, 'latin1', written) : socket.write(taken.bytes, written);
 		if (this.#closing) return this.#end();
@@ -214,8 +214,8 @@ export class Http2Connection extends Timed implements LiveConnection, ProtocolEv
 
 	/** @param slab the memory that the write reads. */
 	#whenWritten(slab: Buffer | undefined): (error?: Error | null) => void {
-		const requests = this.#answered;
-		this.#answered = [];
+		const requests = this.#responded;
+		this.#responded = [];
 		return (error) => {
 			if (!error && slab !== undefined) SLABS.release(slab);
 			for (const request of requests) {
@@ -277,7 +277,7 @@ export class Http2Connection extends Timed implements LiveConnection, ProtocolEv
 		this.#closing = true;
 		this.#protocol.streams.isOver = true;
 		// The last responses are still on their way: the client gets the usual time to take them.
-		this.plane.deadlines.answer.add(this);
+		this.plane.deadlines.response.add(this);
 		if (this.#protocol.output.bytes === 0) this.#end();
 		if (this.#reads.isPaused) this.#reads.resume();
 	}
@@ -304,9 +304,9 @@ export class Http2Connection extends Timed implements LiveConnection, ProtocolEv
 		this.#looks?.cancelDeadline();
 		this.#protocol.output.clear();
 		this.#protocol.streams.closeAll();
-		const answered = this.#answered;
-		this.#answered = [];
-		for (const request of answered) request.exchange.onClientGone();
+		const responded = this.#responded;
+		this.#responded = [];
+		for (const request of responded) request.exchange.onClientGone();
 	}
 }
 

@@ -133,7 +133,7 @@ export class FrameBudget {
 		if (!isOfTunnel) this.#takeFrames(part * SMALL_DATA_BUDGET, now, 'too many small DATA frames');
 	}
 
-	/** A DATA frame begins that is dropped after an early answer. `Streams` limits the amount, the share the rate. */
+	/** A DATA frame begins that is dropped after an early response. `Streams` limits the amount, the share the rate. */
 	unwantedData(length: number): void {
 		this.#share.spend(length / VAIN_BYTES);
 	}

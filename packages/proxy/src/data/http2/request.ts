@@ -51,7 +51,7 @@ export class Http2Request extends Stream implements ClientRequest {
 	#trailers: Trailers | undefined;
 	/** Trailers of the request. */
 	#requestTrailers: Trailers | undefined;
-	/** A long answer's body. */
+	/** A long response's body. */
 	#whole: WholeBody | undefined;
 
 	constructor(
@@ -92,7 +92,7 @@ export class Http2Request extends Stream implements ClientRequest {
 		return true;
 	}
 
-	answer(status: number, fields: ResponseFields, body: WholeBody | string | undefined, trailers?: Trailers): void {
+	respond(status: number, fields: ResponseFields, body: WholeBody | string | undefined, trailers?: Trailers): void {
 		const isEmpty = body === undefined || body.length === 0;
 		if (isEmpty && trailers === undefined) return this.#respond(status, fields, true);
 		this.#respond(status, fields, false);
@@ -198,7 +198,7 @@ export class Http2Request extends Stream implements ClientRequest {
 
 	/** The kernel has the response. */
 	onWritten(): void {
-		this.exchange.onAnswered();
+		this.exchange.onResponseOut();
 	}
 
 	override onGone(why?: string, code: number = CODE.PROTOCOL_ERROR): void {

@@ -186,9 +186,9 @@ export class Streams implements StreamOwner {
 	}
 
 	#close(stream: Stream, how: number, why?: string, code?: number): void {
-		const isAnswered = !stream.isLocalOpen;
+		const hasResponded = !stream.isLocalOpen;
 		this.#remove(stream, how);
-		if (!isAnswered || stream.isTunnel) stream.onGone(why, code);
+		if (!hasResponded || stream.isTunnel) stream.onGone(why, code);
 	}
 
 	#remove(stream: Stream, how: number): void {

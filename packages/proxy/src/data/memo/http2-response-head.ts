@@ -19,7 +19,7 @@ export function http2ResponseHead(facts: ResponseFacts): ResponseHead {
 	}
 	reader.finish();
 	const head = responseHead(facts.status, true, reader);
-	const answer = facts.repeated === 0 ? head : { ...head, fields: head.fields.asRepeated() };
-	facts.memo = answer;
-	return answer;
+	const response = facts.repeated === 0 ? head : { ...head, fields: head.fields.asRepeated() };
+	facts.memo = response;
+	return response;
 }

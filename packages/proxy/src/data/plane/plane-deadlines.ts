@@ -12,7 +12,7 @@ export interface PlaneDeadlines {
 	readonly proxyHeader: (ms: number) => DeadlineQueue;
 	readonly firstRequest: DeadlineQueue;
 	/** For a client to read its response, or a part of it. */
-	readonly answer: DeadlineQueue;
+	readonly response: DeadlineQueue;
 	/** Between two looks at a client that takes no more of its response. */
 	readonly full: DeadlineQueue;
 	/** An HTTP/1.1 connection between two requests. */
@@ -65,7 +65,7 @@ export function createDeadlines(wheel: Deadlines, limits: Limits): PlaneDeadline
 		proxyHeader: (ms) => wheel.queue(ms),
 		firstRequest: wheel.queue(limits.firstRequestTimeoutMs),
 		// The limit for upstreams in `[limits]`, even if a route has its own.
-		answer: wheel.queue(limits.upstreamTimeoutMs),
+		response: wheel.queue(limits.upstreamTimeoutMs),
 		full: wheel.queue(0),
 		idleClient: wheel.queue(60_000),
 		ping: wheel.queue(30_000),

@@ -6,7 +6,7 @@ import type { RequestRecord } from './request-record.ts';
 export type SendLines = (lines: string, dropped: number) => void;
 
 export interface AccessLogParts {
-	/** Only requests that were refused or failed, or whose answer was incomplete. */
+	/** Only requests that were refused or failed, or whose response was incomplete. */
 	readonly errorsOnly: boolean;
 	readonly clock: Clock;
 	readonly send: SendLines;

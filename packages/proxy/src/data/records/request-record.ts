@@ -91,10 +91,10 @@ export class RequestRecord {
 		this.#upstreamTo = this.#clock.now();
 	}
 
-	answers(status: number, refusal: Rejection | undefined): void {
+	responds(status: number, refusal: Rejection | undefined): void {
 		this.status = status;
 		this.refusal = refusal;
-		this.span?.answers(refusal);
+		this.span?.responds(refusal);
 	}
 
 	gave(bytes: number): void {

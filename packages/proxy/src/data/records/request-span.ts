@@ -30,7 +30,7 @@ export class RequestSpan {
 	}
 
 	/** The upstream has answered, or the current gate has refused the request. */
-	answers(refusal: Rejection | undefined): void {
+	responds(refusal: Rejection | undefined): void {
 		this.#judged(refusal);
 		this.#gate = 'answer';
 	}

@@ -30,13 +30,13 @@ export interface ServedRequest extends Timed {
 	/** Starts reading the client's body. */
 	readBody(): void;
 	/** Records that a response begins. */
-	answers(status: number, refusal?: Rejection): void;
+	responds(status: number, refusal?: Rejection): void;
 	/** The fields of the upstream's response as they go to the client. */
 	responseFields(fields: ResponseFields): ResponseFields;
 	/** Answers with a response of the proxy's own. */
-	refuse(answer: Rejection): void;
+	refuse(refusal: Rejection): void;
 	/** Like `refuse`, for a request that may be at an upstream; a response that has begun is broken off. @param outcome for the breaker. */
-	fail(answer: Rejection, outcome: 'abandoned' | FailureReason): void;
+	fail(refusal: Rejection, outcome: 'abandoned' | FailureReason): void;
 	/** Resets a response that has begun, or ends a call with its status: it must not look complete. */
 	breakOff(why: Rejection): void;
 	/** The upstream's time ran out before its response began. @param outcome for the breaker, if there is a connection to blame. */

@@ -196,7 +196,7 @@ export class Delivery implements Dispatched, Waiting, AttemptOwner {
 		if (request.tunnel !== undefined) return request.tunnel.onUpstreamLost();
 		if (this.#endsCall(kind)) return request.fail(CALL_TIMED_OUT, 'abandoned');
 		// A response that breaks off is a failure, whatever its status.
-		if (request.state === STATE.answering) return request.fail(rejection.BAD_GATEWAY.because(cause), 'broken');
+		if (request.state === STATE.responding) return request.fail(rejection.BAD_GATEWAY.because(cause), 'broken');
 		request.body.onResponseLost();
 		if (kind === 'exhausted') return request.fail(rejection.OVERLOADED.because(cause), 'abandoned');
 		if (kind === 'oversized') return request.fail(rejection.HEADERS_TOO_LARGE.because(cause), 'abandoned');

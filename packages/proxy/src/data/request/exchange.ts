@@ -106,11 +106,11 @@ export class Exchange extends Timed implements ServedRequest, ExchangeEvents {
 		return new ResponseFields(withReport([...fields.list], report), false, fields.announcedTrailers);
 	}
 
-	answers(status: number, refusal?: Rejection): void {
-		this.enter(STATE.answering);
+	responds(status: number, refusal?: Rejection): void {
+		this.enter(STATE.responding);
 		const { plane, record, endpoint } = this.context;
-		(endpoint ?? plane).stats.answered(status);
-		record?.answers(status, refusal);
+		(endpoint ?? plane).stats.responded(status);
+		record?.responds(status, refusal);
 	}
 
 	/** The only place where refusals become responses and are counted: by HTTP status, whatever the client gets. */
@@ -119,8 +119,8 @@ export class Exchange extends Timed implements ServedRequest, ExchangeEvents {
 		const { client, plane, report, isCall, record } = context;
 		reportRefusal(plane, refusal, this.#known);
 		this.body.release();
-		this.answers(refusal.status, refusal);
-		plane.deadlines.answer.add(this);
+		this.responds(refusal.status, refusal);
+		plane.deadlines.response.add(this);
 		const isReported = report !== undefined && !refusal.is(rejection.RATE_LIMITED);
 		const whole = isReported ? refusal.withHeaders(withReport([...refusal.headers], report)) : refusal;
 		if (isCall && record !== undefined) record.grpcStatus = grpcStatusOf(refusal);
@@ -131,7 +131,7 @@ export class Exchange extends Timed implements ServedRequest, ExchangeEvents {
 
 	fail(refusal: Rejection, outcome: 'abandoned' | FailureReason): void {
 		this.delivery?.end(outcome, refusal.reason);
-		if (this.#state !== STATE.answering) this.refuse(refusal);
+		if (this.#state !== STATE.responding) this.refuse(refusal);
 		// An upstream over HTTP/2 may fail between the last byte and END_STREAM.
 		else if (this.body.hasAll) this.body.onEnd();
 		else this.breakOff(refusal);
@@ -170,7 +170,7 @@ export class Exchange extends Timed implements ServedRequest, ExchangeEvents {
 		this.attempt!.settle('success');
 		this.tunnel = tunnel;
 		this.carrier = tunnel;
-		this.answers(client.tunnelStatus);
+		this.responds(client.tunnelStatus);
 		client.openTunnel(this.responseFields(fields));
 		this.context.forgetHead();
 	}
@@ -193,19 +193,19 @@ export class Exchange extends Timed implements ServedRequest, ExchangeEvents {
 
 	/** For `CallDeadline`. A client that allows too little time says nothing about the upstream. */
 	callTimedOut(): void {
-		this.#failUnlessAnswered(CALL_TIMED_OUT);
+		this.#failUnlessResponded(CALL_TIMED_OUT);
 	}
 
 	/** The proxy is about to end. A tunnel ends with its connection, and a request that has not begun with its stream. */
 	outOfTime(): void {
 		const hasBegun = this.context.startedAt > 0;
 		if (!hasBegun || this.#state === STATE.done || this.tunnel !== undefined) return;
-		this.#guard(this, this.#failUnlessAnswered, DRAIN_LIMIT);
+		this.#guard(this, this.#failUnlessResponded, DRAIN_LIMIT);
 	}
 
-	#failUnlessAnswered(why: Rejection): void {
-		const isAnswered = this.#state === STATE.answering && this.attempt?.connection === undefined;
-		if (!isAnswered) this.fail(why, 'abandoned');
+	#failUnlessResponded(why: Rejection): void {
+		const hasResponded = this.#state === STATE.responding && this.attempt?.connection === undefined;
+		if (!hasResponded) this.fail(why, 'abandoned');
 	}
 
 	upstreamTimedOut(outcome: 'timeout' | 'abandoned'): void {
@@ -266,11 +266,11 @@ export class Exchange extends Timed implements ServedRequest, ExchangeEvents {
 	}
 
 	/** The response has gone out whole. */
-	onAnswered(): void {
-		this.#guard(this, this.#answered, undefined);
+	onResponseOut(): void {
+		this.#guard(this, this.#responseOut, undefined);
 	}
 
-	#answered(): void {
+	#responseOut(): void {
 		if (this.tunnel !== undefined) return this.tunnel.onClientHasAll();
 		this.enter(STATE.done);
 		this.#leave();
@@ -285,7 +285,7 @@ export class Exchange extends Timed implements ServedRequest, ExchangeEvents {
 		// The client's end of a tunnel may come after the tunnel is over.
 		if (this.tunnel !== undefined && this.#state === STATE.done) return;
 		// A response that had begun was good so far.
-		const outcome = this.#state === STATE.answering ? 'success' : 'abandoned';
+		const outcome = this.#state === STATE.responding ? 'success' : 'abandoned';
 		const { record } = this.context;
 		this.enter(STATE.done);
 		if (why === undefined) record?.losesClient();

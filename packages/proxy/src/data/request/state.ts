@@ -9,7 +9,7 @@ export const STATE = {
 	/** An upstream has it, and no response has begun. */
 	sent: 3,
 	/** A response has begun; no other one can be given. */
-	answering: 4,
+	responding: 4,
 	/** The client has the response, or has left. */
 	done: 5,
 } as const;
@@ -32,15 +32,15 @@ function oneOf(...states: readonly State[]): number {
 	return bits;
 }
 
-const { queued, waiting, sent, answering, done } = STATE;
+const { queued, waiting, sent, responding, done } = STATE;
 
 /** By state, in the order of `STATE`. A client may leave, and a refusal be given, at any time before the response. */
 const MAY_FOLLOW: readonly number[] = [
-	oneOf(queued, answering, done),
-	oneOf(waiting, sent, answering, done),
-	oneOf(sent, answering, done),
+	oneOf(queued, responding, done),
+	oneOf(waiting, sent, responding, done),
+	oneOf(sent, responding, done),
 	// It is sent again at once, or waits for another upstream.
-	oneOf(waiting, sent, answering, done),
+	oneOf(waiting, sent, responding, done),
 	oneOf(done),
 	0,
 ];

@@ -1,5 +1,5 @@
 import { BAD_GATEWAY, BAD_REQUEST, type Rejection } from '@mtls-edge-proxy/gate/gates/rejection.ts';
-import { hasExtensions, problemOfAnswer } from '../../gates/web-socket.ts';
+import { hasExtensions, problemOfResponse } from '../../gates/web-socket.ts';
 import { ResponseFields } from '../client/response-fields.ts';
 import type { TunnelRequest } from '../request/contract.ts';
 import { Tunnel } from './tunnel.ts';
@@ -23,7 +23,7 @@ export function openTunnel(
 	accept: string | undefined,
 ): Rejection | undefined {
 	const { client, handshake, identity, plane, route } = request.context;
-	const problem = problemOfAnswer(handshake!, fields.list, accept);
+	const problem = problemOfResponse(handshake!, fields.list, accept);
 	if (problem !== undefined) return BAD_GATEWAY.because(problem);
 	if (client.isAhead) return EARLY;
 	const { webSocket } = route!;

@@ -27,6 +27,6 @@ export function responseHead(status: number, isHttp11: boolean, reader: Response
 	const length = status === 204 ? UNDECLARED : status === 205 ? 0 : reader.length;
 	if (length !== UNDECLARED) fields.push('content-length', String(length));
 	const keepAlive = isHttp11 && !reader.close;
-	const answer = new ResponseFields(fields, false, announcedNames(reader.announcedTrailers));
-	return { status, fields: answer, length, chunked, keepAlive, keepAliveTimeoutMs, named: reader.named };
+	const response = new ResponseFields(fields, false, announcedNames(reader.announcedTrailers));
+	return { status, fields: response, length, chunked, keepAlive, keepAliveTimeoutMs, named: reader.named };
 }
