@@ -26,7 +26,10 @@ describe('the JSON Schema of the configuration', () => {
 			for (const key of keys) {
 				const facts = properties?.[key] as JsonSchema;
 				if (KEYS.has(key) && table === '') continue;
-				assert.ok(facts.description, `${table}.${key} has no description: .describe() or .meta({ description: … }) last`);
+				assert.ok(
+					facts.description,
+					`${table}.${key} has no description: .describe() or .meta({ description: … }) last`,
+				);
 				const known = required.includes(key) || facts.default !== undefined || facts.unset !== undefined;
 				assert.ok(known, `${table}.${key} has neither a default nor unset`);
 			}
