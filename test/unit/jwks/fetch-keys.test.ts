@@ -88,7 +88,7 @@ for (const [name, scheme, ask] of WAYS) {
 				['W/"one"', MODIFIED],
 				['W/"one"', MODIFIED],
 			]);
-			await fails(/^status 304/);
+			await fails(/^status 304$/);
 		});
 
 		it('sends no validator to another address, none that is malformed, and no date younger than a second', async () => {

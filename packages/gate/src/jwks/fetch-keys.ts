@@ -178,7 +178,7 @@ async function read(
 ): Promise<Fetched> {
 	const facts = { cacheControl: headers.get('cache-control') ?? '', validators: validatorsOf(address, headers) };
 	if (status === 304 && known !== undefined) return { notModified: true, text: '', ...facts };
-	if (redirected || (status >= 300 && status < 400))
+	if (redirected || (status >= 300 && status < 400 && status !== 304))
 		throw new FetchError(`status ${status}: redirects are not followed`);
 	if (status !== 200) throw new FetchError(`status ${status}`);
 	const encoding = headers.get('content-encoding');
