@@ -17,6 +17,7 @@ import { sampleSum } from '../fixtures/prometheus.ts';
 import { ASKED_ONCE, startProxy, testOnce } from '../fixtures/proxy.ts';
 import { startUpstream } from '../fixtures/upstream.ts';
 import { until } from '../fixtures/wait.ts';
+import { openWebSocket, refusal } from '../fixtures/web-socket-client.ts';
 
 const pki = await testPki();
 const identity = { cert: pki.server.certPem, key: pki.server.keyPem };
@@ -28,16 +29,34 @@ const group = (name: string, authority: string, more: object = {}) => ({
 const newer = await startAlpnUpstream(identity, 'h2');
 const older = await startAlpnUpstream(identity, 'http/1.1');
 const changing = await startAlpnUpstream(identity, 'h2');
+/** Takes WebSockets over HTTP/1.1 only. */
+const halfway = await startAlpnUpstream(identity, 'h2');
+halfway.takesHttp1 = true;
+/** Takes HTTP/2 only, no WebSockets, and one connection at most. */
+const modern = await startAlpnUpstream(identity, 'h2');
+/** As `halfway`, with one connection at most. */
+const single = await startAlpnUpstream(identity, 'h2');
+single.takesHttp1 = true;
 const few = await startAlpnUpstream(identity, 'http/1.1');
 /** Knows nothing of ALPN. */
 const ancient = await startUpstream({ tls: identity });
-const names = { newer, older, changing, few, ancient };
+const names = { newer, older, changing, few, ancient, halfway, modern, single };
 const proxy = await startProxy({
 	upstreams: [
-		...Object.entries({ newer, older, changing, ancient }).map(([name, { authority }]) => group(name, authority)),
+		...Object.entries({ newer, older, changing, ancient, halfway }).map(([name, { authority }]) =>
+			group(name, authority),
+		),
+		...Object.entries({ modern, single }).map(([name, { authority }]) =>
+			group(name, authority, { max_connections: 1, queue: 100, queue_timeout_secs: 60 }),
+		),
 		group('few', few.authority, { max_connections: 2, queue: 100, queue_timeout_secs: 60 }),
 	],
-	routes: Object.keys(names).map((name) => ({ prefix: `/${name}`, upstream: name })),
+	// A single failure would open the breaker of `modern`.
+	routes: Object.keys(names).map((name) => ({
+		...{ prefix: `/${name}`, upstream: name, websocket: true },
+		...(name === 'modern' && { failures: 1 }),
+	})),
+	log: { access: 'all' },
 	workers: 1,
 	config: { ...ASKED_ONCE, tenant_rps: 0 },
 });
@@ -46,7 +65,7 @@ const idle: Record<Protocol, Connection[]> = { h1: [], h2: [] };
 after(async () => {
 	for (const client of Object.values(idle).flat()) await client.close();
 	await proxy.stop();
-	for (const upstream of [newer, older, changing, few]) await upstream.stop();
+	for (const upstream of [newer, older, changing, few, halfway, modern, single]) await upstream.stop();
 	await ancient.close();
 });
 await until(
@@ -150,3 +169,62 @@ describe('an upstream with protocol = "auto"', () => {
 		equal(sampleSum(scrape, 'proxy_circuit_transitions_total', { to: 'open' }), 0);
 	});
 });
+
+for (const protocol of PROTOCOLS) {
+	describe(`a WebSocket over ${protocol} to an upstream that chooses HTTP/2 without the extended CONNECT`, () => {
+		test('gets a connection of its own over HTTP/1.1, and requests go on over HTTP/2', async () => {
+			const path = `/halfway/${protocol}`;
+			equal((await request(protocol, { path })).status, 200);
+			await using client = await openWebSocket(protocol, proxy, { path });
+			client.ws.send('hello');
+			equal(await client.text(), 'hello');
+			equal((await request(protocol, { path })).status, 200);
+			client.ws.close(4001);
+			equal(await client.closed, 4001);
+			const asked = halfway.requests.filter((one) => one.endsWith(path));
+			deepEqual(asked, [`h2 ${path}`, `WebSocket ${path}`, `h2 ${path}`]);
+		});
+
+		test('gets 502 if the upstream takes no HTTP/1.1, which is no failure for the breaker', async () => {
+			const path = `/modern/${protocol}`;
+			equal((await refusal(openWebSocket(protocol, proxy, { path }))).status, 502);
+			const line = await proxy.waitForLog((one) => one.target === 'proxy::access' && one.path === path);
+			ok(String(line.reason).endsWith('(no SETTINGS_ENABLE_CONNECT_PROTOCOL), and no HTTP/1.1'), String(line.reason));
+			equal((await request(protocol, { path })).status, 200);
+			await proxy.atRest();
+		});
+
+		test('leaves its connection to no other request if the upstream refuses it', async () => {
+			const path = `/halfway/${protocol}/refused`;
+			equal((await refusal(openWebSocket(protocol, proxy, { path }))).status, 403);
+			halfway.restart('h2');
+			deepEqual(await ask(path, 4, 'GET'), ['200']);
+			equal(halfway.requests.includes(`http/1.1 ${path}`), false);
+			await proxy.atRest();
+		});
+
+		test('keeps to max_connections: an idle connection makes room, a busy one means 503', async () => {
+			const path = `/single/${protocol}`;
+			{
+				await using client = await openWebSocket(protocol, proxy, { path });
+				client.ws.send('hello');
+				equal(await client.text(), 'hello');
+				const open = await proxy.samples('proxy_upstream_connections');
+				const own = open.filter(({ labels }) => labels.upstream === single.authority);
+				equal(
+					own.reduce((sum, { value }) => sum + value, 0),
+					1,
+				);
+			}
+			const held = `${path}/held`;
+			const answer = request(protocol, { path: held, ms: 60_000 });
+			await until(() => single.requests.includes(`h2 ${held}`), 'the request to wait at the upstream');
+			equal((await refusal(openWebSocket(protocol, proxy, { path: `${path}/second` }))).status, 503);
+			const line = await proxy.waitForLog((one) => one.target === 'proxy::access' && one.path === `${path}/second`);
+			ok(String(line.reason).endsWith('(max_connections)'), String(line.reason));
+			single.release();
+			equal((await answer).status, 200);
+			await proxy.atRest();
+		});
+	});
+}

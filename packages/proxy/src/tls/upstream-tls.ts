@@ -70,6 +70,9 @@ export function upstreamTlsOptions(
 /** Code of an error: the upstream was offered only HTTP/2, and did not choose it (ALPN). */
 export const NO_HTTP2 = 'ERR_TLS_ALPN_NO_H2';
 
+/** Code of an error: an upstream that chooses its protocol was offered only HTTP/1.1, and did not choose it. */
+export const NO_HTTP1 = 'ERR_TLS_ALPN_NO_H1';
+
 /** Whether the upstream has refused all offered protocols by an alert (RFC 7301 section 3.2). Others choose none, or their own. */
 export function isAlpnAlert({ code }: NodeJS.ErrnoException): boolean {
 	return code === 'ERR_SSL_TLSV1_ALERT_NO_APPLICATION_PROTOCOL';

@@ -74,16 +74,14 @@ interface Opened {
 	readonly closed: Promise<unknown>;
 }
 
-function open(transport: Transport): Opened {
+function open(transport: Transport, protocol?: UpstreamProtocol): Opened {
 	const buffer = Buffer.alloc(1_000);
 	const opened = { read: '', events: [] as string[] };
-	const socket = transport.open({
-		buffer: () => buffer,
-		callback: (bytes) => {
-			opened.read += buffer.toString('latin1', 0, bytes);
-			return true;
-		},
-	});
+	const callback = (bytes: number) => {
+		opened.read += buffer.toString('latin1', 0, bytes);
+		return true;
+	};
+	const socket = transport.open({ buffer: () => buffer, callback }, protocol);
 	socket.on('error', ({ code }: NodeJS.ErrnoException) => opened.events.push(String(code)));
 	for (const event of [transport.connected, 'end']) socket.on(event, () => opened.events.push(event));
 	const closed = new Promise((resolve) => socket.once('close', resolve));
@@ -91,8 +89,8 @@ function open(transport: Transport): Opened {
 }
 
 /** One exchange on a connection of its own, which is closed as an idle one is. */
-async function exchange(transport: Transport): Promise<Opened> {
-	const opened = open(transport);
+async function exchange(transport: Transport, protocol?: UpstreamProtocol): Promise<Opened> {
+	const opened = open(transport, protocol);
 	opened.socket.write('hello');
 	while (opened.read !== 'HELLO' && !opened.socket.destroyed) await new Promise(setImmediate);
 	transport.close(opened.socket);
@@ -224,6 +222,16 @@ describe('a transport over TLS', () => {
 			const { port } = await serve(options);
 			const { read, events } = await exchange(transportTo(port, TLS, undefined, 'h2'));
 			deepEqual([read, events.at(-1)], ['', 'ERR_TLS_ALPN_NO_H2']);
+		}
+	});
+
+	test('of an address that chooses its protocol may offer only HTTP/1.1, which must be chosen then', async () => {
+		const both = await serve({ ALPNProtocols: ['h2', 'http/1.1'] });
+		equal((await exchange(transportTo(both.port, TLS, undefined, 'auto'), 'http/1.1')).read, 'HELLO');
+		for (const options of [{ ALPNProtocols: ['h2'] }, {}]) {
+			const { port } = await serve(options);
+			const { read, events } = await exchange(transportTo(port, TLS, undefined, 'auto'), 'http/1.1');
+			deepEqual([read, events.at(-1)], ['', 'ERR_TLS_ALPN_NO_H1']);
 		}
 	});
 

@@ -8,12 +8,13 @@ import { acceptOf, upgradeLines, type WebSocketHandshake } from '../../gates/web
 import type { UpstreamLoad } from '../../memory/upstream-load.ts';
 import type { HeadWriter } from '../client/outgoing-head.ts';
 import type { ResponseFields } from '../client/response-fields.ts';
-import type {
-	OutgoingBody,
-	OutgoingRequest,
-	ResponseHandler,
-	UpstreamFailure,
-	UpstreamRequest,
+import {
+	NO_CONNECT,
+	type OutgoingBody,
+	type OutgoingRequest,
+	type ResponseHandler,
+	type UpstreamFailure,
+	type UpstreamRequest,
 } from '../upstream/contract.ts';
 import type { Endpoint } from '../upstream/endpoint.ts';
 import type { Choice, Upstream } from '../upstream/upstream.ts';
@@ -233,6 +234,19 @@ export class UpstreamAttempt implements OutgoingRequest, ResponseHandler, Attemp
 	}
 
 	onFailure(failure: UpstreamFailure): void {
+		if (failure === NO_CONNECT && this.endpoint.pool.openHttp1 !== undefined) return this.#goOverHttp1();
+		this.#fail(failure);
+	}
+
+	/** The upstream takes no WebSocket over HTTP/2, but may take it over HTTP/1.1. */
+	#goOverHttp1(): void {
+		const connection = this.endpoint.pool.openHttp1!(this.#request.context.plane.clock.now());
+		if (connection === undefined) return this.#fail(NO_PLACE);
+		this.connection = connection;
+		connection.send(this, this.#request.body.outgoing(), this);
+	}
+
+	#fail(failure: UpstreamFailure): void {
 		this.#leave();
 		this.#owner.attemptFailed(failure);
 	}
@@ -311,3 +325,9 @@ export class UpstreamAttempt implements OutgoingRequest, ResponseHandler, Attemp
 const NOT_SWITCHED = BAD_GATEWAY.because(
 	'the upstream answered the WebSocket handshake with a 2xx that opens no WebSocket',
 );
+
+const NO_PLACE: UpstreamFailure = {
+	kind: 'exhausted',
+	cause:
+		'not sent: the upstream takes WebSockets over HTTP/1.1 only, and all its connections are in use (max_connections)',
+};

@@ -73,6 +73,15 @@ export class AutoPool implements ConnectionPool, Http1Side {
 		return this.#http2.open();
 	}
 
+	openHttp1(now: number): UpstreamRequest | undefined {
+		this.giveWay(1);
+		if (!this.#http1.reserve(now, true)) return undefined;
+		const connection = this.#http1.open();
+		// Other requests use HTTP/2, which some of them need (gRPC).
+		connection.isForOne = true;
+		return connection;
+	}
+
 	/** For `Http2Pool`: the address has chosen HTTP/1.1. */
 	adopt(dial: Dial): void {
 		this.isLikely = true;

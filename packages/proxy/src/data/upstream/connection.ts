@@ -4,12 +4,14 @@ import { refusesOurCertificate } from '@mtls-edge-proxy/gate/words/tls-causes.ts
 import { READ_BUFFER, reader, readView } from '#read-buffer';
 import { UNDECLARED } from '../../gates/body-limit.ts';
 import type { Trailers } from '../../gates/trailers.ts';
+import { NO_HTTP1 } from '../../tls/upstream-tls.ts';
 import type { ResponseFields } from '../client/response-fields.ts';
 import { lastChunk } from '../http1/last-chunk.ts';
 import { TICK_MS, Timed } from '../loop/deadlines.ts';
 import { endOwner, guarded } from '../loop/faults.ts';
 import type { Deferred } from '../loop/paced-reads.ts';
 import {
+	NO_CONNECT,
 	type OutgoingBody,
 	type OutgoingRequest,
 	type ResponseEvents,
@@ -39,6 +41,8 @@ export class UpstreamConnection extends Timed implements UpstreamRequest, Respon
 	usableUntil = 0;
 	/** `PlaneDeadlines.ticks` when the request at hand took it. */
 	takenAt = 0;
+	/** No other request may use it later. */
+	isForOne = false;
 	readonly endpoint: Endpoint;
 	/** The transport that made the connection; no longer the upstream's if its TLS settings have changed. */
 	readonly transport: Transport;
@@ -77,7 +81,7 @@ export class UpstreamConnection extends Timed implements UpstreamRequest, Respon
 		this.transport = transport;
 		this.#parser = new ResponseParser(endpoint.heads, transport.endIsKnown, endpoint.maxTrailers);
 		const onread = { buffer: () => this.#nextBuffer(), callback: reader((length) => this.#onRead(length)) };
-		const socket = dial?.handOver(onread) ?? transport.open(onread);
+		const socket = dial?.handOver(onread) ?? transport.open(onread, 'http/1.1');
 		this.#socket = socket;
 		if (dial !== undefined) {
 			this.#connected = true;
@@ -423,6 +427,7 @@ export class UpstreamConnection extends Timed implements UpstreamRequest, Respon
 		const { code } = error;
 		const cause = connectionCause(error);
 		if (code === 'EMFILE' || code === 'ENFILE' || code === 'EADDRNOTAVAIL') return { kind: 'exhausted', cause };
+		if (code === NO_HTTP1) return { kind: 'unsupported', cause: `${NO_CONNECT.cause}, and no HTTP/1.1` };
 		if (!this.#connected || this.#isRefused(error)) return { kind: 'unreachable', cause };
 		if (this.#isStale()) return STALE;
 		return { kind: this.#broken(), cause: this.#parser.started ? `${cause} ${this.#parser.place}` : cause };

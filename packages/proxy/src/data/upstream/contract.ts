@@ -112,7 +112,7 @@ export interface UpstreamFailure {
 export type FailureKind =
 	/** No connection was made; nothing was delivered. */
 	| 'unreachable'
-	/** This machine has no descriptors left; says nothing of the upstream. */
+	/** No connection can be made on our side (descriptors, `max_connections`); says nothing of the upstream. */
 	| 'exhausted'
 	/** A used connection ended at once, when the request came: most likely it had timed out. */
 	| 'stale'
@@ -136,3 +136,8 @@ export const STALE: UpstreamFailure = { kind: 'stale', cause: 'idle connection w
 export const UNREACHED: UpstreamFailure = { kind: 'unreachable', cause: 'connection timed out' };
 /** An error event precedes the end that it causes, so this covers any other way in which Node may close a socket. */
 export const UNCONNECTED: UpstreamFailure = { kind: 'unreachable', cause: 'connection closed before it was made' };
+/** The upstream takes no WebSocket over HTTP/2. */
+export const NO_CONNECT: UpstreamFailure = {
+	kind: 'unsupported',
+	cause: 'the upstream accepts no WebSocket over HTTP/2 (no SETTINGS_ENABLE_CONNECT_PROTOCOL)',
+};

@@ -32,6 +32,12 @@ export interface ConnectionPool {
 	take(now: number): UpstreamRequest;
 	/** For a request that failed on another connection: uses one that cannot have ended unnoticed. */
 	open(): UpstreamRequest;
+	/**
+	 * Only if the address chooses its protocol: a connection over HTTP/1.1, for a WebSocket that it does not take over HTTP/2.
+	 *
+	 * @returns `undefined` if the limit of connections does not allow one.
+	 */
+	openHttp1?(now: number): UpstreamRequest | undefined;
 	/** A request or a connection has ended. Others may wait for that, whatever the limits were when it began. */
 	freed(): void;
 	/**

@@ -132,11 +132,8 @@ export class UpstreamPool implements ConnectionPool {
 	release(connection: UpstreamConnection): void {
 		const promised = connection.keepAliveTimeoutMs;
 		const idleMs = promised === undefined ? this.#idleMs : Math.min(this.#idleMs, promised - HEAD_START_MS);
-		if (this.#retired || idleMs <= 0 || connection.transport !== this.#endpoint.transport) {
-			connection.destroy();
-			return;
-		}
-		if (this.#count.cedes()) return connection.destroy();
+		const isLast = connection.isForOne || connection.transport !== this.#endpoint.transport;
+		if (isLast || this.#retired || idleMs <= 0 || this.#count.cedes()) return connection.destroy();
 		connection.usableUntil = this.#deadlines.now + idleMs;
 		this.#idleDeadlines.add(connection);
 		this.#idle.push(connection);

@@ -2,7 +2,7 @@ import { connect, type OnReadOpts, type Socket } from 'node:net';
 import { connect as connectTls, type SecureContext, type TLSSocket } from 'node:tls';
 import type { Clock } from '@mtls-edge-proxy/gate/shared/clock.ts';
 import type { EndpointSeed, RoutingSeed, UpstreamProtocol, UpstreamTlsSeed } from '../../shared/messages.ts';
-import { createUpstreamContext, isAlpnAlert, NO_HTTP2, upstreamTlsOptions } from '../../tls/upstream-tls.ts';
+import { createUpstreamContext, isAlpnAlert, NO_HTTP1, NO_HTTP2, upstreamTlsOptions } from '../../tls/upstream-tls.ts';
 import { KeptSessions, type Session } from './kept-sessions.ts';
 
 /** Opens and closes connections to one endpoint, over TCP or TLS. */
@@ -16,8 +16,12 @@ export interface Transport {
 	readonly endIsKnown: boolean;
 	/** Whether Node reports the end of a write only in the next turn of the loop, although the kernel has taken all of it. */
 	readonly writesEndLater: boolean;
-	/** Nothing that is written to the socket is sent before `connected`, and its end does not end our side. @param onread for all that is read. */
-	open(onread: OnReadOpts): Socket;
+	/**
+	 * Nothing that is written to the socket is sent before `connected`, and its end does not end our side.
+	 *
+	 * @param onread for all that is read. @param protocol the only one for TLS to offer; default: that of the address.
+	 */
+	open(onread: OnReadOpts, protocol?: UpstreamProtocol): Socket;
 	/** The protocol of an established connection. */
 	protocolOf(socket: Socket): 'http/1.1' | 'h2';
 	/** Ends a connection that carries nothing that is still wanted. @param hasLast what was written last should still go out. */
@@ -123,8 +127,8 @@ class TlsTransport implements Transport {
 		this.#sessions = new KeptSessions(clock);
 	}
 
-	open(onread: OnReadOpts): Socket {
-		const { host, port, protocol } = this.#address;
+	open(onread: OnReadOpts, protocol = this.#address.protocol): Socket {
+		const { host, port } = this.#address;
 		const session = this.#sessions.take();
 		const options = {
 			...upstreamTlsOptions(this.#tls, host, this.context, protocol),
@@ -140,10 +144,11 @@ class TlsTransport implements Transport {
 		// OpenSSL would send written data with the end of its handshake. Node checks the verdict on the certificate only
 		// after that.
 		socket.cork();
-		if (protocol === 'h2') socket.once('error', nameRefusal);
+		const refusal = refusalOf(protocol, this.#address.protocol);
+		if (refusal !== undefined) socket.once('error', (error) => nameRefusal(error, refusal));
 		let verified: Omit<Session, 'ticket'> | undefined;
 		socket.once('secureConnect', () => {
-			const code = alpnProblem(protocol, socket.alpnProtocol);
+			const code = alpnProblem(protocol, socket.alpnProtocol, refusal);
 			if (code !== undefined) return void socket.destroy(Object.assign(new Error('another protocol'), { code }));
 			verified = this.#sessions.verified(session, socket);
 			socket.uncork();
@@ -172,14 +177,28 @@ class TlsTransport implements Transport {
 	}
 }
 
+/**
+ * @param protocol the offered one.
+ * @param usual that of the address.
+ * @returns the code of an error if the endpoint does not choose it; `undefined`: it need not choose any.
+ */
+function refusalOf(protocol?: UpstreamProtocol, usual?: UpstreamProtocol): string | undefined {
+	if (protocol === 'h2') return NO_HTTP2;
+	return usual === 'auto' && protocol !== 'auto' ? NO_HTTP1 : undefined;
+}
+
 /** @param chosen `false`: the endpoint knows nothing of ALPN, which means HTTP/1.1. @returns the code of an error. */
-function alpnProblem(protocol: UpstreamProtocol = 'http/1.1', chosen: string | false | null): string | undefined {
-	const spoken = chosen === false || chosen === null ? 'http/1.1' : chosen;
-	if (spoken === protocol || protocol === 'auto') return undefined;
-	return protocol === 'h2' ? NO_HTTP2 : 'ERR_TLS_ALPN';
+function alpnProblem(
+	protocol: UpstreamProtocol = 'http/1.1',
+	chosen: string | false | null,
+	refusal: string | undefined,
+): string | undefined {
+	if (protocol === 'auto' || chosen === protocol) return undefined;
+	if (refusal !== undefined) return refusal;
+	return chosen ? 'ERR_TLS_ALPN' : undefined;
 }
 
 /** The first listener of a connection's error: the others read the code. */
-function nameRefusal(error: NodeJS.ErrnoException): void {
-	if (isAlpnAlert(error)) error.code = NO_HTTP2;
+function nameRefusal(error: NodeJS.ErrnoException, refusal: string): void {
+	if (isAlpnAlert(error)) error.code = refusal;
 }

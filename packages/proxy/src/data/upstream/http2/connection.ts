@@ -13,7 +13,7 @@ import { PacedReads, type ReadSink } from '../../loop/paced-reads.ts';
 import { ConnectionShare } from '../../loop/read-share.ts';
 import type { Flushed } from '../../loop/turn-end.ts';
 import { schemeField } from '../../memo/outgoing-block.ts';
-import { STALE, UNCONNECTED, type UpstreamFailure } from '../contract.ts';
+import { NO_CONNECT, STALE, UNCONNECTED, type UpstreamFailure } from '../contract.ts';
 import type { Dial } from '../dial.ts';
 import type { Endpoint } from '../endpoint.ts';
 import type { Transport } from '../transport.ts';
@@ -486,10 +486,6 @@ const MAX_UNSENT = 262_144;
 /** The same limit for acknowledgements to an upstream that causes them and does not read. */
 const MAX_UNREAD = 262_144;
 
-const NO_CONNECT: UpstreamFailure = {
-	kind: 'unsupported',
-	cause: 'the upstream accepts no WebSocket over HTTP/2 (no SETTINGS_ENABLE_CONNECT_PROTOCOL)',
-};
 const NO_STREAM: UpstreamFailure = { kind: 'refused', cause: 'not sent: the upstream accepts no more streams' };
 const SPEAKS_HTTP1 = 'it speaks HTTP/1.1 on this port: remove protocol = "h2", or h2c://';
 const UNREAD: UpstreamFailure = {
