@@ -65,13 +65,14 @@ export class Reservation {
 	}
 
 	/**
-	 * Takes the new size before giving back the old one: amounts are rounded up, so a difference cannot be claimed.
+	 * Takes the new size before giving back the old one: amounts are rounded up, so a difference cannot be claimed. Without room for both
+	 * the size is unchanged.
 	 *
-	 * @returns why there is no room; the size is then unchanged.
+	 * @returns why there is no room for a larger one.
 	 */
 	resize(bytes: number): Rejection | undefined {
 		const refusal = this.#budget.take(this.#tenant, bytes);
-		if (refusal) return refusal;
+		if (refusal) return bytes > this.size ? refusal : undefined;
 		this.release();
 		this.size = bytes;
 		return undefined;
