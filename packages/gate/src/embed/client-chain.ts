@@ -1,73 +1,69 @@
-import { X509Certificate } from 'node:crypto';
-import type { DetailedPeerCertificate, TLSSocket } from 'node:tls';
+import type { X509Certificate } from 'node:crypto';
+import type { Server, TLSSocket } from 'node:tls';
 import { hasSigned, MAX_ATTEMPTS } from '../identity/possible-chains.ts';
 import { readCertificates } from '../tls/certificates.ts';
-import { serverOf } from '../tls/node-internals.ts';
+import { acceptedBy, trustOf, trustOfServer } from '../tls/node-internals.ts';
 
 /**
- * Every certificate that can belong to the chain by which OpenSSL has accepted a client, its own first. Node shows two chains, and neither
- * is the accepted one. The first is what the client has sent, in any order. The second follows names without a check of signatures,
- * so a client can hide a CA of the server behind a certificate of that name. An extra certificate may lock out a client; a missing one
- * could let in a revoked one.
+ * Every certificate that can belong to the chain by which OpenSSL has accepted a client, its own first. Node does not show that chain. It
+ * shows what the client has sent, in any order, and a chain that follows names without a check of signatures. So all certificates that the
+ * client has sent and all CAs of the server count. An extra certificate may lock out a client; a missing one could let in a revoked one.
  *
  * @param leaf linked by `issuerCertificate` to the certificates that the client has sent.
- * @returns `undefined` if none is a CA of the server, as in a resumed session that lacks the intermediate CAs, or if the search takes too
- *   long.
+ * @returns `undefined` if the server's CAs are not known, if none of the certificates is one of them, as in a resumed session that lacks the
+ *   intermediate CAs, or if the search takes too long.
  */
 export function possibleCertificates(leaf: X509Certificate, socket: TLSSocket): X509Certificate[] | undefined {
-	const sent = new Map<string, X509Certificate>();
+	const cas = casOf(socket);
+	if (cas === undefined) return undefined;
+	const all = new Map(cas);
 	// Both, because a client may have sent others since, in a renegotiation.
 	for (const first of [socket.getPeerX509Certificate(), leaf]) {
-		for (let one = first; one; one = one.issuerCertificate) sent.set(one.fingerprint256, one);
+		for (let one = first; one; one = one.issuerCertificate) all.set(one.fingerprint256, one);
 	}
-	const trusted = new Map(casOf(socket).map((ca) => [ca.fingerprint256, ca]));
-	for (const { fingerprint256, raw } of shownBy(socket)) {
-		// Whatever the client has not sent comes from the server's CAs.
-		if (!sent.has(fingerprint256)) trusted.set(fingerprint256, new X509Certificate(raw));
-	}
-	const all = [...new Map([...trusted, ...sent]).values()];
 	const found = new Set([leaf]);
 	let attempts = 0;
 	// Also visits what it adds.
 	for (const one of found) {
-		for (const issuer of all) {
+		for (const issuer of all.values()) {
 			if (found.has(issuer) || !one.checkIssued(issuer)) continue;
 			if (++attempts > MAX_ATTEMPTS) return undefined;
 			if (hasSigned(issuer, one)) found.add(issuer);
 		}
 	}
 	const possible = [...found];
-	return possible.some(({ fingerprint256 }) => trusted.has(fingerprint256)) ? possible : undefined;
+	return possible.some(({ fingerprint256 }) => cas.has(fingerprint256)) ? possible : undefined;
 }
 
-/** The client's chain as Node completes it. */
-function shownBy(socket: TLSSocket): Iterable<DetailedPeerCertificate> {
-	const shown = new Set<DetailedPeerCertificate>();
-	let next: DetailedPeerCertificate | null = socket.getPeerCertificate(true);
-	// The last one is its own issuer, or has none.
-	for (; next?.raw !== undefined && !shown.has(next); next = next.issuerCertificate) shown.add(next);
-	return shown;
-}
+type Cas = ReadonlyMap<string, X509Certificate>;
+/** The CAs of a server's context. A server may get another one, with other CAs, while connections are open. */
+const CAS = new WeakMap<object, Cas | undefined>();
 
-/** The server's option `ca`. */
-function casOf(socket: TLSSocket): readonly X509Certificate[] {
-	const server = serverOf(socket);
-	if (server?.ca === undefined) return [];
-	let read = CAS.get(server);
-	if (read?.given !== server.ca) {
-		read = { given: server.ca, cas: readCas(server.ca) };
-		CAS.set(server, read);
+/** `undefined` if they are not known: they may be those of another context than the server's present one. */
+function casOf(socket: TLSSocket): Cas | undefined {
+	const context = acceptedBy(socket);
+	if (context === undefined) return undefined;
+	if (!CAS.has(context)) {
+		const { context: present, ca } = trustOf(socket);
+		if (present !== context) return undefined;
+		CAS.set(context, readCas(ca));
 	}
-	return read!.cas;
+	return CAS.get(context);
 }
 
-const CAS = new WeakMap<object, { readonly given: unknown; readonly cas: readonly X509Certificate[] }>();
+/** Reads the CAs of the server's present context, for connections that are judged only when the server has another one. */
+export function rememberCas(server: Server): void {
+	const { context, ca } = trustOfServer(server);
+	CAS.set(context, readCas(ca));
+}
 
-function readCas(given: unknown): X509Certificate[] {
+/** @param given the option `ca`. */
+function readCas(given: unknown): Cas | undefined {
+	if (given === undefined) return undefined;
 	try {
-		return [given].flat().flatMap((pem) => readCertificates(Buffer.from(pem as string).toString('latin1')));
+		const cas = [given].flat().flatMap((pem) => readCertificates(Buffer.from(pem as string).toString('latin1')));
+		return new Map(cas.map((ca) => [ca.fingerprint256, ca]));
 	} catch {
-		// Those that Node itself adds to a chain are found nevertheless.
-		return [];
+		return undefined;
 	}
 }

@@ -5,6 +5,7 @@ import { BAD_REQUEST } from '../gates/rejection.ts';
 import type { PemMaterial } from '../shared/pem-material.ts';
 import { validateTlsMaterial } from '../tls/tls-material.ts';
 import { listenerOptions, secureContextOptions, useSecureContext } from '../tls/tls-options.ts';
+import { rememberCas } from './client-chain.ts';
 import { contained, type FaultReport } from './contained.ts';
 import { drainable } from './drain.ts';
 import { GateError } from './error.ts';
@@ -129,11 +130,15 @@ export function createMtlsServer(given: MtlsServerOptions, handler: RequestListe
 	};
 	const safe = contained(handler, faultReport(options.onError));
 	const server = http2 ? createHttp2Server(listener, safe) : createServer(listener, safe);
-	useSecureContext(server, material);
+	const use = (files: typeof material) => {
+		useSecureContext(server, files);
+		rememberCas(server);
+	};
+	use(material);
 
 	let generation = 1;
 	const reload = (): number => {
-		useSecureContext(server, readMaterial(options));
+		use(readMaterial(options));
 		return ++generation;
 	};
 	if (reloadOnSignal) {

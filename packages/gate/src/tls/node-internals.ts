@@ -47,11 +47,22 @@ export function allowPartialChains(server: Server): void {
 }
 
 /**
- * The server that has accepted the connection, which keeps its option `ca`. The CAs of `addContext`, `SNICallback` and `pfx` are not there.
- * Nothing checks this member: without it, fewer chains are known, and their clients are refused.
+ * The context by which a server has verified the socket's client; `undefined`: it was another one (SNI), or no server has accepted the socket.
+ * Nothing checks these members: without them no chain is known, and the gate refuses clients that it cannot judge.
  */
-export function serverOf(socket: TLSSocket): { readonly ca?: unknown } | undefined {
-	return (socket as { readonly server?: { readonly ca?: unknown } }).server;
+export function acceptedBy(socket: TLSSocket): object | undefined {
+	const { _tlsOptions: options, _handle: handle } = socket as unknown as AcceptedSocket;
+	return handle?.sni_context === undefined && options?.server !== undefined ? options.secureContext : undefined;
+}
+
+/** The server's context and its option `ca`, with which the context was made; `ca` is `undefined` if a `pfx` may hold more CAs. */
+export function trustOf(socket: TLSSocket): Trust {
+	return trustOfServer((socket as unknown as AcceptedSocket)._tlsOptions!.server!);
+}
+
+export function trustOfServer(server: object): Trust {
+	const { _sharedCreds: context, ca, pfx } = server as AcceptingServer;
+	return { context, ca: pfx === undefined ? ca : undefined };
 }
 
 /**
@@ -131,6 +142,22 @@ function onReadSymbols(): { readonly buffer: symbol | undefined; readonly callba
 	const sample = new Socket({ onread: { buffer, callback } }) as unknown as ReadingSocket;
 	const symbolOf = (value: unknown) => Object.getOwnPropertySymbols(sample).find((symbol) => sample[symbol] === value);
 	return { buffer: symbolOf(buffer), callback: symbolOf(callback) };
+}
+
+interface Trust {
+	readonly context: object;
+	readonly ca: unknown;
+}
+
+interface AcceptingServer {
+	readonly _sharedCreds: object;
+	readonly ca?: unknown;
+	readonly pfx?: unknown;
+}
+
+interface AcceptedSocket {
+	readonly _tlsOptions?: { readonly server?: AcceptingServer; readonly secureContext?: object };
+	readonly _handle: { readonly sni_context?: unknown } | null;
 }
 
 interface OwnContext {
