@@ -1,4 +1,4 @@
-/** What the proxy says of a run in its metrics: at rest all gauges are zero, and counters agree with what clients have seen. */
+/** Checks a run against the proxy's metrics: at rest every gauge is zero, and the counters match the outcomes that clients recorded. */
 import { type Scrape, sampleSum } from '../fixtures/prometheus.ts';
 import type { Conversations } from './conversations.ts';
 import type { Ledger } from './ledger.ts';
@@ -12,10 +12,10 @@ const ZERO_AT_REST = [
 	'proxy_body_memory_bytes',
 ];
 
-/** Only where an upstream has limits. */
+/** Reported only for upstreams with limits. */
 const QUEUE_LENGTH = 'proxy_upstream_queue_length';
 
-/** @returns gauges that are not zero, in words. */
+/** @returns gauges that are not zero, as text. */
 export function notAtRest(scrape: Scrape): string[] {
 	const names = scrape.has(QUEUE_LENGTH) ? [...ZERO_AT_REST, QUEUE_LENGTH] : ZERO_AT_REST;
 	return names.flatMap((name) => {
@@ -24,7 +24,7 @@ export function notAtRest(scrape: Scrape): string[] {
 	});
 }
 
-/** @returns counters that say something else than the clients of `ledger`, in words. Those who left may have been answered or not. */
+/** @returns counters that disagree with the clients of `ledger`, as text. A client that left may or may not have been answered. */
 export function disagreements(scrape: Scrape, ledger: Ledger, talks?: Conversations): string[] {
 	const told: string[] = [];
 	const compare = (what: string, counted: number, least: number, most: number) => {
@@ -49,7 +49,7 @@ export function disagreements(scrape: Scrape, ledger: Ledger, talks?: Conversati
 		Infinity,
 	);
 	if (talks !== undefined) {
-		// A client sees the end of its WebSocket before the proxy does: a thread killed in between has not counted it.
+		// A client sees the end of its WebSocket before the proxy does. A thread that is killed in between has not counted it.
 		const uncounted = lost + ledger.kills * talks.talkers;
 		compare(
 			'WebSockets that have ended',

@@ -1,8 +1,8 @@
-/** An answer as the bytes that a good upstream would send, so that a bad one can stop anywhere within them. */
+/** A response as the bytes that a good upstream sends, so that a bad upstream can stop at any of them. */
 import type { HeaderList } from '../fixtures/http1-message.ts';
 import type { Random } from './random.ts';
 
-/** How the end of an answer's body is told: `content-length`, the last chunk, or the end of the connection. */
+/** How the end of a response's body is framed: `content-length`, the last chunk, or the end of the connection. */
 export type Framing = 'length' | 'chunked' | 'close';
 
 export const FRAMINGS: readonly Framing[] = ['length', 'chunked', 'close'];
@@ -10,7 +10,7 @@ export const FRAMINGS: readonly Framing[] = ['length', 'chunked', 'close'];
 interface AnswerParts {
 	readonly status: number;
 	readonly headers: HeaderList;
-	/** `undefined`: there is none by rule (HEAD, 204, 304). */
+	/** `undefined`: the response has no body by rule (HEAD, 204, 304). */
 	readonly body: Buffer | undefined;
 	readonly framing: Framing;
 	/** Lines after the last chunk, each with its CRLF. */
@@ -19,11 +19,11 @@ interface AnswerParts {
 
 export interface AnswerImage {
 	readonly bytes: Buffer;
-	/** Where the head ends and the body begins. */
+	/** Offset at which the head ends and the body begins. */
 	readonly headEnd: number;
 }
 
-/** @param random where to cut the chunks. */
+/** @param random chooses the chunk sizes. */
 export function answerImage(
 	{ status, headers, body, framing, trailers = '' }: AnswerParts,
 	random: Random,

@@ -1,7 +1,4 @@
-/**
- * The attackers, and the upstream that they ask for, in a process of their own: neither their work nor its is taken for the
- * victims' waiting.
- */
+/** The attackers and their upstream, in a process of their own: its CPU time does not count as the victims' latency. */
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { WebSocketServer } from 'ws';
@@ -11,7 +8,7 @@ import { Attacker } from './attacks.ts';
 import { serveCalls } from './grpc-floods.ts';
 import { serveHostile, takeFlooded } from './hostile-upstream.ts';
 
-/** What the parent asks for. `serve` is answered with `Served`, `stop` with what the attackers have got. */
+/** The parent's orders. The response to `serve` is `Served`; the response to `stop` is what the attackers saw. */
 export type AttackOrder =
 	| { readonly serve: true }
 	| { readonly attack: string; readonly identity: Identity }
@@ -19,18 +16,18 @@ export type AttackOrder =
 
 /** Ports. */
 export interface Served {
-	/** Over HTTP/1.1; takes WebSockets, too. */
+	/** HTTP/1.1, with WebSockets. */
 	readonly upstream: number;
-	/** Over HTTP/2; takes gRPC calls. */
+	/** HTTP/2, with gRPC calls. */
 	readonly calls: number;
 	readonly hostile: number;
 	readonly hostileHttp1: number;
 }
 
-/** Bytes of the answer to `/big`. */
+/** Size of the response to `/big`, bytes. */
 const BIG = Buffer.alloc(2 ** 18, 'big ');
 
-/** How long `/slow` takes. */
+/** How long `/slow` takes, ms. */
 const SLOW_MS = 100;
 
 let attacker: Attacker | undefined;

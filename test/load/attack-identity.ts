@@ -1,13 +1,13 @@
-/** What a child process needs to be a client of a proxy that its parent has started: it has no PKI of its own. */
+/** What a child process needs to be a client of the parent's proxy. The child has no PKI of its own. */
 import type { TlsOptions } from '../fixtures/tls-client.ts';
 
 export interface Identity {
-	/** Of the proxy. */
+	/** Port of the proxy. */
 	readonly port: number;
 	readonly caPem: string;
 	readonly certPem: string;
 	readonly keyPem: string;
-	/** Good ones, of as many tenants. */
+	/** Valid tokens, each of another tenant. */
 	readonly tokens: readonly string[];
 }
 
@@ -16,10 +16,9 @@ export function tlsOptions({ caPem, certPem, keyPem }: Identity, alpn: 'http/1.1
 }
 
 /**
- * Calls `act` so many times a second, evenly. What cannot be kept up with is not made up for: an attacker's rate is an
- * upper bound.
+ * Calls `act` at a steady rate. Missed calls are not made up for: an attacker's rate is an upper bound.
  *
- * @returns stops it.
+ * @returns a function that stops it.
  */
 export function pace(perSecond: number, act: () => void): () => void {
 	let next = performance.now();

@@ -5,7 +5,7 @@ import { GRPC_FLOODS } from './grpc-floods.ts';
 import { UPSTREAM_FLOODS } from './hostile-upstream.ts';
 import { TUNNEL_ATTACKS, TUNNEL_FLOODS } from './tunnel-floods.ts';
 
-/** With a rate, or of one size. */
+/** Attacks with a fixed rate, or of one size. */
 export const RATED: readonly Attack[] = [...ATTACKS, ...TUNNEL_ATTACKS, ...UPSTREAM_FLOODS];
-/** Without a rate, by number of connections. */
+/** Attacks without a rate, by number of connections. */
 export const FLOODS: readonly Attack[] = [...UNCAPPED, ...TUNNEL_FLOODS, ...GRPC_FLOODS];

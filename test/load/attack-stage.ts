@@ -1,4 +1,4 @@
-/** What an attack needs: a proxy with one worker, the victims and the attackers in processes of their own, and who runs on which core. */
+/** The stage of an attack: a proxy with one worker, victims and attackers in separate processes, and each process pinned to a core. */
 import { type ChildProcess, execFileSync, fork } from 'node:child_process';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { createServer } from 'node:http';
@@ -20,37 +20,37 @@ import { GIVES_MEMORY_BACK, type ProcessLeft, processLeft } from './leftovers.ts
 
 export interface StageOptions {
 	readonly mode: 'collected' | 'streaming';
-	/** For how long the victims' upstream waits before it answers, ms. */
+	/** How long the victims' upstream waits before it responds, ms. */
 	readonly thinkMs: number;
 	readonly certificate: 'own' | 'victims';
 }
 
-/** What was seen of one attack. */
+/** Figures of one attack. */
 export interface Seen {
 	readonly window: Window;
-	/** Of the proxy, while victims were measured; 1 is a core. */
+	/** CPU use of the proxy while victims were measured, in cores. */
 	readonly cpu: number;
-	/** Resident, bytes, at most. */
+	/** Highest resident memory, bytes. */
 	readonly peak: number;
-	/** What the attackers have got, by its first line, and how many KiB they have sent. */
+	/** What the attackers received, by first line, and how many KiB they sent. */
 	readonly got: Readonly<Record<string, number>>;
-	/** Meanwhile the machine was not there, ms: what the hypervisor took, and how long those that are measured had work and no core. */
+	/** Time during which the machine did not run us, ms: stolen by the hypervisor, or spent with work but without a core. */
 	readonly stolen: number;
 	readonly waited: { readonly proxy: number; readonly victims: number; readonly upstream: number };
 }
 
 export const VICTIMS_PER_SECOND = 300;
-/** What `attack-victims.ts` holds. */
+/** Connections of `attack-victims.ts`. */
 const VICTIM_CONNECTIONS = 20;
-/** `max_buffered_bytes`: fewer than the attackers hold up, so that it is put to the test. */
+/** `max_buffered_bytes`: less than the attackers try to hold, so that the limit is tested. */
 export const BUDGET_BYTES = 128 * 2 ** 20;
-/** Of a look whether victims are well again, ms. */
+/** Length of one check whether victims are well again, ms. */
 const LOOK_MS = 250;
 const LOOKS = 20;
 
 export class Stage {
 	readonly proxy: ProxyProcess;
-	/** Who runs where, in words. */
+	/** Which process runs on which core, as text. */
 	readonly cores: string;
 	readonly #victims: ChildProcess;
 	readonly #attackers: ChildProcess;
@@ -77,7 +77,7 @@ export class Stage {
 			favour([proxy.pid, process.pid, victims.pid!], attackers.pid!);
 	}
 
-	/** Resolves when the victims have been at it for 5 s: code that is still being compiled is nobody's usual latency. */
+	/** Resolves after the victims have run for 5 s. Latency while code is still being compiled is not typical. */
 	static async start({ mode, thinkMs, certificate }: StageOptions): Promise<Stage> {
 		const upstream = createServer((request, response) => {
 			setTimeout(() => response.end(request.url), thinkMs);
@@ -85,7 +85,7 @@ export class Stage {
 		await new Promise<void>((resolve) => upstream.listen(0, '127.0.0.1', resolve));
 		const victims = fork(join(import.meta.dirname, 'attack-victims.ts'));
 		const attackers = fork(join(import.meta.dirname, 'attack-attackers.ts'));
-		// Without either there is nothing to measure; its message is on standard error.
+		// If either process is missing, there is nothing to measure. Its message is on standard error.
 		for (const child of [victims, attackers]) child.once('exit', (code) => code !== 0 && process.exit(1));
 		const served = await ask<Served>(attackers, { serve: true });
 		const proxy = await startProxy({
@@ -97,7 +97,7 @@ export class Stage {
 				{ prefix: '/', upstream: `http://127.0.0.1:${served.upstream}` },
 				{ prefix: '/tunnel', upstream: `http://127.0.0.1:${served.upstream}`, websocket: true },
 				{ prefix: '/grpc', upstream: `h2c://127.0.0.1:${served.calls}`, failures: 100, cooldown_secs: 1 },
-				// Their breakers are no defence here.
+				// Breakers must not act as a defence here.
 				{ prefix: '/hostile', upstream: `h2c://127.0.0.1:${served.hostile}`, failures: 100, cooldown_secs: 1 },
 				{
 					prefix: '/hostile-http1',
@@ -127,12 +127,12 @@ export class Stage {
 		return stage;
 	}
 
-	/** How the victims fare, for so many ms. What was lost since the last call counts, too. */
+	/** Measures the victims for the given time, ms. Includes failures since the previous call. */
 	measure(ms: number): Promise<Window> {
 		return ask<Window>(this.#victims, { window: ms });
 	}
 
-	/** Attacks, and measures once the attack has got going. Resolves when the attackers have left and their connections are gone. */
+	/** Starts the attack, waits until it is at full rate, and measures. Resolves after the attackers' connections are gone. */
 	async attackFor({ name, rampMs }: Attack, ms: number): Promise<Seen> {
 		const { pid } = this.proxy;
 		let peak = 0;
@@ -167,7 +167,7 @@ export class Stage {
 		};
 	}
 
-	/** Victims wait no longer than they usually do. @returns what was lost until then. @throws Error where it takes over 5 s. */
+	/** Waits until the victims' latency is usual again. @returns failures until then. @throws Error after 5 s. */
 	async wellAgain(calm: Window): Promise<number> {
 		let lost = 0;
 		for (let i = 0; i < LOOKS; i++) {
@@ -178,13 +178,13 @@ export class Stage {
 		throw new Error(`after ${(LOOKS * LOOK_MS) / 1000} s victims still wait; ${lost} were not served`);
 	}
 
-	/** Only the victims' connections are left. What attackers have sent is read as their tokens allow, and then its end. @throws Error */
+	/** Waits until only the victims' connections are left: the proxy first reads what attackers have sent, as their tokens allow. @throws Error */
 	async connectionsGone(): Promise<void> {
 		const gone = async () => (await this.proxy.metric('proxy_connections')) <= VICTIM_CONNECTIONS;
 		await until(gone, "the attackers' connections to go", 100_000);
 	}
 
-	/** What the process holds, after its worker has collected its garbage. */
+	/** Memory and descriptors of the process after its worker has collected garbage. */
 	async lookInside(): Promise<ProcessLeft & { readonly live: number }> {
 		const file = join(temporaryFolder('attack'), 'memory.json');
 		this.#inspector.run(0, memoryTo(file));
@@ -196,7 +196,7 @@ export class Stage {
 		return { ...processLeft(this.proxy), live: heapUsed + arrayBuffers };
 	}
 
-	/** As many bodies as fit into the budget, at once, of as many tenants. @returns the statuses that are not 200. */
+	/** Sends as many bodies at once as fit into the budget, each of another tenant. @returns statuses other than 200. */
 	async postBodies(): Promise<number[]> {
 		const body = Buffer.alloc(8 * 2 ** 20);
 		const post = (token: string) => h1Request(this.proxy, { method: 'POST', path: '/whole', token, body, ms: 30_000 });
@@ -209,7 +209,7 @@ export class Stage {
 	}
 }
 
-/** Run in the worker. The file appears whole. */
+/** Runs in the worker. The file appears complete, by a rename. */
 function memoryTo(file: string): string {
 	return `
 		process.getBuiltinModule('node:v8').setFlagsFromString('--expose-gc');
@@ -227,7 +227,7 @@ function ask<T>(child: ChildProcess, order: VictimsOrder | AttackOrder): Promise
 	return within(answer, `an answer to ${JSON.stringify(order).slice(0, 40)}`, 60_000);
 }
 
-/** @returns who runs where, in words. */
+/** @returns which process runs on which core, as text. */
 function separateCores(proxy: number, others: readonly number[]): string {
 	if (availableParallelism() < 2) return 'all on one core';
 	try {
@@ -241,12 +241,12 @@ function separateCores(proxy: number, others: readonly number[]): string {
 }
 
 /**
- * Puts the measured processes before all neighbours on this machine; attackers stay at the usual priority. Only root may do that.
- * None of them gets a real-time priority. Threads of one such priority share a core in turns of 100 ms (`sched_rr_timeslice_ms`), so a
- * compiler or collector thread of V8 can stop its own event loop for that long. A run with a higher one for the event loop did not end.
+ * Gives the measured processes priority over everything else on this machine; attackers keep the usual priority. Only root may do that.
+ * No process gets a real-time priority. Threads of one such priority share a core in turns of 100 ms (`sched_rr_timeslice_ms`), so a
+ * compiler or collector thread of V8 can stop its own event loop for that long. A run with a higher priority for the event loop did not end.
  * The kernel also stops real-time threads for a twentieth of each second in which they use up a core.
  *
- * @returns whether it could, in words.
+ * @returns whether it succeeded, as text.
  */
 function favour(measured: readonly number[], attackers: number): string {
 	try {
@@ -259,7 +259,7 @@ function favour(measured: readonly number[], attackers: number): string {
 	}
 }
 
-/** On Linux each thread has its own priority; later ones inherit that of the thread that starts them. */
+/** On Linux each thread has its own priority; a new thread inherits that of its creator. */
 function setThreads(pid: number, priority: number): void {
 	for (const thread of HAS_PROC ? readdirSync(`/proc/${pid}/task`) : [pid]) setPriority(Number(thread), priority);
 }

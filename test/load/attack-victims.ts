@@ -1,7 +1,6 @@
 /**
- * The victims, in a process of their own: well-behaved clients at a steady rate, which does not wait for answers. A
- * request's time counts from the moment its client wants it, not from when there was a connection for it: who has to
- * wait for others has waited.
+ * The victims, in a process of their own: well-behaved clients that send at a steady rate and do not wait for responses. A request's
+ * time starts when its client wants to send it, not when a connection is free: waiting behind other requests counts.
  */
 import { type ClientHttp2Session, connect } from 'node:http2';
 import type { TLSSocket } from 'node:tls';
@@ -10,16 +9,16 @@ import { readResponse } from '../fixtures/http1-message.ts';
 import { connectTls } from '../fixtures/tls-client.ts';
 import { type Identity, pace, tlsOptions } from './attack-identity.ts';
 
-/** What the parent asks for; each is answered with a `Window`. */
+/** The parent's orders; the response to each is a `Window`. */
 export type VictimsOrder = { readonly start: Identity; readonly perSecond: number } | { readonly window: number };
 
-/** How long requests took within one window of time, ms; of those still under way at its end, how long they have taken so far. */
+/** Durations of the requests in one time window, ms. A request still in flight at its end counts with its time so far. */
 export interface Window {
 	readonly requests: number;
 	readonly p50: number;
 	readonly p99: number;
 	readonly longest: number;
-	/** Not answered, or not with the right answer, since the window before; the first few in words. */
+	/** Requests since the last window without a response, or with a wrong one; the first few as text. */
 	readonly failures: readonly string[];
 	readonly failed: number;
 }
@@ -30,7 +29,7 @@ const H2_CONNECTIONS = 4;
 let times: number[] = [];
 let failures: string[] = [];
 let failed = 0;
-/** When each request was wanted that has no answer yet, by its number. */
+/** When each pending request was wanted, by its number. */
 const underWay = new Map<number, number>();
 let number = 0;
 
@@ -63,7 +62,7 @@ async function start(identity: Identity, perSecond: number): Promise<void> {
 		const own = number++;
 		underWay.set(own, performance.now());
 		const path = `/victim/${own}`;
-		// Beyond this it is not the proxy's time any more that is measured.
+		// With more requests in flight, the measured time is no longer the proxy's.
 		if (underWay.size > 5000) throw new Error('the victims cannot keep up with themselves');
 		victims[own % victims.length]!(path).then(
 			(body) => settle(own, body === path ? undefined : `${path} got ${JSON.stringify(body.slice(0, 80))}`),
@@ -82,7 +81,7 @@ function settle(number: number, failure: string | undefined): void {
 
 type Victim = (path: string) => Promise<string>;
 
-/** One request after the other on one connection. */
+/** Sends one request after another on one connection. */
 async function h1Victim(identity: Identity): Promise<Victim> {
 	const token = identity.tokens[0]!;
 	let connection: Promise<{ socket: TLSSocket; reader: ByteReader }> | undefined;

@@ -1,24 +1,24 @@
 /**
- * Victims at a steady rate, while attackers do their worst: what that does to the victims' latency, and what is left of it afterwards
- * in memory and descriptors.
+ * Victims send at a steady rate while attackers do their worst. Measures what that does to the victims' latency, and which memory and
+ * descriptors are left afterwards.
  *
  *   npm run attack -- [--seconds 4] [--rounds 3] [--only REGEX] [--mode collected|streaming] [--think 5] [--allowed 2]
- *     [--certificate own|victims] [--table]
+ *                     [--certificate own|victims] [--table]
  *
- * Attackers have a certificate of their own, or with `--certificate victims` that of the victims. Floods (`floods.ts`) have no
- * rate, and come with 1, 4, 16 and 64 connections: `--only '× 16$'`. So do those through WebSockets (`tunnel-floods.ts`), and those of gRPC calls and trailers (`grpc-floods.ts`). An upstream
- * that floods (`hostile-upstream.ts`) is asked at a rate. `--table` runs all of `floods.ts`, with windows of 1.4 s where `--seconds` does
- * not say otherwise, and prints Markdown; that takes about 18 minutes.
+ * Attackers have a certificate of their own, or the victims' with `--certificate victims`. Floods have no rate and run with 1, 4, 16
+ * and 64 connections (`--only '× 16$'`): `floods.ts`, `tunnel-floods.ts` through WebSockets, `grpc-floods.ts` with gRPC calls and trailers.
+ * A flooding upstream (`hostile-upstream.ts`) is called at a fixed rate. `--table` runs all of `floods.ts` and prints Markdown. Its windows
+ * take 1.4 s unless `--seconds` says otherwise, all of it about 18 minutes.
  *
- * The victims' upstream takes `--think` ms for each answer, as quick ones do. With 0 there is nothing left in a calm
- * moment but half a millisecond of the proxy and the loopback interface, and its double says little to anybody.
+ * The victims' upstream takes `--think` ms for each response, as fast services do. With 0 a calm window has only half a millisecond of proxy
+ * and loopback, and twice that means little.
  *
- * The proxy has one worker. Where there are two cores and `taskset`, the proxy has one of them to itself and clients and
- * upstream share the other one, the attackers behind them: victims' figures are the proxy's doing. What the machine took from them is in each line. A round is all
- * attacks, those of one kind behind a calm window that they share. Each figure is the median over the rounds, so that a slow moment
- * of the machine meets one of them only; the ratio is to the median of all calm windows. Behind each attack victims have to be well
- * again before the next one begins.
- * Exit code 1 when a victim is not served, when the p99 rises by more than `--allowed` times, or when something is left.
+ * The proxy has one worker. On two cores with `taskset`, the proxy has one core of its own. Clients and upstream share the other, with the
+ * attackers at a lower priority. So the victims' figures show the proxy. Each line also has the time that the machine took away.
+ * A round runs every attack; attacks of one kind share a calm window before them. Each figure is the median over the rounds, so that a
+ * slow moment of the machine affects one round only. The ratio is to the median of all calm windows. After each attack the
+ * victims must be well again before the next one begins.
+ * Exit code 1 if a victim is not served, the p99 rises more than `--allowed` times, or something is left behind.
  */
 import { parseArgs } from 'node:util';
 import { until } from '../fixtures/wait.ts';
@@ -44,15 +44,15 @@ const { values } = parseArgs({
 });
 const windowMs = Number(values.seconds ?? (values.table ? 1.4 : 4)) * 1000;
 
-/** For what attackers hold that is no body: sockets, streams, handshakes. */
+/** Allowance for what attackers hold besides bodies: sockets, streams, handshakes. */
 const OVERHEAD_BYTES = 128 * 2 ** 20;
-/** What the allocator and the heap may keep for the next time. */
+/** Allowance for what the allocator and the heap keep for later. */
 const REMNANT_BYTES = 48 * 2 ** 20;
 const LIVE_SLACK_BYTES = 16 * 2 ** 20;
-/** The victims' upstream connections are more or fewer from one moment to the next. */
+/** The number of the victims' upstream connections varies from moment to moment. */
 const DESCRIPTOR_SLACK = 8;
 
-/** Attacks that differ in their number of connections only. */
+/** Attacks that differ only in their number of connections. */
 interface Kind {
 	readonly name: string;
 	/** Before its attacks, in each round. */
@@ -84,10 +84,10 @@ console.log(
 	`${values.mode}, 1 worker, ${stage.cores}; ${VICTIMS_PER_SECOND} victims' requests/s over h1 and h2, ` +
 		`answered in ${values.think} ms, ${values.rounds} rounds of ${windowMs / 1000} s`,
 );
-// Once without looking: what heap and pools grow to the first time, they keep, and it is no leak.
+// A first round without checks: what heap and pools grow to once, they keep. That is no leak.
 for (const { trials } of kinds) await stage.attackFor(trials.at(-1)!.attack, 500);
 const start = await stage.lookInside();
-// The collection throws away code as well.
+// Garbage collection also discards compiled code.
 await stage.measure(2000);
 for (let round = 1; round <= Number(values.rounds); round++) {
 	for (const kind of kinds) await inTurn(kind);
@@ -110,7 +110,7 @@ async function inTurn({ name, calm, trials }: Kind): Promise<void> {
 			seen.push(now);
 			trial.lost += now.window.failed + (await stage.wellAgain(before));
 			for (const failure of now.window.failures) problems.push(`${attack.name}: ${failure}`);
-			// A run takes long, and rounds that differ say how noisy the machine is.
+			// A run takes long. Rounds that differ show how noisy the machine is.
 			const { p99, longest } = now.window;
 			console.error(
 				`${attack.name}: p99 ${p99.toFixed(1)} ms, longest ${longest.toFixed(1)} ms; ` +
@@ -131,11 +131,11 @@ function judge({ attack: { name }, seen, lost }: Trial): void {
 	if (seen.some(({ got }) => got['KiB sent'] === 0)) problems.push(`${name}: nothing was sent`);
 }
 
-/** Everything that the attacks have taken must come back. */
+/** Memory and descriptors that attacks took must be released. */
 async function leftAlone(): Promise<void> {
 	const refused = await stage.postBodies();
 	if (refused.length > 0) problems.push(`afterwards bodies of 8 MiB got ${refused}`);
-	// Idle connections to the upstream go after four seconds.
+	// Idle upstream connections close after four seconds.
 	const back = () => processLeft(stage.proxy).descriptors <= start.descriptors + DESCRIPTOR_SLACK;
 	await until(back, 'the descriptors to come back', 15_000).catch(() =>
 		problems.push('descriptors have not come back'),
@@ -174,20 +174,20 @@ function rowOf(calm: readonly Window[], { attack, seen, lost }: Trial): (string 
 	return [name, rate, ...figures.map((figure) => figure.toFixed(2)), lost, mebibytes(peak), got];
 }
 
-/** What is no fault of the proxy, in words: victims that wait for 100 ms while the hypervisor took 100 ms have waited for the machine. */
+/** Delays that the machine caused, as text: victims that wait 100 ms while the hypervisor took 100 ms waited for the machine. */
 function absences({ stolen, waited: { proxy, victims, upstream } }: Seen): string {
 	const waits = [`proxy ${proxy.toFixed(0)}`, `victims ${victims.toFixed(0)}`, `upstream ${upstream.toFixed(0)}`];
 	return `stolen ${stolen} ms, without a core: ${waits.join(', ')} ms`;
 }
 
-/** What attackers have got, in words. */
+/** What the attackers received, as text. */
 function gotBy({ got }: Seen): string {
 	return Object.entries(got)
 		.map(([what, count]) => `${what} ${count}`)
 		.join(', ');
 }
 
-/** A row for each flood: its ratio by connections, and what was lost. */
+/** One row per flood: its ratio by number of connections, and its failures. */
 function markdown(): string {
 	const rows = kinds.map(({ name, trials }) => [
 		name,
@@ -205,7 +205,7 @@ function ratioOf(seen: readonly Seen[]): number {
 	return median(seen, ({ window }) => window.p99) / calmP99();
 }
 
-/** Of all calm windows of the run. */
+/** Median over all calm windows of the run. */
 function calmP99(): number {
 	return median(
 		kinds.flatMap(({ calm }) => calm),

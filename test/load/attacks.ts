@@ -1,6 +1,6 @@
 /**
- * Attackers with a valid certificate and, where it says so, a valid token: the worst that can get as far as they do. Each
- * has a rate that it never exceeds, so that what is measured is what the proxy makes of it, and can be measured again.
+ * Attackers with a valid certificate and, where stated, a valid token. Each has a rate that it never exceeds, so that a measurement shows
+ * the proxy and can be repeated.
  */
 import { randomBytes } from 'node:crypto';
 import { connect as connectTcp, type Socket } from 'node:net';
@@ -22,24 +22,24 @@ import { type Identity, pace, tlsOptions } from './attack-identity.ts';
 
 export interface Attack {
 	readonly name: string;
-	/** What is done, with its rate, for the table. */
+	/** What the attack does, with its rate, for the table. */
 	readonly rate: string;
-	/** How long it takes to get going, ms. */
+	/** Time until the attack is at full rate, ms. */
 	readonly rampMs: number;
-	/** @returns stops it and drops its connections. */
+	/** @returns a function that stops the attack and drops its connections. */
 	start(attacker: Attacker): () => void;
 }
 
-/** Who attacks: keeps a given number of connections up, and counts what comes of them. */
+/** The attacker: keeps a number of connections open and counts what they receive. */
 export class Attacker {
 	readonly identity: Identity;
-	/** What the attackers have got, by its first line. */
+	/** What the attackers received, by first line. */
 	readonly seen = new Map<string, number>();
 	readonly #sockets = new Map<TLSSocket, Socket>();
 	readonly #windows = new WeakMap<TLSSocket, Windows>();
-	/** On connections that are closed. */
+	/** Bytes sent on connections that are closed. */
 	#sentBytes = 0;
-	/** Those that are shaking hands are reset when they have done so. */
+	/** A connection in its handshake is reset after the handshake. */
 	#hasLeft = false;
 
 	constructor(identity: Identity) {
@@ -54,7 +54,7 @@ export class Attacker {
 		return this.identity.tokens[i % this.identity.tokens.length]!;
 	}
 
-	/** One connection; `undefined`: it could not be opened. */
+	/** Opens one connection. @returns `undefined` if that fails. */
 	async connect(alpn: 'http/1.1' | 'h2'): Promise<TLSSocket | undefined> {
 		const tcp = connectTcp({ host: '127.0.0.1', port: this.identity.port });
 		const options = tlsOptions(this.identity, alpn);
@@ -74,7 +74,7 @@ export class Attacker {
 		}
 	}
 
-	/** Statuses of HTTP/1.1 answers, as they begin. */
+	/** Counts the statuses of HTTP/1.1 responses. */
 	watchH1(socket: TLSSocket): void {
 		socket.on('data', (bytes: Buffer) => {
 			const status = /^HTTP\/1\.1 (\d{3})/.exec(bytes.toString('latin1', 0, 12))?.[1];
@@ -83,7 +83,7 @@ export class Attacker {
 		socket.once('close', () => this.count('closed'));
 	}
 
-	/** An HTTP/2 connection with its preface sent, whose frames are read and forgotten. */
+	/** Opens an HTTP/2 connection and sends the preface; reads frames and drops them. */
 	async connectH2(settings: readonly (readonly [number, number])[] = []): Promise<TLSSocket | undefined> {
 		const socket = await this.connect('h2');
 		if (socket === undefined) return undefined;
@@ -104,7 +104,7 @@ export class Attacker {
 		return socket;
 	}
 
-	/** Whether stream 1 may send so many bytes more; if so, they are taken off its windows (RFC 9113 section 5.2). */
+	/** Whether stream 1 may send this many bytes more; if so, they are taken from its windows (RFC 9113 section 5.2). */
 	mayUpload(socket: TLSSocket, bytes: number): boolean {
 		const windows = this.#windows.get(socket)!;
 		if (Math.min(windows.connection, windows.stream) < bytes) return false;
@@ -113,7 +113,7 @@ export class Attacker {
 		return true;
 	}
 
-	/** Keeps `count` of them up: `first` at once, the others and those that close at most `perSecond` in a second. */
+	/** Keeps `count` connections open: `first` at once; the others, and replacements for closed ones, at most `perSecond` per second. */
 	keep(count: number, perSecond: number, open: () => Promise<TLSSocket | undefined>, first = 0): () => void {
 		let up = 0;
 		const openOne = () => {
@@ -129,7 +129,7 @@ export class Attacker {
 		return pace(perSecond, openOne);
 	}
 
-	/** As `keep`, and those that are up. @param hello what each begins with. */
+	/** Like `keep`; returns the open connections as well. @param hello first bytes of each. */
 	hold(count: number, perSecond: number, alpn: 'http/1.1' | 'h2', hello?: (i: number) => string | Buffer) {
 		const sockets = new Set<TLSSocket>();
 		const stop = this.keep(count, perSecond, async () => {
@@ -144,7 +144,7 @@ export class Attacker {
 		return { sockets, stop };
 	}
 
-	/** Four HTTP/2 connections on which `act` is called so often in a second each, with the next stream's id. */
+	/** Four HTTP/2 connections. Calls `act` on each at this rate with the next stream's identifier. */
 	onStreams(perSecond: number, act: (socket: TLSSocket, id: number) => void): () => void {
 		const streams = new Map<TLSSocket, number>();
 		const stop = this.keep(4, 20, async () => {
@@ -162,21 +162,21 @@ export class Attacker {
 		return both(stop, stopResets);
 	}
 
-	/** What it has sent on all its connections. */
+	/** Bytes sent on all connections. */
 	get sentBytes(): number {
 		let sum = this.#sentBytes;
 		for (const socket of this.#sockets.keys()) sum += socket.bytesWritten;
 		return sum;
 	}
 
-	/** Resets all connections, so that nothing of what the kernel still holds is read: that would be a part of the next attack. */
+	/** Resets all connections, so that the proxy reads nothing that is still in the kernel: it would be part of the next attack. */
 	leave(): void {
 		this.#hasLeft = true;
 		for (const tcp of this.#sockets.values()) tcp.resetAndDestroy();
 	}
 }
 
-/** What stream 1 and its connection may still send, bytes. */
+/** Remaining windows of stream 1 and of its connection, bytes. */
 interface Windows {
 	connection: number;
 	stream: number;
@@ -337,7 +337,7 @@ function h1Post(token: string, length: number): string {
 	return `POST / HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer ${token}\r\ncontent-length: ${length}\r\n\r\n`;
 }
 
-/** A byte to each of them `perSecond` times a second, not to all of them at the same moment. */
+/** Sends a byte on each connection `perSecond` times per second, spread over time. */
 function dripTo(sockets: ReadonlySet<TLSSocket>, perSecond: number): () => void {
 	const turns = 100;
 	let turn = 0;

@@ -1,35 +1,35 @@
 /**
- * Bodies that say by themselves whose they are and whether they are whole: the first line names direction, request,
- * tenant, length and checksum; what follows looks like nothing else in the same run.
+ * Bodies that identify themselves. The first line names direction, request, tenant, length and checksum. The rest is unlike any other body
+ * of the run.
  */
 import { hash } from 'node:crypto';
 import { Random } from './random.ts';
 
-/** `up`: a request's body; `down`: an answer's. */
+/** `up`: a request's body; `down`: a response's. */
 export type Direction = 'up' | 'down';
 
 export interface BodyOwner {
 	/** Number of the request. */
 	readonly number: number;
-	/** What the request is called in headers and bodies. */
+	/** The request's identifier in headers and bodies. */
 	readonly id: string;
 	readonly tenant: string;
 }
 
 const POOL = randomBytes(1 << 20);
-/** A first line with its ids, length and checksum is shorter. */
+/** The first line with identifiers, length and checksum is shorter than this. */
 export const SHORTEST_BODY = 160;
 
 /** @param length bytes, from `SHORTEST_BODY` to `SHORTEST_BODY + POOL.length / 2`. */
 export function checkedBody(direction: Direction, owner: BodyOwner, length: number): Buffer {
-	// The line's own length decides how much is left for the rest, which its checksum covers.
+	// The first line's length decides how much is left for the rest, which the checksum covers.
 	const lineLength = firstLine(direction, owner, length, NO_SUM).length;
 	const at = new Random(owner.number, length).between(0, POOL.length / 2);
 	const rest = POOL.subarray(at, at + length - lineLength);
 	return Buffer.concat([Buffer.from(firstLine(direction, owner, length, hash('sha256', rest)), 'latin1'), rest]);
 }
 
-/** @returns what is wrong with it, in words; `undefined` where it is exactly the body that belongs there. */
+/** @returns what is wrong with the body, as text; `undefined` if it is exactly the expected one. */
 export function faultOfBody(body: Buffer, direction: Direction, owner: BodyOwner): string | undefined {
 	const end = body.subarray(0, SHORTEST_BODY).indexOf('\n');
 	if (end === -1) return `a body of ${body.length} bytes that does not begin like one of ours`;

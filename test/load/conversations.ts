@@ -1,6 +1,6 @@
 /**
- * Conversations through the proxy: WebSockets between each pair of protocols, and gRPC streams where the build passes them. No two messages
- * of a run are alike; each comes back to the one who has sent it, and in its order. Each side ends some of them, in order or not.
+ * Conversations through the proxy: WebSockets between each pair of protocols, and gRPC streams if the build forwards them. Every message of
+ * a run is unique. Each returns to its sender, in order. Each side ends some conversations, in order or abruptly.
  */
 import { once } from 'node:events';
 import type { ClientHttp2Session } from 'node:http2';
@@ -18,11 +18,11 @@ import { Random } from './random.ts';
 import type { TalkUpstreams } from './talk-upstreams.ts';
 import { SocketTalk, StreamTalk, type Talk } from './talks.ts';
 
-/** Who ends a conversation, and how. */
+/** Which side ends a conversation, and how. */
 type Ending = 'client closes' | 'client cuts' | 'upstream closes' | 'upstream cuts';
 const ENDINGS: readonly Ending[] = ['client closes', 'client cuts', 'upstream closes', 'upstream cuts'];
 
-/** What carries it: the client's protocol, then the upstream's. */
+/** The client's protocol, then the upstream's. */
 type Kind = 'h1 to h1' | 'h1 to h2' | 'h2 to h1' | 'h2 to h2' | 'gRPC stream';
 
 interface Conversation {
@@ -32,7 +32,7 @@ interface Conversation {
 	readonly kind: Kind;
 	readonly ending: Ending;
 	readonly messages: readonly Buffer[];
-	/** The next message waits for the answer to the one before. */
+	/** The next message waits for the response to the last one. */
 	readonly takesTurns: boolean;
 }
 
@@ -44,21 +44,21 @@ interface TalkOptions {
 	readonly talkers?: number;
 }
 
-/** Clients that talk until they are told to stop. */
+/** Clients that run conversations until stopped. */
 export class Conversations {
-	/** Those that were opened. */
+	/** Opened conversations. */
 	opened = 0;
-	/** WebSockets among them. */
+	/** Opened WebSockets. */
 	tunnels = 0;
-	/** WebSockets whose handshake got no response: the proxy may have opened them. */
+	/** WebSockets whose handshake got no response; the proxy may have opened them. */
 	unanswered = 0;
-	/** At most as many were under way at once. */
+	/** The most conversations at once. */
 	readonly talkers: number;
-	/** Messages that have come back as they were sent. */
+	/** Messages that returned unchanged. */
 	messages = 0;
-	/** Kind and ending. */
+	/** Counts by kind and ending. */
 	readonly counts = new Map<string, number>();
-	/** Of their upstreams. */
+	/** Addresses of their upstreams. */
 	readonly authorities: readonly string[];
 	readonly #target: Target;
 	readonly #ledger: Ledger;
@@ -88,7 +88,7 @@ export class Conversations {
 		const name = `${id} (${kind}, ${ending})`;
 		let port = 0;
 		const begun = performance.now();
-		// A machine that is busy enough lets more time go by between two messages than the route has.
+		// On a busy machine, more time than the route allows can pass between two messages.
 		const mayBeCut = () => kind === 'gRPC stream' && performance.now() - begun > this.#ledger.rules.limitMs / 2;
 		try {
 			const talk = kind === 'gRPC stream' ? await this.#openStream(conversation) : await this.#openSocket(conversation);
@@ -104,7 +104,7 @@ export class Conversations {
 			if (this.#options.threadsDie && fault.isLoss) this.#ledger.lost.push({ what: `${name}: ${fault.what}`, port });
 			else this.#ledger.violate(`${name}: ${fault.what}`);
 		} catch (error) {
-			// A thread that dies takes handshakes with it, and a machine that is busy enough is too late with them.
+			// A thread that dies loses its handshakes. A busy machine can be too slow for the handshake timeout.
 			const isLate = error instanceof NotOpened && error.status === 504;
 			if (kind !== 'gRPC stream' && !(error instanceof NotOpened)) this.unanswered++;
 			if (!this.#options.threadsDie && !isLate) this.#ledger.violate(`${name}: ${(error as Error).message}`);
@@ -165,12 +165,12 @@ export class Conversations {
 		return new StreamTalk(stream, session.socket!.localPort!);
 	}
 
-	/** All clients over HTTP/2 share one connection. */
+	/** All HTTP/2 clients share one connection. */
 	async #sharedSession(): Promise<ClientHttp2Session> {
 		const before = this.#session;
 		const known = await before?.catch(() => undefined);
 		if (known !== undefined && !known.destroyed && !known.closed) return known;
-		// Another client may have been faster.
+		// Another client may have replaced it already.
 		if (this.#session === before) this.#session = connectHttp2(this.#target);
 		return await this.#session!;
 	}
@@ -178,25 +178,25 @@ export class Conversations {
 
 interface TalkFault {
 	readonly what: string;
-	/** That is what it looks like when its thread dies. */
+	/** What the client sees when the thread of its connection dies. */
 	readonly isLoss: boolean;
 }
 
-/** Sends all messages, compares what comes back, and ends it. @param mayBeCut by the proxy. @param count what has come back. */
+/** Sends all messages, compares the echoes, and ends the conversation. @param mayBeCut by the proxy. @param count counts echoes. */
 async function exchange(
 	{ kind, messages, takesTurns, ending }: Conversation,
 	talk: Talk,
 	mayBeCut: () => boolean,
 	count: (messages: number) => void,
 ): Promise<TalkFault | undefined> {
-	// Who leaves without a word may do so in the middle.
+	// An abrupt end may come in the middle of a message.
 	const wanted = ending === 'client cuts' ? messages.slice(0, messages.length >> 1) : messages;
 	if (!takesTurns) for (const message of messages) talk.send(message);
 	for (const [i, message] of wanted.entries()) {
 		if (takesTurns) talk.send(message);
 		const answer = await within(talk.next(), 'the answer to a message');
 		if (answer === undefined) {
-			// What a reset overtakes is lost with it.
+			// A reset can overtake messages, which are then lost.
 			const mayLose = !takesTurns || kind === 'gRPC stream' || kind.endsWith('to h2');
 			if (ending === 'upstream cuts' && mayLose && (await talk.end) !== 'in order') return undefined;
 			if (mayBeCut()) return undefined;

@@ -1,4 +1,4 @@
-/** Clients that send what a plan says and tell exactly what came of it; one interface for HTTP/1.1 and HTTP/2. */
+/** Clients that send what a plan says and report exactly what they received: one interface for HTTP/1.1 and HTTP/2. */
 import { createHash } from 'node:crypto';
 import { type ClientHttp2Session, connect, constants, type IncomingHttpHeaders } from 'node:http2';
 import type { Writable } from 'node:stream';
@@ -15,19 +15,18 @@ import { type Plan, UPLOAD_TRAILER, uploadBody } from './plan.ts';
 
 export interface FaultClient {
 	/**
-	 * Rejects with `ConnectFailed` when there is no connecting, and with another error when the proxy's answer is no HTTP
-	 * or never ends.
+	 * Rejects with `ConnectFailed` if no connection can be opened, and with another error if the response is not HTTP or never ends.
 	 */
 	send(plan: Plan, prefix: string): Promise<Reply>;
 	close(): Promise<void>;
 }
 
-/** No connection to the proxy could be opened; nothing has been sent. */
+/** No connection to the proxy could be opened; nothing was sent. */
 export class ConnectFailed extends Error {}
 
-/** For an answer, ms; far beyond all limits of the proxy in these runs. */
+/** Limit for a response, ms; far above all limits of the proxy in these runs. */
 const ANSWER_MS = 20_000;
-/** Who resets thousands of streams on one connection is taken for an attacker, and rightly. */
+/** The proxy treats a client that resets thousands of streams on one connection as an attacker. */
 const REQUESTS_PER_SESSION = 1000;
 
 type Seen = Pick<Reply, 'status' | 'resetCode' | 'header' | 'trailer' | 'body' | 'complete'>;
@@ -41,7 +40,7 @@ const NOTHING: Seen = {
 	complete: false,
 };
 
-/** One connection at a time, one request at a time. */
+/** One connection with one request at a time. */
 export class H1FaultClient implements FaultClient {
 	readonly #target: Target;
 	#connection: { readonly socket: TLSSocket; readonly reader: ByteReader; readonly port: number } | undefined;
@@ -92,7 +91,7 @@ export class H1FaultClient implements FaultClient {
 	}
 
 	async #connect() {
-		// One that was ended behind our backs would be a fault of the proxy: it shows in the next request.
+		// If the proxy closed the connection without need, the next request would show it.
 		if (this.#connection === undefined) {
 			const socket = await connectOrFail(this.#target, 'http/1.1');
 			this.#connection = { socket, reader: new ByteReader(socket), port: socket.localPort! };
@@ -111,18 +110,18 @@ interface Session {
 	readonly port: number;
 }
 
-/** One connection, which many use at once. */
+/** One connection with many requests at once. */
 export class H2FaultClient implements FaultClient {
 	readonly #target: Target;
 	readonly #onEnd: () => void;
 	#session: Promise<Session> | undefined;
-	/** What `#session` has become. */
+	/** State of `#session`. */
 	#current: ClientHttp2Session | undefined;
 	readonly #retired = new Set<ClientHttp2Session>();
 	#requests = 0;
 	#closing = false;
 
-	/** @param onEnd called when the proxy has ended a connection, for which it has no reason. */
+	/** @param onEnd called when the proxy ends a connection without a reason. */
 	constructor(target: Target, onEnd: () => void) {
 		this.#target = target;
 		this.#onEnd = onEnd;
@@ -161,7 +160,7 @@ export class H2FaultClient implements FaultClient {
 		const leaving = leaveLater(plan, () => {
 			if (ended) return;
 			left = true;
-			// Node would end the writable in order first, and so send a half body as a whole one.
+			// Node would end the writable in order first, and so send half a body as a complete one.
 			Object.assign(stream, { _final: (done: () => void) => done() });
 			stream.close(constants.NGHTTP2_CANCEL);
 			stream.destroy();
@@ -176,7 +175,7 @@ export class H2FaultClient implements FaultClient {
 		clearTimeout(leaving);
 		clearTimeout(limit);
 		const { rstCode: resetCode } = stream;
-		// The proxy sends a status for a call that it ends early. The upstreams end theirs with 0.
+		// The proxy sends a status for a call that it ends early. Upstreams end theirs with 0.
 		const isBrokenOff = (trailers['grpc-status'] ?? '0') !== '0';
 		const complete = ended && !isBrokenOff && resetCode === constants.NGHTTP2_NO_ERROR;
 		const trailer = (name: string) => trailers[name] as string | undefined;
@@ -205,18 +204,18 @@ export class H2FaultClient implements FaultClient {
 
 	async #connect(): Promise<Session> {
 		const socket = await connectOrFail(this.#target, 'h2');
-		// Node's client does not give back what it had reserved for uploads that the server has cut short, and then refuses
-		// all answers: its 10 MB are soon used up.
+		// Node's client does not return the window that it reserved for uploads the server cut short.
+		// Its 10 MB are soon used up, and then it refuses every response.
 		const session = connect('https://localhost', { createConnection: () => socket, maxSessionMemory: 4000 });
 		const port = socket.localPort!;
 		this.#current = session;
 		session.on('error', () => {});
-		// GOAWAY, or no word at all.
+		// GOAWAY, or an end without a word.
 		session.on('goaway', () => this.#ended(session)).on('close', () => this.#ended(session));
 		return { session, port };
 	}
 
-	/** Closes it when what has just been begun on it is surely under way. */
+	/** Closes the session once a request that was just started is certainly on its way. */
 	#retire(session: ClientHttp2Session): void {
 		this.#retired.add(session);
 		session.once('close', () => this.#retired.delete(session));
@@ -244,7 +243,7 @@ const tokens = new Map<string, string>();
 async function headLines({ id, tenant, uploadLength, uploadDeclared }: Plan): Promise<[string, string][]> {
 	let token = tokens.get(tenant);
 	if (token === undefined) {
-		// A run may last for longer than a usual token.
+		// A run may be longer than the usual lifetime of a token.
 		token = (await testPki()).token(tenant, { exp: Math.floor(Date.now() / 1000) + 7 * 86_400 });
 		tokens.set(tenant, token);
 	}
@@ -257,16 +256,16 @@ async function headLines({ id, tenant, uploadLength, uploadDeclared }: Plan): Pr
 	return lines;
 }
 
-/** One for each request, and the same in each run with the same seed. */
+/** One identifier for each request, the same in each run with the same seed. */
 function traceparentOf(id: string): string {
 	const digits = createHash('sha256').update(id).digest('hex');
 	return `00-${digits.slice(0, 32)}-${digits.slice(32, 48)}-00`;
 }
 
 /**
- * Sends the body in pieces, as fast as it is taken. A client that is going to leave sends half of a long one.
+ * Sends the body in pieces, as fast as the proxy takes it. A client that will leave sends half of a long body.
  *
- * @returns whether that was all of it.
+ * @returns whether the whole body was sent.
  */
 async function writeUpload(to: Writable, plan: Plan, framed?: (bytes: Buffer) => Buffer): Promise<boolean> {
 	const { uploadLength = 0, clientRandom: random, kind } = plan;

@@ -1,4 +1,4 @@
-/** Every way in which the bad upstreams answer one request, over both protocols. */
+/** Every kind of fault that bad upstreams play, over both protocols. */
 import { HTTP1_KINDS, type Http1Kind } from './http1-fault-kinds.ts';
 import { HTTP2_KINDS, type Http2Kind } from './http2-fault-kinds.ts';
 

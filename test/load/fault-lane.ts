@@ -1,21 +1,21 @@
-/** An upstream of a fault run: a server with a route and a breaker of its own at the proxy. */
+/** One upstream of a fault run: a server with its own route and breaker at the proxy. */
 import type { ConfigTables, RouteEntry } from '../../packages/proxy/src/cli/demo/config-file.ts';
 import type { Changes } from '../fixtures/wait.ts';
 
 export interface FaultLane {
 	readonly prefix: string;
 	readonly route: RouteEntry;
-	/** The `[[upstreams]]` that the route names, if it names one. */
+	/** The route's `[[upstreams]]` tables, if it names an upstream. */
 	readonly upstream: NonNullable<ConfigTables['upstreams']>[number] | undefined;
 	readonly rest: BreakerRest;
 	stop(): Promise<void>;
 }
 
-/** Whether a lane's breaker is closed, as far as its health probes tell. */
+/** Whether a lane's breaker is closed, as judged from its health probes. */
 export class BreakerRest {
-	/** Probes that have been answered. */
+	/** Probes answered so far. */
 	#probes = 0;
-	/** Not to be used before that many. */
+	/** The lane is not used before this many probes. */
 	#until = 0;
 	readonly #changes: Changes;
 
@@ -27,9 +27,9 @@ export class BreakerRest {
 		return this.#probes >= this.#until;
 	}
 
-	/** The breaker has opened: the lane is left alone until a probe has passed that began after this moment. */
+	/** The breaker has opened: the lane rests until a probe that started after this moment passes. */
 	begin(): void {
-		// One may be under way; the next one is surely asked later than now.
+		// One probe may be in flight; the next one certainly starts later.
 		this.#until = this.#probes + 2;
 	}
 

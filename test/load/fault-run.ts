@@ -1,4 +1,4 @@
-/** Requests through the proxy to a bad upstream, many at once, until enough of them have come to something. */
+/** Sends many concurrent requests through the proxy to bad upstreams until enough of them have ended. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { RouteEntry } from '../../packages/proxy/src/cli/demo/config-file.ts';
 import { type ProxyOptions, type ProxyProcess, startProxy } from '../fixtures/proxy.ts';
@@ -18,12 +18,12 @@ interface FaultRunOptions {
 	readonly seed: number;
 	readonly mode: Rules['mode'];
 	readonly kinds?: readonly FaultKind[];
-	/** Clients of each protocol. Those of HTTP/2 share connections, 8 to each. */
+	/** Clients of each protocol. HTTP/2 clients share connections, 8 to each. */
 	readonly clients?: number;
 	/** WebSockets and gRPC streams at the same time. */
 	readonly talkers?: number;
 	readonly threadsDie?: boolean;
-	/** Between two probes of an upstream, and so how long its breaker stays open after a failure. Default 0.05. */
+	/** Probe interval of an upstream, s, and so the time that its breaker stays open after a failure. Default 0.05. */
 	readonly probeSeconds?: number;
 	readonly onViolation?: () => void;
 	readonly proxy?: ProxyOptions;
@@ -31,16 +31,16 @@ interface FaultRunOptions {
 
 /** `upstream_timeout_secs`, ms. */
 export const LIMIT_MS = 1000;
-/** `max_buffered_bytes`: an upstream that floods must get there soon. */
+/** `max_buffered_bytes`: low, so that a flooding upstream reaches it soon. */
 export const BUDGET_BYTES = 64 * 2 ** 20;
 const STREAMS = 8;
 /** HTTP/1.1 upstreams that many requests share. */
 const SHARED = 12;
-/** And those for requests that need one alone. */
+/** HTTP/1.1 upstreams for requests that need one to themselves. */
 const SOLO = 4;
 /**
- * HTTP/2 upstreams, with windows that are small, usual and large. None has a limit of streams that is reached: node:http2 counts streams that have
- * ended for a while yet, and resets those beyond the limit with a code that says nothing of them.
+ * HTTP/2 upstreams with small, usual and large windows. No run reaches their stream limit. node:http2 counts ended streams for a while, and
+ * resets streams beyond the limit with a code that does not say so.
  */
 const STREAM_LANES: readonly Http2LaneOptions[] = [
 	{ isRough: false, overTls: false, window: 65_535, streams: 100 },
@@ -69,11 +69,11 @@ export class FaultRun {
 	readonly #talkUpstreams: TalkUpstreams;
 	readonly talks: Conversations;
 	#clients: { readonly protocol: Protocol; readonly client: FaultClient }[] = [];
-	/** What each HTTP/1.1 client has sent last. */
+	/** The last request of each HTTP/1.1 client. */
 	readonly #last = new Map<FaultClient, Entry>();
 	#turn = 0;
 	#stopped = false;
-	/** Connections to a thread that was just dying. */
+	/** Connections to a thread that was dying. */
 	failedConnects = 0;
 
 	static async start(options: FaultRunOptions): Promise<FaultRun> {
@@ -124,7 +124,7 @@ export class FaultRun {
 		this.#kinds = options.kinds ?? FAULT_KINDS;
 	}
 
-	/** As the configuration has them. */
+	/** Addresses as in the configuration. */
 	get routes(): RouteEntry[] {
 		return [...this.lanes.map(({ route }) => route), ...this.#talkUpstreams.routes];
 	}
@@ -133,7 +133,7 @@ export class FaultRun {
 		return Object.values(this.#lanes).flat();
 	}
 
-	/** Sends until `enough` says so, then lets what is under way come to its end. */
+	/** Sends until `enough` returns true, then waits for the requests in flight. */
 	async send(enough: () => boolean): Promise<void> {
 		this.#stopped = false;
 		if (this.#clients.length === 0) this.#clients = this.#createClients();
@@ -179,16 +179,16 @@ export class FaultRun {
 				if (plan.kind.alone === undefined) await this.#sendShared(plan, client);
 				else await this.#sendAlone(plan, client);
 			} catch (error) {
-				// Who knocks at a thread that is just dying knocks again.
+				// A client that connects to a dying thread tries again.
 				if (this.#options.threadsDie && error instanceof ConnectFailed) this.failedConnects++;
 				else this.ledger.violate(`${plan.id} (${protocol}, '${plan.kind.name}'): ${(error as Error).message}`);
-				// Whatever it is, it need not be said a thousand times a second.
+				// One report is enough, whatever the fault.
 				await sleep(100);
 			}
 		}
 	}
 
-	/** Even numbers are HTTP/1.1, odd ones are HTTP/2: the next one of the kind. */
+	/** The next client of a kind: even numbers are HTTP/1.1, odd ones HTTP/2. */
 	#numberFor(protocol: Protocol): number {
 		const number = this.#numbers[protocol];
 		this.#numbers[protocol] += 2;
@@ -199,7 +199,7 @@ export class FaultRun {
 	async #sendShared(plan: Plan, client: FaultClient): Promise<void> {
 		const { shared, calm, rough } = this.#lanes;
 		if (plan.kind.upstream === 'h1') return void (await this.#sendOn(await this.#usable(shared), plan, client));
-		// Those that end connections need somebody whose connections they are.
+		// A fault that ends connections needs other requests on them.
 		const isAmongRough = plan.kind.hitsConnection || plan.clientRandom.chance(0.4);
 		await this.#sendOn(await this.#usable(isAmongRough ? rough : calm), plan, client, isAmongRough);
 	}
@@ -209,7 +209,7 @@ export class FaultRun {
 		entry.isAmongRough = isAmongRough;
 		if (plan.protocol === 'h1') {
 			entry.before = this.#last.get(client);
-			// Not a chain of all that ever were.
+			// Keeps one predecessor, not a chain of all.
 			if (entry.before !== undefined) entry.before.before = undefined;
 			this.#last.set(client, entry);
 		}
@@ -218,7 +218,7 @@ export class FaultRun {
 			throw error;
 		});
 		const outcome = this.ledger.settle(entry, reply);
-		// The breaker may be open; nothing is learnt from a hundred 503.
+		// The breaker may be open; a hundred 503s prove nothing.
 		const opened = outcome !== 'whole' ? outcome !== 'left' : [502, 503, 504].includes(plan.status);
 		if (opened) lane.rest.begin();
 		return outcome;
@@ -233,13 +233,13 @@ export class FaultRun {
 		await lane.alone(plan.kind.alone, async () => {
 			await this.#sendOn(lane, plan, client);
 			if (!(await lane.poisonIdle(plan.random))) this.ledger.violate(`${plan.id}: a poisoned connection was kept`);
-			// Who comes next must get an answer of its own; the poisoned connection is not to be seen again.
+			// The next request must get its own response; the poisoned connection must not be used again.
 			const next = planRequest(this.#options.seed, this.#numberFor(plan.protocol), AFTER_POISON);
 			await this.#sendOn(lane, next, client);
 		});
 	}
 
-	/** The lanes take turns, as far as their breakers let them. */
+	/** Lanes take turns, as far as their breakers allow. */
 	async #usable<T extends { readonly isUsable: boolean }>(lanes: readonly T[], take = (_: T) => {}): Promise<T> {
 		const next = () => {
 			for (let i = 0; i < lanes.length; i++) {

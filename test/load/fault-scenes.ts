@@ -1,7 +1,7 @@
 /**
- * What happens to a whole HTTP/2 upstream, while clients echo unique bodies through it and WebSockets are open: it is killed, it is paused, it
- * is a TLS server that stops halfway; and clients that cancel all their calls. Each scene says what its clients saw. Those of another upstream
- * are innocent: each of them gets its own bytes back.
+ * Faults of a whole HTTP/2 upstream while clients echo unique bodies through it and WebSockets are open: it is killed, it is paused, it is
+ * a TLS server that stops halfway, its clients cancel all calls. Each scene records what its clients saw. Clients of another upstream are
+ * innocent: each must get its own bytes back.
  */
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
@@ -21,26 +21,26 @@ import { Random } from './random.ts';
 
 interface SceneOptions {
 	readonly mode: BodyMode;
-	/** Calls that are cancelled. */
+	/** Number of cancelled calls. */
 	readonly cancelled: number;
 }
 
-/** What was seen of one scene. */
+/** Result of one scene. */
 export interface Scene {
 	readonly name: string;
-	/** What its clients got, by status or in words. */
+	/** What its clients saw: a status, or text. */
 	readonly seen: ReadonlyMap<string, number>;
-	/** Requests to the other upstream meanwhile. */
+	/** Requests to the innocent upstream meanwhile. */
 	readonly innocent: number;
 	readonly breaches: readonly string[];
 }
 
-/** Of the upstreams that something happens to, `upstream_timeout_secs`. Each of the scenes waits for a few rounds of it; a busy machine echoes well within it. */
+/** `upstream_timeout_secs` of the affected upstreams. A scene waits for a few timeouts; a busy machine still echoes well within one. */
 const TIMEOUT_SECS = 2;
-/** Requests at once, of each kind. */
+/** Concurrent requests of each kind. */
 const AT_ONCE = 16;
 const TUNNELS = 4;
-/** Answers of a kind that a scene waits for before it goes on. */
+/** A scene waits for this many outcomes of a kind before it goes on. */
 const ENOUGH = 20;
 
 export async function playScenes(options: SceneOptions): Promise<Scene[]> {
@@ -53,13 +53,13 @@ export async function playScenes(options: SceneOptions): Promise<Scene[]> {
 	];
 }
 
-/** A scene under way. */
+/** A running scene. */
 interface SceneRun {
 	readonly stage: SceneStage;
 	readonly child: ChildUpstream;
 	readonly seen: Map<string, number>;
 	readonly breaches: string[];
-	/** Sends echoes until `isOver`, some at once. */
+	/** Sends echoes until `isOver`, several at once. */
 	send(path: string, isOver: () => boolean): Promise<void>;
 }
 
@@ -102,7 +102,7 @@ async function paused({ stage, child, seen, breaches, send }: SceneRun): Promise
 	await sending;
 }
 
-/** Each way in which a TLS server stops halfway. */
+/** One scene for each way in which a TLS server stops halfway. */
 async function halfOpen(stage: SceneStage): Promise<Scene[]> {
 	const scenes: Scene[] = [];
 	for (const [i, { kind }] of stage.halfOpen.entries()) {
@@ -119,13 +119,13 @@ async function halfOpen(stage: SceneStage): Promise<Scene[]> {
 	return scenes;
 }
 
-/** At any point: before the upstream has them, while it has, within their bodies. */
+/** Cancels calls at any point: before the upstream has them, while it works, within their bodies. */
 async function cancelled({ stage, seen, breaches }: SceneRun, count: number): Promise<void> {
 	const token = (await testPki()).token('tenant-1');
 	const transitions = () => stage.proxy.metric('proxy_circuit_transitions_total');
 	const before = await transitions();
 	let left = count;
-	// Who resets a thousand streams at once is an attacker, and loses the connection.
+	// The proxy treats a client that resets a thousand streams at once as an attacker, and closes its connection.
 	const worker = async (seed: number) => {
 		const random = new Random(seed);
 		while (left > 0) {
@@ -183,7 +183,7 @@ async function openTunnels(stage: SceneStage): Promise<OpenWebSocket[]> {
 class SceneStage implements AsyncDisposable {
 	readonly proxy: ProxyProcess;
 	readonly child: ChildUpstream;
-	/** Each with a breaker of its own. */
+	/** Each has its own breaker. */
 	readonly halfOpen: readonly HalfOpen[];
 	readonly #calm: Http2Upstream;
 	readonly #mode: BodyMode;
@@ -213,7 +213,7 @@ class SceneStage implements AsyncDisposable {
 		const bounded = { upstream_timeout_secs: TIMEOUT_SECS };
 		const proxy = await startProxy({
 			boxedBody: mode === 'streaming',
-			// Idle connections count as well in `notAtRest`.
+			// `notAtRest` counts idle connections, too.
 			config: { health_interval_secs: 0.05, default_cooldown_secs: 1, tenant_rps: 0, upstream_idle_timeout_secs: 1 },
 			upstreams: half.map(({ authority }, i) => ({
 				...{
@@ -226,7 +226,7 @@ class SceneStage implements AsyncDisposable {
 			})),
 			routes: [
 				{ prefix: '/child', upstream: `h2c://127.0.0.1:${child.port}`, websocket: true, ...bounded },
-				// Only the client may end its calls, however slow the machine is: a timeout would be a failure for the breaker.
+				// Only the client may end these calls, however slow the machine is: a timeout would count as a failure.
 				{ prefix: '/cancelled', upstream: `h2c://127.0.0.1:${child.port}`, upstream_timeout_secs: 600 },
 				...half.map((_, i) => ({ prefix: `/half-open-${i}`, upstream: `half-open-${i}`, ...bounded })),
 				{ prefix: '/calm', upstream: `h2c://${calm.authority}` },
@@ -284,7 +284,7 @@ class SceneStage implements AsyncDisposable {
 		for (const connection of connections) await connection.close();
 	}
 
-	/** What must not be left when all clients have gone. */
+	/** What is left after all clients have gone. */
 	async #left(): Promise<string[]> {
 		let left = ['the gauges could not be read'];
 		const isAtRest = async () => {
@@ -309,7 +309,7 @@ const OWN: Readonly<Record<number, string>> = {
 	504: 'upstream timeout',
 };
 
-/** An upstream in a process of its own, which comes back on the same port. */
+/** An upstream in a process of its own, which restarts on the same port. */
 class ChildUpstream {
 	port = 0;
 	#process: ChildProcess | undefined;

@@ -1,21 +1,21 @@
-/** What a kind of fault says of its requests and of what their clients may get, by whatever protocol the upstream plays it. */
+/** Traits of a kind of fault: how its requests are sent and what their clients may see, for any upstream protocol. */
 import { FRAMINGS, type Framing } from './answer-image.ts';
 
 export type Method = 'GET' | 'HEAD' | 'POST' | 'PUT' | 'DELETE';
 
-/** What a request must come to, once the upstream has done with it what its kind says. */
+/** The outcome that a request must have after the upstream has played its fault. */
 export type Fate =
-	/** The client gets the whole answer. */
+	/** The client gets the complete response. */
 	| 'whole'
-	/** The upstream has not looked at it, and says so: it is sent again, and its client gets the whole answer. */
+	/** The upstream says that it did not process the request: the proxy sends it again, and the client gets the complete response. */
 	| 'refused'
-	/** It gets a 502, or a truncated response if its head had arrived. */
+	/** The client gets a 502, or a truncated response if the head had arrived. */
 	| 'cut'
-	/** The same at the limit of the round trip, with 504 for 502. */
+	/** As before, but at the round-trip limit, with 504 instead of 502. */
 	| 'late'
-	/** There is more of it than the memory for bodies: 503, or aborted by the client itself. */
+	/** The body exceeds the memory for bodies: 503, or the client aborts. */
 	| 'flooded'
-	/** The answer may be lost to a reset that overtakes it, but if it comes it is whole. */
+	/** A reset may overtake the response; if it arrives, it is complete. */
 	| 'whole or cut'
 	/** The client leaves first. */
 	| 'left';
@@ -25,28 +25,28 @@ export type Solo = 'refuse' | 'reset on accept' | 'close on accept' | 'stall on 
 
 export interface FaultTraits {
 	readonly name: string;
-	/** What is spoken at the upstream. */
+	/** The upstream's protocol. */
 	readonly upstream: 'h1' | 'h2';
-	/** How often it comes, relative to the others. */
+	/** Relative frequency. */
 	readonly weight: number;
 	readonly fate: Fate;
-	/** The answer's head has gone out when it fails. */
+	/** The response head has left when the fault happens. */
 	readonly afterHead: boolean;
 	readonly framings: readonly Framing[];
 	readonly methods: readonly Method[];
-	/** Statuses of the answer. */
+	/** Statuses of the response. */
 	readonly statuses: readonly number[];
-	/** The request's body is long enough to be under way for a while. */
+	/** The request body is long enough to be in flight for a while. */
 	readonly longUpload: boolean;
-	/** It is played when the head has arrived, not only when the body has. */
+	/** The fault is played when the head has arrived, not only after the body. */
 	readonly early: boolean;
-	/** The client aborts the request after about this long, ms. */
+	/** The client aborts the request after about this time, ms. */
 	readonly leavesAfter: number | undefined;
 	/** After it the connection must not carry another request. */
 	readonly spoils: boolean;
-	/** It needs a connection, or an upstream, of which no other request is in reach. */
+	/** It needs a connection, or an upstream, without other requests. */
 	readonly alone: Solo | undefined;
-	/** It ends a connection that others share, and what they have there. */
+	/** It ends a shared connection and the requests on it. */
 	readonly hitsConnection: boolean;
 }
 
@@ -55,7 +55,7 @@ export const WITH_BODY: readonly Method[] = ['POST', 'POST', 'PUT'];
 const ANY_METHOD: readonly Method[] = ['GET', 'GET', 'GET', 'POST', 'POST', 'PUT', 'DELETE'];
 export const DELIMITED: readonly Framing[] = ['length', 'chunked'];
 
-/** What holds where a kind does not say otherwise. */
+/** Defaults of a kind. */
 export const USUAL: Omit<FaultTraits, 'name' | 'fate' | 'upstream'> = {
 	weight: 10,
 	afterHead: false,

@@ -1,7 +1,6 @@
 /**
- * The bad upstream: one server a lane, each with a breaker of its own at the proxy. It reads requests strictly, tells the
- * ledger of each, and answers as the request's kind says. `/health` it answers in any case: a breaker that a fault has
- * opened is closed again by the next probe, and the lane is used again.
+ * The bad HTTP/1.1 upstream: one server per lane, each with its own breaker at the proxy. It parses requests strictly, reports each to the
+ * ledger, and responds as the request's kind says. `/health` always succeeds: the next probe closes a breaker that a fault has opened.
  */
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
 import { ByteReader, EndedEarly } from '../fixtures/byte-reader.ts';
@@ -31,7 +30,7 @@ export class Lane implements FaultLane {
 	readonly upstream = undefined;
 	readonly rest: BreakerRest;
 	#busy = false;
-	/** What becomes of a connection that comes now. */
+	/** What happens to the next connection. */
 	#onAccept: Solo | undefined;
 
 	private constructor(number: number, ledger: Ledger, changes: Changes) {
@@ -54,17 +53,17 @@ export class Lane implements FaultLane {
 		return { prefix: this.prefix, upstream: `http://127.0.0.1:${this.#port}` };
 	}
 
-	/** Its breaker is closed, as far as can be told from here. */
+	/** Whether its breaker is closed, as far as can be known here. */
 	get isUsable(): boolean {
 		return this.rest.isOver && !this.#busy;
 	}
 
-	/** Until `alone` is over, nobody else uses it. */
+	/** Reserves the lane until `alone` settles. */
 	reserve(): void {
 		this.#busy = true;
 	}
 
-	/** Does with the next connections as `solo` says, while `run` sends requests; the lane has been reserved. */
+	/** Handles the next connections as `solo` says while `run` sends requests. The lane has been reserved. */
 	async alone<T>(solo: Solo, run: () => Promise<T>): Promise<T> {
 		try {
 			await this.#closeConnections();
@@ -80,7 +79,7 @@ export class Lane implements FaultLane {
 	}
 
 	/**
-	 * Says what nobody has asked for on each connection that is idle, and waits until the proxy has dropped them all.
+	 * Sends unsolicited bytes on each idle connection, and waits until the proxy has closed them all.
 	 *
 	 * @returns whether it has.
 	 */
@@ -96,24 +95,24 @@ export class Lane implements FaultLane {
 		for (const connection of this.#connections) connection.destroy();
 	}
 
-	/** As an idle limit of the upstream would. Resolves when they are gone. */
+	/** Closes idle connections, as an upstream's idle timeout does. Resolves when they are gone. */
 	async #closeConnections(): Promise<void> {
 		for (const connection of this.#used) connection.destroy();
 		await this.#changes.until(() => this.#used.length === 0, 'the connections to close');
 	}
 
-	/** Without those of health probes, whose end would open the breaker. */
+	/** Except connections of health probes: ending those would open the breaker. */
 	get #used(): LaneConnection[] {
 		return [...this.#connections].filter(({ requests }) => requests > 0);
 	}
 
 	async #stopListening(): Promise<void> {
-		// Without waiting for the connections that are left.
+		// Does not wait for the remaining connections.
 		this.#server.close();
 	}
 
 	async #listen(port: number): Promise<void> {
-		// A closed one is not used again: its late events would be taken for the new one's.
+		// A closed lane is not used again: its late events would look like those of the new one.
 		this.#server = this.#createServer();
 		await new Promise<void>((resolve, reject) => {
 			this.#server.once('error', reject);
@@ -138,7 +137,7 @@ export class Lane implements FaultLane {
 			case 'close on accept':
 				return void socket.destroySoon();
 			case 'stall on accept':
-				// What is never read does not tell of its end either; but a probe's connection must not last for ever.
+				// A socket that is never read does not report its end either. A probe's connection must still end.
 				socket.setTimeout(STALLED_MS, () => socket.destroy());
 				return;
 		}
@@ -147,12 +146,12 @@ export class Lane implements FaultLane {
 	}
 }
 
-/** For the proxy to drop a connection on which something arrived that it had not asked for, ms. */
+/** Time for the proxy to close a connection with unsolicited bytes, ms. */
 const POISON_MS = 5_000;
 const STALLED_MS = 10_000;
 
 class LaneConnection {
-	/** No request is under way. */
+	/** No request is in flight. */
 	isIdle = true;
 	readonly #socket: Socket;
 	readonly #reader: ByteReader;
@@ -161,9 +160,9 @@ class LaneConnection {
 	readonly #closed: Promise<void>;
 	/** Without health probes. */
 	requests = 0;
-	/** Why it must not carry another request. */
+	/** Why the connection must not carry another request. */
 	#spoiledBy: string | undefined;
-	/** Our side has been closed. */
+	/** Our side is closed. */
 	#ended = false;
 
 	constructor(socket: Socket, ledger: Ledger, onProbe: () => void) {
@@ -185,7 +184,7 @@ class LaneConnection {
 
 	async serve(): Promise<void> {
 		try {
-			// A request that comes when our side has been closed is not seen any more, as with any server.
+			// A request that arrives after our side has closed is not read, as with any server.
 			while (!this.#ended) {
 				const head = await readHead(this.#reader, Number.POSITIVE_INFINITY);
 				this.isIdle = false;
@@ -194,7 +193,7 @@ class LaneConnection {
 				this.isIdle = true;
 			}
 		} catch (error) {
-			// The end of the connection is how this loop ends.
+			// The end of the connection ends this loop.
 			if (error instanceof EndedEarly) return;
 			this.#ledger.violate(
 				error instanceof MalformedMessage
@@ -233,13 +232,13 @@ class LaneConnection {
 		await (early ?? this.#play(entry));
 	}
 
-	/** Reads no further: what has arrived already would be taken for a request. */
+	/** Stops reading: bytes that have already arrived would be parsed as a request. */
 	#leave(): never {
 		this.destroy();
 		throw new EndedEarly('closed', Buffer.alloc(0));
 	}
 
-	/** Whose request it is; and whether all that says so agrees. */
+	/** Finds the request's entry, and checks that all its identifiers agree. */
 	#identify(head: MessageHead): Entry | undefined {
 		const only = (name: string) => {
 			const values = headerValues(head.headers, name);
@@ -280,8 +279,8 @@ class LaneConnection {
 		};
 		const reset = () => {
 			this.#ended = true;
-			// Only after the bytes are sent: a reset discards unsent data. In the same moment, if possible:
-			// then both arrive at once, and a reader may take the one for the other.
+			// Only after the bytes are sent: a reset discards unsent data. In the same turn, if possible: then bytes
+			// and reset arrive together, and a reader may confuse them.
 			if (socket.writableLength === 0 && random.chance(0.5)) socket.resetAndDestroy();
 			else socket.write('', () => socket.resetAndDestroy());
 		};
@@ -298,7 +297,7 @@ class LaneConnection {
 		const endsConnection = framing === 'close' && image.bytes.length > image.headEnd;
 		entry.played = true;
 		if (entry.deliveries > 1 && ENDS_UNANSWERED.has(kind.name)) {
-			// The same once more would teach nothing: the second attempt is served.
+			// A second failure would prove nothing: the second attempt is served.
 			entry.repeated = true;
 			write(image.bytes);
 			if (endsConnection) fin();
@@ -312,5 +311,5 @@ class LaneConnection {
 	}
 }
 
-/** After these a GET may be sent again, if the connection had been used before. */
+/** After these faults a GET may be sent again if the connection was reused. */
 const ENDS_UNANSWERED: ReadonlySet<string> = new Set(['closes before the answer', 'resets before the answer']);

@@ -1,16 +1,14 @@
 /**
- * The proxy before bad upstreams: every kind of failure, over HTTP/1.1 and HTTP/2 on both sides, with each framing, in both body modes.
- * Checked of each request: it got its own answer, whole or not at all; it was delivered once, or twice where it may be
- * repeated; its body and its tenant arrived as they were sent. Then things happen to a whole HTTP/2 upstream (`fault-scenes.ts`), and
- * clients cancel `--cancelled` calls.
+ * The proxy before bad upstreams: every kind of fault, over HTTP/1.1 and HTTP/2 on both sides, with each framing, in both body modes.
+ * Checks of each request: it gets its own response, complete or not at all. It is delivered once, or twice if it may be retried. Its body
+ * and its tenant arrive unchanged. Then whole HTTP/2 upstreams fail (`fault-scenes.ts`), and clients cancel `--cancelled` calls.
  *
  *   npm run faults -- [--requests 100000] [--seed 1] [--mode collected|streaming] [--kind NAME] [--upstreams h1|h2]
- *     [--cancelled 20000]
- *   npm run streams: the same only with HTTP/2 upstreams, where requests of all tenants share connections
+ *                     [--cancelled 20000]
+ *   npm run streams   the same with HTTP/2 upstreams only, where requests of all tenants share connections
  *
- * `--requests` is the sum over both modes of those that reached the upstream and got from it what their kind says; with 0 there is only
- * what happens to a whole upstream. The same seed gives the same requests and the same faults; how they meet in time it does not decide. Exit code 1 for any
- * breach.
+ * `--requests` is the sum over both modes of requests that reached the upstream and had their fault played; with 0 only the scenes run.
+ * The same seed gives the same requests and faults; it does not decide how they meet in time. Exit code 1 for any breach.
  */
 import { parseArgs } from 'node:util';
 import type { BodyMode } from '../fixtures/proxy.ts';

@@ -1,4 +1,4 @@
-/** What requests of tenants say about the promise of shared limits: over any 10 s at most so many, and at least so many of those asked for. Pure. */
+/** Judges the promise of shared limits from tenants' requests: the most in any 10 s, and the least of what was requested. Pure. */
 import type { Protocol } from '../fixtures/clients.ts';
 import type { LogLine } from '../fixtures/program.ts';
 
@@ -8,45 +8,45 @@ export interface Limit {
 	readonly replicas: number;
 }
 
-/** One request; times in ms, of one clock. */
+/** One request; times in ms, all of one clock. */
 export interface Asked {
 	readonly sentMs: number;
-	/** When its answer had come. */
+	/** When its response was complete. */
 	readonly endMs: number;
 	readonly status: number;
 }
 
 export interface TenantPlan {
 	readonly name: string;
-	/** Requests a second that it asks for, evenly. */
+	/** Requests per second, evenly spaced. */
 	readonly asksRps: number;
-	/** Connections that it uses in turns: with one of them all of its requests meet one replica. */
+	/** Connections, used in turn. With one connection all requests reach one replica. */
 	readonly connections: number;
 	readonly protocol: Protocol;
-	/** Where its clients are: a loopback address of its own. */
+	/** Loopback address of its clients. */
 	readonly address: string;
 }
 
-/** A request without an answer. */
+/** A request without a response. */
 export interface Lost {
 	/** When it was lost. */
 	readonly atMs: number;
-	/** Of the error. */
+	/** Code of the error. */
 	readonly code: string;
 }
 
-/** A part of the run. */
+/** A phase of the run. */
 export interface Phase {
 	readonly what: string;
-	/** Whether tenants are promised their rate meanwhile. */
+	/** Whether tenants are promised their rate in it. */
 	readonly isPromised: boolean;
 	readonly fromMs: number;
 	readonly toMs: number;
 }
 
-/** Requests, by what became of them. */
+/** Requests by outcome. */
 export interface Counts {
-	/** The sum of the others. */
+	/** Sum of the others. */
 	sent: number;
 	/** 200. */
 	passed: number;
@@ -54,54 +54,54 @@ export interface Counts {
 	refused: number;
 	/** Any other status. */
 	other: number;
-	/** No whole answer. */
+	/** No complete response. */
 	lost: number;
 }
 
 interface TenantFigures extends Counts {
 	readonly plan: TenantPlan;
-	/** The most in any 10 s of the whole run, and what the promise allows. */
+	/** The most admitted in any 10 s of the whole run, and what the promise allows. */
 	readonly worst: number;
 	readonly most: number;
-	/** In the first phase, in which nothing happens: of the requests that were due to it, the part that was let through. */
+	/** Share of its due requests that was admitted in the first, undisturbed phase. */
 	readonly part: number;
-	/** Requests that were answered for clients of another address. */
+	/** Requests whose response names another client's address. */
 	readonly misnamed: number;
 }
 
-/** Requests with an answer belong to the phase in which they were sent, those without one to that in which they were lost. */
+/** A request with a response belongs to the phase in which it was sent; a lost one to the phase in which it was lost. */
 interface PhaseFigures extends Phase {
-	/** Requests of tenants that ask for their rate at most. */
+	/** Requests of tenants that stay within their rate. */
 	readonly modest: Counts;
 	/** Requests of all tenants. */
 	readonly all: Counts;
-	/** How requests were lost: codes of errors. */
+	/** Lost requests by error code. */
 	readonly codes: Readonly<Record<string, number>>;
 }
 
 export interface FleetFigures {
 	readonly tenants: readonly TenantFigures[];
 	readonly phases: readonly PhaseFigures[];
-	/** In the first phase: 99 of 100 requests had their answer after this time, ms. What comes late on a busy machine no limiter can help. */
+	/** 99th percentile of the response time in the first phase, ms. A limiter cannot help if a busy machine is late. */
 	readonly answeredMs: number;
-	/** Requests that their clients could not send, because too many were under way. */
+	/** Requests that were not sent because too many were in flight. */
 	readonly withheld: number;
-	/** Lines of the replicas' logs that name a tenant of these, and those that say it is at another address. */
+	/** Log lines of the replicas that name one of these tenants, and those with a wrong address. */
 	readonly logged: number;
 	readonly mislogged: readonly LogLine[];
-	/** Lines of their logs at `error`. */
+	/** Log lines at `error`. */
 	readonly errors: readonly LogLine[];
 }
 
-/** One tenant's clients and what they have seen. */
+/** One tenant's clients and their outcomes. */
 export interface Clients {
 	readonly plan: TenantPlan;
-	/** Requests with an answer. */
+	/** Requests with a response. */
 	readonly asked: readonly Asked[];
 	readonly lost: readonly Lost[];
-	/** Requests that were answered for clients of another address. */
+	/** Requests whose response names another client's address. */
 	readonly misnamed: number;
-	/** Requests that were not sent, because too many were under way. */
+	/** Requests that were not sent because too many were in flight. */
 	readonly withheld: number;
 }
 
@@ -172,7 +172,7 @@ function count(tenants: readonly Pick<Clients, 'asked' | 'lost'>[]): Counts {
 	return counts;
 }
 
-/** Tenants that ask alike: the least part of its due that one of them got, and what they got on average. */
+/** For tenants with equal load: the lowest and the average share of their due requests. */
 export function byKind(tenants: readonly TenantFigures[]) {
 	const kinds = Map.groupBy(tenants, ({ plan }) => {
 		return `${Number(plan.asksRps.toFixed(2))} req/s over ${plan.connections} ${plan.protocol === 'h1' ? 'HTTP/1.1' : 'HTTP/2'}`;
@@ -190,16 +190,15 @@ export function byKind(tenants: readonly TenantFigures[]) {
 const WINDOW_MS = 10_000;
 
 /**
- * What the promise allows over 10 s of which one has a fault, which costs the replicas what they know of each other. A busy machine settles
- * within a second.
+ * What the promise allows over 10 s with one fault, which loses what the replicas know of each other. A busy machine settles within a second.
  */
 export function mostIn10s({ rps, burst, replicas }: Limit): number {
 	return rps * (10 + replicas + 1) + 2 * replicas * burst;
 }
 
 /**
- * The most requests that were let through in any 10 s. Only those count that were sent and answered within them: they have certainly
- * been let through then, however slow the machine was.
+ * The most requests admitted in any 10 s. Counts only requests sent and answered within them: those were certainly admitted then,
+ * however slow the machine was.
  */
 export function worstIn10s(asked: readonly Asked[]): number {
 	const passed = asked.filter(({ status }) => status === 200).sort((a, b) => a.sentMs - b.sentMs);
@@ -219,8 +218,8 @@ export function worstIn10s(asked: readonly Asked[]): number {
 }
 
 /**
- * How many of these requests one exact limiter, which is full at the first of them, would have let through, but no more than the rate
- * itself: what of a burst is there depends on what was before.
+ * How many of these requests one exact limiter, full at the first of them, would have admitted, but at most the rate itself: the burst that
+ * is left depends on earlier requests.
  */
 export function dueTo(asked: readonly Asked[], { rps, burst }: Limit): number {
 	const times = asked.map(({ sentMs }) => sentMs).sort((a, b) => a - b);

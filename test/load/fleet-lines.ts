@@ -4,21 +4,21 @@ import { connect as connectTls } from 'node:tls';
 import type { Protocol } from '../fixtures/clients.ts';
 import type { TestPki } from '../fixtures/pki.ts';
 
-/** Where a tenant's connections lead to, and where they come from. */
+/** Target and source of a tenant's connections. */
 interface LineOptions {
 	readonly port: number;
-	/** A loopback address of the tenant's own, by which it is known behind the balancer. */
+	/** A loopback address of the tenant's own, which identifies it behind the balancer. */
 	readonly localAddress: string;
 	readonly authorization: string;
 	readonly pki: TestPki;
 }
 
-/** What a request came to: its whole answer, or the code of the error. */
+/** Outcome of a request: its complete response, or an error code. */
 export type Outcome = { readonly status: number; readonly body: string } | { readonly error: string };
 
-/** One connection, made again when it is gone. */
+/** One connection, reopened after it ends. */
 export interface Line {
-	/** @param onSent the request leaves: it may have had to wait for a connection. */
+	/** @param onSent called when the request is sent: it may have waited for a connection. */
 	ask(onSent: () => void, onOutcome: (outcome: Outcome) => void): void;
 	close(): void;
 }
@@ -64,7 +64,7 @@ class H1Line implements Line {
 			else onSent();
 		});
 		call.on('error', (error: NodeJS.ErrnoException) => {
-			// Of an answer that has begun its own end tells.
+			// If a response has begun, its own end is reported.
 			if (!hasBegun) onOutcome({ error: error.code ?? error.message });
 		});
 		call.end();
@@ -77,7 +77,7 @@ class H1Line implements Line {
 
 class H2Line implements Line {
 	readonly #options: LineOptions;
-	/** How connections have ended. */
+	/** Ways in which connections ended. */
 	readonly #ends = new WeakMap<ClientHttp2Session, string>();
 	#session: ClientHttp2Session | undefined;
 

@@ -23,25 +23,25 @@ export interface FleetPlan {
 	readonly replicas: number;
 	readonly tenants: number;
 	readonly limit: Limit;
-	/** How long nothing happens, before and after what is done to the store, s. */
+	/** Undisturbed time before and after each fault of the store, s. */
 	readonly calmSeconds: number;
 	/** How long the store is away each time, s. */
 	readonly awaySeconds: number;
-	/** Every request has a line in the log of its replica, and its client's address is compared. */
+	/** Every request is logged by its replica, and its client's address is compared. */
 	readonly logsAll: boolean;
 	readonly say: (line: string) => void;
 }
 
 interface FleetOutcome extends FleetFigures {
-	/** Whether the store was never away while nothing happened to it: otherwise the machine was too slow to say anything of what tenants got. */
+	/** Whether the store was never away without a fault. Otherwise the machine was too slow to judge tenants' shares. */
 	readonly wasCalm: boolean;
-	/** What was asked for beyond the limit, by protocol. */
+	/** Requests beyond the limit, by protocol. */
 	readonly limited: Readonly<Record<Protocol, RateLimited>>;
-	/** Times from a tenant's revocation in the store until every replica refused it, on connections that were open, ms. */
+	/** Time from a tenant's revocation in the store until every replica refuses it on open connections, ms. */
 	readonly revokedAfterMs: Readonly<Record<Protocol, number>>;
 }
 
-/** How much a tenant asks for, as a part of its limit, and over how many connections: evenly, all at one replica, and too much. */
+/** A tenant's load as a share of its limit, and its connections: evenly spread, all at one replica, and too much. */
 const KINDS = [
 	{ asks: 1, connections: 4 },
 	{ asks: 1, connections: 1 },
@@ -51,16 +51,16 @@ const KINDS = [
 	{ asks: 0.1, connections: 1 },
 ] as const;
 const ADDRESSES = 3;
-/** For hundreds of handshakes, in which all of them are busy. */
+/** Time for hundreds of handshakes, which keep all replicas busy. */
 const CONNECT_MS = 60_000;
 export const REPLICA_KILLED = 'a replica is killed';
-/** After what has happened to the store, until it is taken for over, ms. */
+/** Time after a fault of the store that still belongs to the fault, ms. */
 const SETTLE_MS = 2_000;
 
 /**
- * Tenants at uneven load through a fleet, while things happen to its store, to its upstream and to a replica.
+ * Tenants with uneven load use a fleet while faults hit its store, its upstream and a replica.
  *
- * @throws Error where a replica does not say what it should.
+ * @throws Error if a replica does not log what it should.
  */
 export async function runFleet(plan: FleetPlan): Promise<FleetOutcome> {
 	await using open = new AsyncDisposableStack();
@@ -88,7 +88,7 @@ export async function runFleet(plan: FleetPlan): Promise<FleetOutcome> {
 	return { ...(await run.end()), wasCalm, limited, revokedAfterMs };
 }
 
-/** The same tenants, while the primary of a store with Sentinel is killed, and its replica is chosen. */
+/** The same tenants while the primary of a store with Sentinel is killed and its replica is promoted. */
 export async function runFailover(plan: FleetPlan): Promise<FleetFigures> {
 	await using open = new AsyncDisposableStack();
 	const primary = open.use(await startRedis());
@@ -122,7 +122,7 @@ class Run implements AsyncDisposable {
 		const fleet = open.use(
 			await startFleet({
 				replicas: plan.replicas,
-				// A busy machine has time to answer a probe.
+				// Even a busy machine has time to answer a probe.
 				config: { tenant_rps: plan.limit.rps, health_interval_secs: 0.5, health_timeout_secs: 5 },
 				upstreams: [{ name: 'echo', addresses: upstreams.addresses }],
 				routes: [{ prefix: '/', upstream: 'echo' }],
@@ -144,7 +144,7 @@ class Run implements AsyncDisposable {
 		this.#open = open;
 	}
 
-	/** Begins it; resolves when all connections are there, and it has found its pace. */
+	/** Starts it; resolves when all connections are open and the load is steady. */
 	async load(): Promise<void> {
 		const { tenants, limit } = this.#plan;
 		const pki = await testPki();
@@ -162,8 +162,8 @@ class Run implements AsyncDisposable {
 	}
 
 	/**
-	 * @param isPromised whether tenants are promised their rate meanwhile: all replicas live, and nothing is wrong with the store.
-	 * @param settleMs time that belongs to it afterwards.
+	 * @param isPromised whether tenants are promised their rate: all replicas are up, and the store has no fault.
+	 * @param settleMs time afterwards that belongs to the phase.
 	 */
 	async phase<T>(what: string, isPromised: boolean, run: () => Promise<T>, settleMs = 0): Promise<T> {
 		this.#plan.say(what);
@@ -176,7 +176,7 @@ class Run implements AsyncDisposable {
 
 	async end(): Promise<FleetFigures> {
 		await Promise.all(this.#clients.map((client) => client.stop()));
-		// What was said before they saw each other is of a start, in which a busy machine may be late.
+		// Ignores what replicas logged before they saw each other: at the start a busy machine may be late.
 		const lines = this.fleet.proxies.flatMap(({ logs }) => logs).filter(({ timestamp }) => timestamp >= this.#begun);
 		return figures(this.#plan.limit, this.#phases, this.#clients, lines);
 	}

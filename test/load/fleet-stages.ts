@@ -1,4 +1,4 @@
-/** What happens to a fleet, and what its replicas have to say and do then. */
+/** Faults of a fleet, and what its replicas must log and do then. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type Answer, type Connection, connect, PROTOCOLS, type Protocol } from '../fixtures/clients.ts';
 import { type Fleet, readPage } from '../fixtures/fleet.ts';
@@ -9,7 +9,7 @@ import type { FleetUpstreams } from './fleet-upstreams.ts';
 
 export const AWAY = 'limiter store is unavailable';
 const BACK = 'limiter store is back';
-/** A failover takes its time. */
+/** A failover takes longer. */
 const BACK_MS = 40_000;
 
 interface Disturbance {
@@ -33,7 +33,7 @@ export function storeDisturbances(redis: RedisServer): [what: string, disturbanc
 	];
 }
 
-/** Every replica says once that the store is away, goes on, and says once that it is back. */
+/** Every replica logs once that the store is away, goes on, and logs once that it is back. */
 export async function away(fleet: Fleet, { begin, end }: Disturbance, ms: number): Promise<void> {
 	const since = fleet.now;
 	await begin();
@@ -49,7 +49,7 @@ export async function away(fleet: Fleet, { begin, end }: Disturbance, ms: number
 	await saidOnce(fleet, since);
 }
 
-/** The primary is gone for good, and another one is chosen: nobody has to do anything. */
+/** The primary is gone for good and another one is elected, without an operator. */
 export async function failover(fleet: Fleet, primary: RedisServer): Promise<void> {
 	const since = fleet.now;
 	await primary.kill();
@@ -65,11 +65,11 @@ async function saidOnce(fleet: Fleet, since: ReturnType<() => Fleet['now']>): Pr
 	}
 }
 
-/** Each address is killed with all that is under way there, and asked again when it is back. */
+/** Each address is killed with its requests in flight, and used again when it is back. */
 export async function restartUpstreams(fleet: Fleet, upstreams: FleetUpstreams): Promise<void> {
 	for (const [i, upstream] of upstreams.addresses.entries()) {
 		const since = fleet.now;
-		// A line of each replica: to ask for their metrics again and again would be load, too.
+		// One log line per replica. Repeated scrapes of the metrics would be load, too.
 		const allSay = (words: string) =>
 			fleet.untilAllSay((line) => line.message === words && line.upstream === upstream, since);
 		await upstreams.kill(i);
@@ -79,15 +79,15 @@ export async function restartUpstreams(fleet: Fleet, upstreams: FleetUpstreams):
 	}
 }
 
-/** What one tenant got that asked all replicas at once, more than its limit. */
+/** What a tenant got that sent more than its limit to all replicas at once. */
 export interface RateLimited {
 	readonly passed: number;
-	/** From the first request to the last one, s. */
+	/** From the first request to the last, s. */
 	readonly seconds: number;
 	readonly refusal: Answer;
 }
 
-/** A tenant of its own for each protocol asks each replica in turns until it is refused. */
+/** One tenant per protocol asks the replicas in turn until it is refused. */
 export async function askTooMuch(fleet: Fleet): Promise<Record<Protocol, RateLimited>> {
 	const outcomes: [Protocol, RateLimited][] = [];
 	for (const protocol of PROTOCOLS) {
@@ -99,7 +99,7 @@ export async function askTooMuch(fleet: Fleet): Promise<Record<Protocol, RateLim
 		while (refusal === undefined) {
 			const answers = await Promise.all(clients.all.map((client) => client.request({ token })));
 			passed += answers.filter(({ status }) => status === 200).length;
-			// One replica may have given back what another one wants.
+			// One replica may have returned tokens that another one wants.
 			if (answers.every(({ status }) => status === 429)) refusal = answers[0];
 			else if (answers.some(({ status }) => status !== 200 && status !== 429)) throw new Error('neither 200 nor 429');
 		}
@@ -108,7 +108,7 @@ export async function askTooMuch(fleet: Fleet): Promise<Record<Protocol, RateLim
 	return Object.fromEntries(outcomes) as Record<Protocol, RateLimited>;
 }
 
-/** How long it takes until a revocation is in force everywhere, for who has a connection to each replica. */
+/** How long it takes until every replica enforces a revocation on open connections. */
 export async function revoke(fleet: Fleet, redis: RedisServer): Promise<Record<Protocol, number>> {
 	const times: [Protocol, number][] = [];
 	for (const protocol of PROTOCOLS) {
@@ -129,7 +129,7 @@ export async function revoke(fleet: Fleet, redis: RedisServer): Promise<Record<P
 	return Object.fromEntries(times) as Record<Protocol, number>;
 }
 
-/** A connection to each replica, past the balancer: from elsewhere a connection needs no PROXY header. */
+/** One connection per replica, past the balancer: connections from other addresses need no PROXY header. */
 async function connectAll(fleet: Fleet, protocol: Protocol) {
 	await using open = new AsyncDisposableStack();
 	const all: Connection[] = [];

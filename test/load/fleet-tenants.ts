@@ -2,12 +2,12 @@ import type { TestPki } from '../fixtures/pki.ts';
 import type { Asked, Clients, Lost, TenantPlan } from './fleet-figures.ts';
 import { type Line, openLine } from './fleet-lines.ts';
 
-/** Of one tenant more than these are never under way: a proxy that hangs must not cost the machine its memory. */
+/** Most requests of one tenant in flight: a proxy that hangs must not cost the machine its memory. */
 const MAX_UNDER_WAY = 200;
 
 /**
- * Clients of one tenant, at a pace of their own: a request is sent when its time has come, whatever has become of the ones before it. What
- * a busy machine is late with is sent late, not all at once.
+ * Clients of one tenant with a steady pace: each request is sent on time, whatever happened to earlier ones. If a busy machine is late, late
+ * requests are sent one by one, not all at once.
  */
 export class TenantClients implements Clients {
 	readonly plan: TenantPlan;
@@ -27,7 +27,7 @@ export class TenantClients implements Clients {
 		this.#lines = Array.from({ length: plan.connections }, () => openLine(plan.protocol, options));
 	}
 
-	/** @param random from 0 to 1: tenants do not ask in step. */
+	/** @param random from 0 to 1: offsets tenants against each other. */
 	start(random: number): void {
 		const everyMs = 1000 / this.plan.asksRps;
 		let due = performance.now() + random * everyMs;
@@ -61,7 +61,7 @@ export class TenantClients implements Clients {
 			this.#underWay--;
 			if ('error' in outcome) return void this.lost.push({ atMs: performance.now(), code: outcome.error });
 			const { status, body } = outcome;
-			// The upstream answers with the address that it was told.
+			// The upstream responds with the address that it received.
 			if (status === 200 && body !== this.plan.address) this.misnamed++;
 			this.asked.push({ sentMs, endMs: performance.now(), status });
 		});

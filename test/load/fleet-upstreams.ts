@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { freePort } from '../fixtures/free-port.ts';
 import { within } from '../fixtures/wait.ts';
 
-/** The addresses of one upstream, each a process that can be killed and started again on its port. */
+/** The addresses of one upstream: one process each, which can be killed and restarted on its port. */
 export class FleetUpstreams implements AsyncDisposable {
 	readonly #ports: readonly string[];
 	readonly #processes: (ChildProcess | undefined)[];
@@ -32,7 +32,7 @@ export class FleetUpstreams implements AsyncDisposable {
 		await within(once(child, 'message'), 'an upstream to listen');
 	}
 
-	/** SIGKILL: whatever is under way ends where it is. */
+	/** SIGKILL: requests in flight end where they are. */
 	async kill(index: number): Promise<void> {
 		const child = this.#processes[index];
 		if (child === undefined) return;

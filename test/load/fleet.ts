@@ -1,13 +1,13 @@
 /**
- * A fleet of proxies with one limit over all of them: a real redis-server, a TCP balancer that speaks the PROXY protocol, tenants at
- * uneven load over HTTP/1.1 and HTTP/2. The store is killed, paused, full, read-only and flushed, the addresses of the upstream are
- * killed one after the other, then a proxy; in a second fleet the store fails over to a replica. It prints what each kind of tenant got.
+ * A fleet of proxies with one shared limit: a real redis-server, a TCP balancer that speaks the PROXY protocol, and tenants with uneven load
+ * over HTTP/1.1 and HTTP/2. The store is killed, paused, filled, made read-only and flushed. Then the upstream's addresses are killed one
+ * after the other, then a proxy. In a second fleet the store fails over to a replica. Prints what each kind of tenant got.
  *
  *   npm run fleet:load -- [--minutes 5] [--tenants 200] [--replicas 4] [--rps 10]
  *
- * Needs redis-server and haproxy. Exit code 1 where a tenant got more in any 10 s than was promised, tenants of
- * one kind got less than 95 % of what was due to them on average, an answer was neither 200 nor 429, a request was lost before the
- * proxy was killed, or a client was taken for another one. On a busy machine single tenants may get less.
+ * Needs redis-server and haproxy. Exit code 1 if a tenant got more than promised in any 10 s, or tenants of one kind got less than 95 % of
+ * their due on average. Also if a response was neither 200 nor 429, a request was lost before the proxy was killed, or a client was
+ * mistaken for another one. On a busy machine single tenants may get less.
  */
 import { parseArgs } from 'node:util';
 import { byKind, type Counts, type FleetFigures } from './fleet-figures.ts';
@@ -28,7 +28,7 @@ const plan: FleetPlan = {
 	replicas: Number(values.replicas),
 	tenants: Number(values.tenants),
 	limit: { rps, burst: rps, replicas: Number(values.replicas) },
-	// All the rest takes two minutes.
+	// The rest takes two minutes.
 	calmSeconds: Math.max(11, (Number(values.minutes) * 60 - 120) / 4),
 	awaySeconds: 4,
 	logsAll: false,

@@ -1,6 +1,6 @@
 /**
- * Floods without a rate: as many connections as asked for send as fast as they are read. Nothing of it is owed to them. Each says
- * how a connection begins, and what it repeats from then on.
+ * Floods without a rate: the given number of connections send as fast as the proxy reads. Each flood says how a connection begins and what
+ * it repeats.
  */
 import { randomBytes } from 'node:crypto';
 import type { TLSSocket } from 'node:tls';
@@ -19,21 +19,21 @@ import {
 } from '../fixtures/h2-frames.ts';
 import type { Attack, Attacker } from './attacks.ts';
 
-/** The names of the sizes that each flood comes in are numbers of connections. */
+/** The numbers of connections that each flood runs with; they are part of its name. */
 export const FLOOD_SIZES = [1, 4, 16, 64] as const;
 
 export interface Flood {
 	readonly name: string;
 	readonly alpn: 'h2' | 'http/1.1';
-	/** Behind the preface over HTTP/2. */
+	/** Sent first; over HTTP/2 after the preface. */
 	readonly begin?: (token: string) => Buffer;
-	/** What is sent again and again. @param nextId a stream's identifier that has not been used on the connection. */
+	/** Sent again and again. @param nextId returns an unused stream identifier of the connection. */
 	readonly chunk: (nextId: () => number, attacker: Attacker) => Buffer;
-	/** The same bytes each time: they are made once. */
+	/** The bytes never change, so they are made once. */
 	readonly isSame?: boolean;
 }
 
-/** Bytes of a write, about. */
+/** Approximate size of a write, bytes. */
 const CHUNK = 65_536;
 
 function repeat(bytes: Buffer): Buffer {
@@ -47,12 +47,12 @@ const POST: [string, string][] = [
 	[':authority', 'localhost'],
 ];
 const WITH_TOKEN = (token: string): [string, string][] => [...POST, ['authorization', `Bearer ${token}`]];
-/** A request that is refused at once, and whose stream we reset behind the answer. */
+/** A request that is refused at once; we reset its stream after the response. */
 const refused = () => headersFrame(1, POST, { endStream: false });
-/** One that stays open. */
+/** A request that stays open. */
 const admitted = (token: string) => headersFrame(1, WITH_TOKEN(token), { endStream: false });
 const emptyHeaders = frame(FRAME.HEADERS, FLAG.END_HEADERS | FLAG.END_STREAM, 1);
-/** `count` new entries of the table, no two alike, and a whole request without a token. */
+/** `count` new, distinct table entries, and a complete request without a token. */
 function thrash(id: number, count: number): Buffer {
 	const noise = randomBytes(count * 2);
 	const entries = Array.from({ length: count }, (_, i) =>
@@ -73,17 +73,17 @@ function headOf(id: number, block: Buffer): Buffer {
 }
 /** As many bytes as nine frames hold. */
 const LARGE = 147_456;
-/** The head counts as 76 MB: more new entries than the table keeps as objects, a long one, and 19,000 references to it. */
+/** A head that counts as 76 MB: more new entries than the table keeps as objects, a long one, and 19,000 references to it. */
 const REFERENCES = Buffer.concat([
 	...Array.from({ length: 130 }, (_, i) => Buffer.of(0x40, 2, 0x78, 97 + (i % 26), 1, 49)),
-	// A name of one byte, and a value of 3,967.
+	// A name of one byte and a value of 3,967 bytes.
 	Buffer.of(0x40, 1, 0x79, 0x7f, 0x80, 0x1e),
 	Buffer.alloc(3_967, 'z'),
 	Buffer.alloc(19_000, 0xbe),
 ]);
-/** A literal that is not indexed, of 7 bytes and 147,449 of its value. */
+/** A literal without indexing: 7 bytes, and 147,449 bytes of its value. */
 const LONG_LITERAL = Buffer.concat([Buffer.of(0, 1, 0x78, 0x7f, 0xfa, 0xfe, 8), Buffer.alloc(LARGE - 7, 'z')]);
-/** DATA of nothing but 255 bytes of padding. */
+/** DATA with nothing but 255 bytes of padding. */
 const padding = frame(FRAME.DATA, FLAG.PADDED, 1, Buffer.concat([Buffer.of(255), Buffer.alloc(255)]));
 
 const chunkedUpload = (token: string) =>
@@ -175,7 +175,7 @@ const FLOODS: readonly Flood[] = [
 	},
 ];
 
-/** Heads and bodies in records of one byte each: each write is a record. */
+/** Heads and bodies in TLS records of one byte: each write is a record. */
 const DRIBBLES: readonly { name: string; begin: (token: string) => string }[] = [
 	{ name: 'a head by the byte over h1', begin: () => 'GET / HTTP/1.1\r\nhost: localhost\r\nx-slow: ' },
 	{
@@ -185,10 +185,10 @@ const DRIBBLES: readonly { name: string; begin: (token: string) => string }[] = 
 	},
 ];
 
-/** Opens a connection, and floods it. */
+/** Opens a connection and floods it. */
 export type Pour = (attacker: Attacker) => Promise<TLSSocket | undefined>;
 
-/** Attacks of each size. */
+/** Each flood with each number of connections. */
 export function pours(floods: readonly { readonly name: string; readonly pour: Pour }[]): Attack[] {
 	return floods.flatMap(({ name, pour }) =>
 		FLOOD_SIZES.map((connections) => ({
@@ -200,7 +200,7 @@ export function pours(floods: readonly { readonly name: string; readonly pour: P
 	);
 }
 
-/** Connections that are opened in a second, again after they were closed: handshakes are an attack of their own. */
+/** New connections per second after closed ones: handshakes are a separate attack. */
 const OPENED_PER_SECOND = 20;
 
 export const UNCAPPED: readonly Attack[] = pours([
@@ -227,7 +227,7 @@ export async function pour(attacker: Attacker, { alpn, begin, chunk, isSame }: F
 		if (socket.write(same ?? chunk(nextId, attacker))) setImmediate(send);
 		else socket.once('drain', () => setImmediate(send));
 	};
-	// Behind the answer to what it has begun with.
+	// After the response to the first request.
 	setTimeout(send, 50);
 	return socket;
 }

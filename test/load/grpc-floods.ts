@@ -1,18 +1,18 @@
-/** Floods of gRPC calls and of trailers, each as fast as it is read. Their server takes calls over HTTP/2, and answers them when they end. */
+/** Floods of gRPC calls and of trailers, as fast as the proxy reads. Their HTTP/2 server responds to a call when it ends. */
 import { createServer, type ServerHttp2Stream } from 'node:http2';
 import type { AddressInfo } from 'node:net';
 import { dataFrame, headersFrame, rstStreamFrame } from '../fixtures/h2-frames.ts';
 import type { Attack, Attacker } from './attacks.ts';
 import { type Flood, pour, pours } from './floods.ts';
 
-/** Where calls go. */
+/** Path of the calls. */
 const PATH = '/grpc/echo.Echo/Say';
-/** A message of a byte, with its prefix. */
+/** A message of one byte, with its prefix. */
 const MESSAGE = Buffer.of(0, 0, 0, 0, 1, 120);
-/** Calls, and messages of each, in one write. */
+/** Calls per write, and messages per call. */
 const CALLS = 20;
 const MESSAGES = 100;
-/** Of a section of trailers: within the limit of a head. */
+/** Size of a trailer section: within the limit of a head. */
 const SHORT_FIELDS = fields(250, 1);
 const LONG_FIELDS = fields(4, 3_500);
 
@@ -81,7 +81,7 @@ export const GRPC_FLOODS: readonly Attack[] = pours(
 	FLOODS.map((flood) => ({ name: flood.name, pour: (attacker) => pour(attacker, flood) })),
 );
 
-/** The server of these calls. @param onListening gets the port. */
+/** The server of these calls. @param onListening receives the port. */
 export function serveCalls(onListening: (port: number) => void): void {
 	const server = createServer();
 	server.on('sessionError', () => {});

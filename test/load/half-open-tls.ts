@@ -1,4 +1,4 @@
-/** TLS servers that stop halfway to HTTP/2. */
+/** TLS servers that stop before HTTP/2 starts. */
 import { type AddressInfo, createServer, type Socket } from 'node:net';
 import { createSecureContext, TLSSocket } from 'node:tls';
 import { FRAME, frame, settingsFrame } from '../fixtures/h2-frames.ts';
@@ -6,9 +6,9 @@ import { testPki } from '../fixtures/pki.ts';
 
 interface HalfOpenKind {
 	readonly name: string;
-	/** Before TLS: whether the connection goes on. */
+	/** Before TLS: whether the connection continues. */
 	onAccept?(socket: Socket): boolean;
-	/** The handshake is done. */
+	/** After the handshake. */
 	onSecure?(secure: TLSSocket, socket: Socket): void;
 }
 

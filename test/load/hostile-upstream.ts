@@ -1,6 +1,6 @@
 /**
- * Upstreams that flood the proxy, over HTTP/2 and HTTP/1.1. Each says that it is well to health probes; to any other request it sends what the attack of the
- * moment says, as fast as it is read, until the proxy ends the connection. Clients of the attacker keep asking for it.
+ * Upstreams that flood the proxy, over HTTP/2 and HTTP/1.1. Health probes succeed. Any other request gets the current attack's bytes as fast as
+ * the proxy reads, until the proxy ends the connection. The attacker's clients keep sending requests.
  */
 import { randomBytes } from 'node:crypto';
 import { createServer, type Server, type Socket } from 'node:net';
@@ -23,41 +23,41 @@ import {
 } from '../fixtures/h2-frames.ts';
 import { type Attack, type Attacker, both } from './attacks.ts';
 
-/** Bytes of a write, about. */
+/** Approximate size of a write, bytes. */
 const CHUNK = 65_536;
 
 interface ServerFlood {
 	readonly name: string;
-	/** Sent once, to the stream of the first request. */
+	/** Sent once, on the stream of the first request. */
 	readonly begin?: (id: number) => Buffer;
 	/** Sent again and again. */
 	readonly chunk: (id: number) => Buffer;
-	/** Another one each time. */
+	/** A new chunk each time. */
 	readonly varies?: boolean;
-	/** Each request has a connection of its own. */
+	/** Each request has its own connection. */
 	readonly spreads?: boolean;
-	/** Over HTTP/1.1, where `begin` comes first on each connection. */
+	/** Over HTTP/1.1; `begin` comes first on each connection. */
 	readonly isHttp1?: boolean;
-	/** The chunk is a whole response, sent once to each request. */
+	/** The chunk is a complete response, sent once per request. */
 	readonly isWhole?: boolean;
 }
 
 const many = (bytes: Buffer) => Buffer.concat(new Array(Math.max(1, Math.floor(CHUNK / bytes.length))).fill(bytes));
 const head = (id: number) => headersFrame(id, [[':status', '200']], { endStream: false });
 
-/** HEADERS with `:status` 200, whose block adds what `fields` say. */
+/** HEADERS with `:status` 200 and the given fields. */
 function block(id: number, fields: Buffer, flags: number = FLAG.END_HEADERS): Buffer {
 	return frame(FRAME.HEADERS, flags, id, Buffer.concat([Buffer.of(0x88), fields]));
 }
 
-/** An entry of 3,900 bytes in the dynamic table, and then `count` references to it. */
+/** An entry of 3,900 bytes in the dynamic table, then `count` references to it. */
 function bomb(id: number, count: number): Buffer {
 	// A literal with indexing: name `x`, value of 3,900 bytes (a length of 127 and 3,773 more).
 	const entry = Buffer.concat([Buffer.of(0x40, 1, 0x78, 0x7f, 0xbd, 0x1d), Buffer.alloc(3900, 'b')]);
 	return block(id, Buffer.concat([entry, Buffer.alloc(count, 0xbe)]));
 }
 
-/** `count` new entries of the table, no two alike, in trailers or interim responses. */
+/** `count` new, distinct table entries, in trailers or interim responses. */
 function thrash(id: number, count: number): Buffer {
 	const noise = randomBytes(count * 2);
 	const entries = Array.from({ length: count }, (_, i) =>
@@ -68,7 +68,7 @@ function thrash(id: number, count: number): Buffer {
 	return frame(FRAME.HEADERS, FLAG.END_HEADERS, id, Buffer.concat([status, ...entries]));
 }
 
-/** A whole response, with `bytes` of fields in its head or behind its body. */
+/** A complete response with `bytes` of fields in its head or in its trailers. */
 function http1Response(bytes: number, areTrailers: boolean): Buffer {
 	const fields = Array.from({ length: bytes / 8 }, (_, i) => `x${String(i).padStart(4, '0')}:\r\n`).join('');
 	const ends = areTrailers ? ['', `0\r\n${fields}`] : [fields, '0\r\n'];
@@ -161,19 +161,19 @@ const FLOODS: readonly ServerFlood[] = [
 	},
 ];
 
-/** In the attackers' process, which has one of them. */
+/** One per process of the attackers. */
 let flood: ServerFlood | undefined;
-/** What floods have sent, bytes, about. */
+/** Approximate bytes sent by floods. */
 let flooded = 0;
 
-/** Since the last call, KiB. */
+/** KiB since the last call. */
 export function takeFlooded(): number {
 	const kibibytes = Math.round(flooded / 1024);
 	flooded = 0;
 	return kibibytes;
 }
 
-/** Its server. @param onListening gets the port. */
+/** Its server. @param onListening receives the port. */
 export function serveHostile(protocol: 'h1' | 'h2', onListening: (port: number) => void): Server {
 	const server = createServer({ noDelay: true }, (socket) => {
 		if (protocol === 'h2') new HostileConnection(socket);
@@ -247,7 +247,7 @@ function pour(socket: Socket, { begin, chunk, varies }: ServerFlood, id: number)
 	send();
 }
 
-/** Requests of the attacker's clients for the hostile upstream. */
+/** Requests of the attacker's clients to the hostile upstream. */
 const ASKED_PER_SECOND = 100;
 
 export const UPSTREAM_FLOODS: readonly Attack[] = FLOODS.map((own) => ({

@@ -1,6 +1,6 @@
 /**
- * Every way in which the bad upstream answers one request over HTTP/1.1, and what its client may get to see then. How the answer to a
- * request is cut, delayed or falsified follows from the request's own random numbers, so a run can be had again.
+ * Every kind of fault of an HTTP/1.1 upstream, and what its client may see. How a response is cut, delayed or falsified follows from the
+ * request's own random numbers, so that a run can be repeated.
  */
 import type { Socket } from 'node:net';
 import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises';
@@ -9,20 +9,20 @@ import { DELIMITED, type Fate, type FaultTraits, USUAL, WITH_BODY, WITHOUT_BODY 
 import { MALFORMED_CHUNKS, MALFORMED_HEADS, POISONS } from './malformed.ts';
 import type { Random } from './random.ts';
 
-/** One request at the upstream, as far as a kind has to do with it. */
+/** One request at the upstream, as a kind sees it. */
 export interface Act {
 	readonly random: Random;
 	readonly framing: Framing;
-	/** The answer that a good upstream would give. */
+	/** The response of a good upstream. */
 	readonly image: AnswerImage;
 	readonly socket: Socket;
 	/** Resolves when the connection is gone. */
 	readonly closed: Promise<void>;
 	/** Text is latin1. */
 	write(bytes: Buffer | string): void;
-	/** FIN, after what was written. */
+	/** FIN, after everything that was written. */
 	fin(): void;
-	/** RST, once what was written has left. */
+	/** RST, after what was written has left. */
 	reset(): void;
 }
 
@@ -36,10 +36,10 @@ function kind(name: string, fate: Fate, play: Http1Kind['play'], more: Partial<H
 	return { ...USUAL, name, fate, upstream: 'h1', play, ...more };
 }
 
-/** Longer than any limit of the round trip that the runs set. */
+/** Longer than any round-trip limit of the runs. */
 const NOT_READING_MS = 3000;
 
-/** How far an answer comes, and how it stops there: each stage with each ending. */
+/** How far a response gets, and how it stops there: each stage with each ending. */
 function* broken(): Generator<Http1Kind> {
 	const stages: readonly {
 		at: string;
@@ -70,7 +70,7 @@ function* broken(): Generator<Http1Kind> {
 	];
 	for (const { at, cut, afterHead } of stages) {
 		const begin = (act: Act) => act.write(act.image.bytes.subarray(0, cut(act)));
-		// Where the body ends with the connection, an orderly end is its end: no reader can tell (RFC 9112 section 6.3).
+		// If the body ends with the connection, an orderly end completes it: no reader can tell (RFC 9112 section 6.3).
 		yield kind(
 			`closes ${at}`,
 			'cut',
@@ -101,7 +101,7 @@ function* broken(): Generator<Http1Kind> {
 	}
 }
 
-/** Good answers, some of them in unusual ways: whatever the others do, these must come through. */
+/** Good responses, some of them unusual: they must come through whatever the other kinds do. */
 const GOOD: readonly Http1Kind[] = [
 	kind('answers', 'whole', (act) => act.write(act.image.bytes), { weight: 120 }),
 	kind('answers without a body', 'whole', (act) => act.write(act.image.bytes), {
@@ -134,7 +134,7 @@ const GOOD: readonly Http1Kind[] = [
 		await sleep(act.random.between(0, 3));
 		act.fin();
 	}),
-	// A reset can overtake an answer, but it must not look like the end of one.
+	// A reset may overtake a response, but must not look like its end.
 	kind(
 		'resets unannounced after the answer',
 		'whole or cut',
@@ -154,7 +154,7 @@ const GOOD: readonly Http1Kind[] = [
 
 const BAD: readonly Http1Kind[] = [
 	...broken(),
-	// What it has not read makes a reset of its close; it may overtake the answer.
+	// Closing a socket with unread bytes resets it; the reset may overtake the response.
 	kind(
 		'answers and closes before the request is complete',
 		'whole or cut',
@@ -185,7 +185,7 @@ const BAD: readonly Http1Kind[] = [
 		'late',
 		async (act) => {
 			act.socket.pause();
-			// It would not notice its connection's end before it reads on.
+			// A paused socket reports its end only after it is read on.
 			await Promise.race([act.closed, sleep(NOT_READING_MS)]);
 			act.socket.resume();
 			await act.closed;
@@ -299,13 +299,13 @@ const BAD: readonly Http1Kind[] = [
 
 export const HTTP1_KINDS: readonly Http1Kind[] = [...GOOD, ...BAD];
 
-/** A whole answer that nobody has asked for; who gets it can tell. */
+/** A complete response that nobody requested; whoever receives it can tell. */
 const FORGED_ANSWER = Buffer.from(
 	'HTTP/1.1 200 Forged\r\nX-Answer-To: forged\r\nContent-Length: 6\r\n\r\nforged',
 	'latin1',
 );
 
-/** What an upstream says on a connection that is idle: a forgery, a polite farewell, a line break, a byte. */
+/** What an upstream sends on an idle connection: a forgery, a polite farewell, a line break, a byte. */
 export function poison(random: Random): Buffer {
 	return random.chance(0.4) ? FORGED_ANSWER : Buffer.from(random.pick(POISONS), 'latin1');
 }
@@ -320,7 +320,7 @@ async function inPieces(act: Act): Promise<void> {
 	}
 }
 
-/** Byte by byte around the end of the head, where a parser has the most to remember; in some 60 pieces. */
+/** Byte by byte around the end of the head, where a parser keeps the most state; in about 60 pieces. */
 async function drip(act: Act): Promise<void> {
 	const { bytes, headEnd } = act.image;
 	const from = Math.max(0, headEnd - 20);
@@ -368,7 +368,7 @@ function flood(act: Act): Promise<void> {
 	return pourUntilClosed(act, head.subarray(0, end), act.framing === 'chunked' ? chunk(piece) : piece);
 }
 
-/** As fast as the other side takes it. */
+/** As fast as the other side reads. */
 async function pourUntilClosed({ socket, closed, write }: Act, first: Buffer | string, piece: Buffer): Promise<void> {
 	const pour = () => {
 		while (!socket.destroyed && socket.write(piece));
@@ -379,12 +379,12 @@ async function pourUntilClosed({ socket, closed, write }: Act, first: Buffer | s
 	await closed;
 }
 
-/** With one more line at the head's end. */
+/** With one more line at the end of the head. */
 function withLine({ bytes, headEnd }: AnswerImage, line: string): Buffer {
 	return Buffer.concat([bytes.subarray(0, headEnd - 2), Buffer.from(`${line}\r\n\r\n`), bytes.subarray(headEnd)]);
 }
 
-/** With `more` bytes declared than there are. */
+/** Declares `more` bytes than there are. */
 function withLength({ bytes, headEnd }: AnswerImage, more: number): Buffer {
 	const head = bytes.toString('latin1', 0, headEnd);
 	const lied = head.replace(/content-length: (\d+)/, (_, length) => `content-length: ${Number(length) + more}`);

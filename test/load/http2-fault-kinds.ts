@@ -1,4 +1,4 @@
-/** Every way in which the bad upstream answers one request over HTTP/2, and what its client, and others on the same connection, may get to see then. */
+/** Every kind of fault of an HTTP/2 upstream, and what its client, and others on the same connection, may see. */
 import type { ServerHttp2Stream } from 'node:http2';
 import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises';
 import { ERROR_CODE, FRAME, frame, headersFrame } from '../fixtures/h2-frames.ts';
@@ -7,39 +7,39 @@ import { DELIMITED, type Fate, type FaultTraits, USUAL, WITH_BODY, WITHOUT_BODY 
 import { BROKEN_CONNECTIONS, BROKEN_HEADS, BROKEN_TAILS } from './malformed-frames.ts';
 import type { Random } from './random.ts';
 
-/** One request at the upstream, as far as a kind has to do with it. */
+/** One request at the upstream, as a kind sees it. */
 export interface Http2Act {
 	readonly random: Random;
 	readonly framing: Framing;
 	readonly stream: ServerHttp2Stream;
 	readonly id: number;
-	/** The identifier of the last stream that the connection has brought. */
+	/** Identifier of the connection's last stream. */
 	readonly newest: number;
-	/** Bytes of the answer's body; 0: it has none by rule. */
+	/** Size of the response body, bytes; 0: it has none by rule. */
 	readonly length: number;
-	/** How often the request has come, this time included. */
+	/** How often the request has arrived, including this time. */
 	readonly delivery: number;
 	/** Resolves when the stream is gone. */
 	readonly closed: Promise<void>;
-	/** Resolves when it has left. @param declared as the length, where the framing declares it. Default: what is true. */
+	/** Sends the head; resolves when it has left. @param declared length to declare, if the framing declares one. Default: the true one. */
 	head(declared?: number): Promise<void>;
-	/** Sends the body up to there. Resolves when it has left. */
+	/** Sends the body up to this offset; resolves when it has left. */
 	body(to: number): Promise<void>;
-	/** The rest of the body, trailers, and the end of the stream. Resolves when they have left. */
+	/** Sends the rest of the body, trailers, and the end of the stream; resolves when they have left. */
 	finish(): Promise<void>;
 	reset(code: number): void;
-	/** Resets it with REFUSED_STREAM: the request may come again. */
+	/** Resets the stream with REFUSED_STREAM: the request may be sent again. */
 	refuse(): void;
 	interim(): void;
 	/** Writes frames that node:http2 would not send. */
 	inject(...frames: readonly Buffer[]): void;
-	/** The same, where they end the connection. */
+	/** Writes frames that end the connection. */
 	ruin(...frames: readonly Buffer[]): void;
-	/** Ends the connection: in order, or with a TCP reset. */
+	/** Ends the connection, in order or with a TCP reset. */
 	cut(how: 'end' | 'reset'): void;
-	/** Sends GOAWAY. @param last streams behind it may come again, on another connection. */
+	/** Sends GOAWAY. @param last later streams may be sent again on another connection. */
 	goAway(last: number, code?: number): void;
-	/** Has the server's windows and limits be others. */
+	/** Changes the server's windows and limits. */
 	resettle(window: number): void;
 	ping(): void;
 }
@@ -47,7 +47,7 @@ export interface Http2Act {
 /** A kind that an HTTP/2 upstream plays. */
 export interface Http2Kind extends FaultTraits {
 	readonly upstream: 'h2';
-	/** The upstream reads no byte of the request's body. */
+	/** The upstream reads no byte of the request body. */
 	readonly leavesUpload: boolean;
 	play(act: Http2Act): void | Promise<void>;
 }
@@ -57,22 +57,22 @@ function kind(name: string, fate: Fate, play: Http2Kind['play'], more: Partial<H
 	return { ...USUAL, framings: DELIMITED, ...own, ...more };
 }
 
-/** Longer than any limit of the round trip that the runs set. */
+/** Longer than any round-trip limit of the runs. */
 const NOT_READING_MS = 3000;
-/** Any stream that can be. */
+/** The highest possible stream. */
 const ALL = 2 ** 31 - 1;
 
-/** RST_STREAM by which no request may be sent again (RFC 9113 section 7, and a code that nobody has defined). */
+/** RST_STREAM codes after which no request may be sent again (RFC 9113 section 7, and an undefined code). */
 const RESETS: readonly number[] = [
 	...Object.values(ERROR_CODE).filter((code) => code !== ERROR_CODE.REFUSED_STREAM),
 	...[0xa, 0xc, 0xd, 0x1234],
 ];
 
-/** How far an answer comes. */
+/** How far a response gets. */
 const STAGES: readonly {
 	readonly at: string;
 	readonly afterHead: boolean;
-	/** Only where the length is not declared: a reader that knows it has seen the end by then. */
+	/** Only if the length is not declared: otherwise a reader has seen the end by then. */
 	readonly framings?: readonly Framing[];
 	reach(act: Http2Act): void | Promise<void>;
 }[] = [
@@ -107,7 +107,7 @@ function* broken(): Generator<Http2Kind> {
 				`breaks the stream's rules ${at}`,
 				(act) => {
 					act.inject(act.random.pick(afterHead ? BROKEN_TAILS : BROKEN_HEADS)(act.id));
-					// It waits for the proxy's RST_STREAM.
+					// Waits for the proxy's RST_STREAM.
 					return act.closed;
 				},
 				{ weight: 8 },
@@ -139,7 +139,7 @@ function* broken(): Generator<Http2Kind> {
 
 const ON_CONNECTION: Partial<Http2Kind> = { hitsConnection: true, weight: 4 };
 
-/** Good answers, some of them in unusual ways: whatever the others do, these must come through. */
+/** Good responses, some of them unusual: they must come through whatever the other kinds do. */
 const GOOD: readonly Http2Kind[] = [
 	kind('answers', 'whole', answer, { weight: 150 }),
 	kind('answers without a body', 'whole', answer, {
@@ -174,7 +174,7 @@ const GOOD: readonly Http2Kind[] = [
 		longUpload: true,
 		early: true,
 	}),
-	// RFC 9113 section 8.1: the answer is whole, and the rest of the request is not wanted.
+	// RFC 9113 section 8.1: the response is complete, and the rest of the request is not wanted.
 	kind(
 		'answers and resets with NO_ERROR before the request is complete',
 		'whole',
@@ -340,14 +340,14 @@ async function inPieces(act: Http2Act): Promise<void> {
 	void act.finish();
 }
 
-/** DATA of one byte each, for a while. */
+/** DATA frames of one byte, for a while. */
 async function drip(act: Http2Act): Promise<void> {
 	void act.head();
 	for (let at = 1; at <= Math.min(40, act.length) && !act.stream.destroyed; at++) await act.body(at);
 	void act.finish();
 }
 
-/** Once, twice or three times. The last one answers. */
+/** One, two or three times. The last one responds. */
 function refuseSome(act: Http2Act): void {
 	if (act.delivery === 1 || (act.delivery < 4 && act.random.chance(0.5))) act.refuse();
 	else answer(act);

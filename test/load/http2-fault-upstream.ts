@@ -1,7 +1,7 @@
 /**
- * The bad upstream over HTTP/2, in the clear or over TLS. node:http2 reads what the proxy sends, and says what a good server says; what it
- * would not say is written next to it. Requests of many clients share a connection here, so the ledger is told whose streams an end of the
- * connection has hit: nobody else may notice.
+ * The bad upstream over HTTP/2, in clear text or over TLS. node:http2 parses what the proxy sends and sends what a good server sends; other
+ * frames are written next to it. Requests of many clients share a connection, so the ledger learns which streams lost their connection:
+ * nobody else may notice.
  */
 import {
 	type IncomingHttpHeaders,
@@ -106,26 +106,26 @@ function overTls(socket: Socket, secureContext: SecureContext, begin: (secure: D
 }
 
 class LaneConnection {
-	/** Of TCP, below TLS. */
+	/** The TCP socket below TLS. */
 	readonly #socket: Socket;
 	readonly #stream: Duplex;
-	/** node:http2's end of the connection. What is written here stands between frames of its own. */
+	/** node:http2's side of the connection. Our own frames go between its frames. */
 	readonly #inner: Duplex;
 	readonly #session: ServerHttp2Session;
 	readonly #ledger: Ledger;
 	readonly #onProbe: () => void;
-	/** The last ones. What has been sent to them may still be lost. */
+	/** The last streams. What was sent to them may still be lost. */
 	readonly #requests = new Map<ServerHttp2Stream, Entry>();
 	#newest = 0;
-	/** By GOAWAY: streams behind it are not looked at. */
+	/** Streams after this one are not processed (GOAWAY). */
 	#last = Number.POSITIVE_INFINITY;
 	readonly #outgoing = new FrameReader();
-	/** Streams of which a response's head has left, interim or final. */
+	/** Streams whose response head has left, interim or final. */
 	readonly #begun = new Set<number>();
-	/** Who waits for that, or for the end of a response to leave. */
+	/** Pending waits for that, or for the end of a response. */
 	readonly #onBegun = new Map<number, () => void>();
 	readonly #onEnded = new Map<number, () => void>();
-	/** It ends, and later clients get nothing. */
+	/** The connection is ending; later requests on it get nothing. */
 	#isRuined = false;
 
 	constructor(
@@ -150,14 +150,14 @@ class LaneConnection {
 		const settings = { initialWindowSize: window, maxConcurrentStreams: streams };
 		this.#session = performServerHandshake(inner, { settings });
 		this.#session.on('close', () => socket.destroy());
-		// node:http2 judges what the proxy sends.
+		// node:http2 checks what the proxy sends.
 		this.#session.on('error', (error) => {
 			if (!this.#isRuined) ledger.violate(`node:http2 has ended a connection: ${error.message}`);
 		});
 		this.#session.on('stream', (stream, headers) => void this.#serve(stream as ServerHttp2Stream, headers));
 	}
 
-	/** What leaves, frames of ours included. */
+	/** Sent bytes, including our own frames. */
 	#watch(bytes: Buffer): void {
 		for (const { type, flags, streamId } of this.#outgoing.push(bytes)) {
 			if (type !== FRAME.HEADERS && type !== FRAME.DATA) continue;
@@ -168,8 +168,8 @@ class LaneConnection {
 	}
 
 	/**
-	 * Hands on what the proxy sends, but for a GOAWAY, behind which it ends the connection: node:http2 would end its side, write resets
-	 * behind that, and die of an assertion (Node 26, over a stream that is no socket).
+	 * Forwards what the proxy sends, except for a GOAWAY before the proxy ends the connection. After one, node:http2 would end its side, write
+	 * resets after that, and crash on an assertion (Node 26, on a stream that is not a socket).
 	 */
 	#forward(stream: Duplex, outer: Duplex): void {
 		const frames = new FrameReader();
@@ -193,7 +193,7 @@ class LaneConnection {
 			stream.respond({ ':status': 204 }, { endStream: true });
 			return this.#onProbe();
 		}
-		// It has been told that this is not looked at, and may have sent it again already.
+		// The proxy knows that this stream is not processed, and may have sent the request again already.
 		if (stream.id! > this.#last) return drop(stream);
 		this.#newest = Math.max(this.#newest, stream.id!);
 		const entry = this.#identify(headers);
@@ -211,7 +211,7 @@ class LaneConnection {
 			await (early ?? this.#play(entry, stream, closed));
 	}
 
-	/** Whose request it is; and whether all that says so agrees. */
+	/** Finds the request's entry, and checks that all its identifiers agree. */
 	#identify(headers: IncomingHttpHeaders): Entry | undefined {
 		const entry = this.#ledger.find(headers['x-request-id'] as string | undefined);
 		if (entry === undefined) {
@@ -225,7 +225,7 @@ class LaneConnection {
 		return entry;
 	}
 
-	/** @returns false: it has ended before its end. */
+	/** @returns false if the body was cut. */
 	async #takesUpload(stream: ServerHttp2Stream, { plan }: Entry): Promise<boolean> {
 		const pieces: Buffer[] = [];
 		let trailer: string | undefined;
@@ -239,7 +239,7 @@ class LaneConnection {
 		});
 		if (!isWhole) return false;
 		const body = Buffer.concat(pieces);
-		// Who has the whole answer need not send the rest, and node:http2 does not tell that from its end (RFC 9113 section 8.1).
+		// A client with a complete response need not send the rest. node:http2 cannot tell that from the body's end (RFC 9113 section 8.1).
 		if (plan.kind.early && body.length < plan.uploadLength!) return true;
 		const fault = faultOfUpload(plan, body, trailer);
 		if (fault !== undefined) this.#ledger.violate(`${nameOf(plan)} arrived with ${fault}`);
@@ -248,13 +248,13 @@ class LaneConnection {
 	}
 
 	async #play(entry: Entry, stream: ServerHttp2Stream, closed: Promise<void>): Promise<void> {
-		// It has been told that this is not looked at, or its client has left.
+		// The proxy knows that this stream is not processed, or its client has left.
 		if (stream.closed || stream.destroyed) return;
 		const kind = entry.plan.kind as Http2Kind;
 		const act = this.#actOf(entry, stream, closed);
 		entry.played = true;
 		if (entry.deliveries > 1 && kind.fate !== 'refused') {
-			// The same once more would teach nothing: this attempt is served.
+			// A second failure would prove nothing: this attempt is served.
 			entry.repeated = true;
 			void act.head();
 			return await act.finish();
@@ -332,7 +332,7 @@ class LaneConnection {
 	}
 
 	/**
-	 * What is open here may be lost; and what has seen nothing of an answer may come again, if that is safe.
+	 * Reports the open streams: they may be lost, and a request without any response byte may be sent again if that is safe.
 	 *
 	 * @param losesHeads heads that have left may not arrive.
 	 */
@@ -344,10 +344,10 @@ class LaneConnection {
 
 	#cut(how: 'end' | 'reset'): void {
 		this.#ruin(how === 'reset');
-		// Behind what has been written.
+		// After everything that was written.
 		setImmediate(() => {
 			if (how === 'end') this.#stream.end(() => this.#socket.destroySoon());
-			// Node does not reset a socket that is being shut down, and does not close it either.
+			// Node neither resets nor closes a socket that is being shut down.
 			else if (this.#stream.writableEnded) this.#socket.destroy();
 			else this.#socket.resetAndDestroy();
 		});
@@ -366,17 +366,17 @@ class LaneConnection {
 	}
 }
 
-/** @param isUnseen nothing of an answer arrives. */
+/** @param isUnseen nothing of a response arrives. */
 function hit(entry: Entry, isUnseen: boolean): void {
 	entry.isHit = true;
 	const { method } = entry.plan;
 	if (isUnseen && (method === 'GET' || method === 'HEAD')) entry.undone++;
 }
 
-/** More than are under way at once. */
+/** More than are ever in flight. */
 const MOST_REMEMBERED = 500;
 
-/** node:http2 would end its side in order first, and so send half a body as a whole one. */
+/** node:http2 would end its side in order first, and so send half a body as a complete one. */
 function reset(stream: ServerHttp2Stream, code: number): void {
 	if (stream.destroyed) return;
 	Object.assign(stream, { _final: (done: () => void) => done() });
@@ -384,7 +384,7 @@ function reset(stream: ServerHttp2Stream, code: number): void {
 	stream.destroy();
 }
 
-/** Without an answer. */
+/** Before any response byte. */
 function drop(stream: ServerHttp2Stream): void {
 	reset(stream, ERROR_CODE.CANCEL);
 }

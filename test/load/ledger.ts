@@ -1,6 +1,6 @@
 /**
- * What was sent, what arrived, what came of it, and what of that must not be. The ledger is told by both ends of the
- * proxy, so it sees what neither of them can: a request delivered twice, an answer that belongs to somebody else.
+ * The ledger of a run: what was sent, what arrived, what the client saw, and which of it breaks a promise. Both ends of the proxy report to
+ * it, so it sees what neither can: a request delivered twice, a response of somebody else's.
  */
 import { TICK_MS } from '../../packages/proxy/src/data/loop/deadlines.ts';
 import type { BodyMode } from '../fixtures/proxy.ts';
@@ -8,7 +8,7 @@ import { ANSWER_TRAILER, faultOfAnswer, type Plan } from './plan.ts';
 
 /** What the client saw. */
 export type Outcome =
-	/** The upstream's answer, to its last byte. */
+	/** The complete upstream response. */
 	| 'whole'
 	| '502'
 	| '504'
@@ -16,53 +16,53 @@ export type Outcome =
 	| '503'
 	/** 503 of the budget for bodies. */
 	| 'overloaded'
-	/** An answer that ended before its end, and said so. */
+	/** A truncated response, marked as such by its framing. */
 	| 'broken off'
 	/** The client left. */
 	| 'left'
-	/** Its connection was lost with the thread that had it. */
+	/** Its connection died with its thread. */
 	| 'lost';
 
 export const OUTCOMES: readonly Outcome[] = ['whole', '502', '504', '503', 'overloaded', 'broken off', 'left', 'lost'];
 
-/** What the client got, before anybody has judged it. */
+/** What the client received, before it is judged. */
 export interface Reply {
-	/** 0: not even a head. */
+	/** 0: no head at all. */
 	readonly status: number;
-	/** Error code of the HTTP/2 stream's end. */
+	/** Error code of the HTTP/2 stream. */
 	readonly resetCode: number | undefined;
 	/** By lower-case name. */
 	readonly header: (name: string) => string | undefined;
 	/** By lower-case name. */
 	readonly trailer: (name: string) => string | undefined;
 	readonly body: Buffer;
-	/** By the protocol's own framing. */
+	/** Complete by the protocol's framing. */
 	readonly complete: boolean;
-	/** The client has aborted it. */
+	/** The client aborted it. */
 	readonly left: boolean;
-	/** From the first byte sent to the last one seen. */
+	/** From the first byte sent to the last byte received. */
 	readonly ms: number;
-	/** The client's own: it tells which of the proxy's threads had the connection. */
+	/** The client's port, which identifies the proxy thread of the connection. */
 	readonly port: number;
 }
 
-/** One request between its sending and its outcome. */
+/** One request from its sending to its outcome. */
 export class Entry {
 	readonly plan: Plan;
 	deliveries = 0;
-	/** The upstream has done what the request's kind says. */
+	/** The upstream has played the request's kind. */
 	played = false;
-	/** All of the deliveries so far were on connections that had been used before, and ended without a byte. */
+	/** All deliveries so far were on reused connections, and ended without a byte. */
 	repeatable = true;
-	/** It has been delivered again after a fault that ends a connection before its answer, and got a good answer then. */
+	/** It was delivered again after a fault that ends a connection before the response, and then got a good response. */
 	repeated = false;
-	/** Deliveries over HTTP/2 that the upstream has not looked at, by its word or since their connection has ended. */
+	/** HTTP/2 deliveries that the upstream did not process, as it said or because their connection ended. */
 	undone = 0;
-	/** Another request has ended the HTTP/2 connection that it was on. */
+	/** Another request ended its HTTP/2 connection. */
 	isHit = false;
-	/** The one before it on the client's connection, which is of HTTP/1.1. */
+	/** The previous request on the client's HTTP/1.1 connection. */
 	before: Entry | undefined;
-	/** It shares its upstream with those that do so. */
+	/** It shares its upstream with requests that end connections. */
 	isAmongRough = false;
 	/** The client has its outcome. */
 	settled = false;
@@ -76,38 +76,38 @@ export interface Rules {
 	readonly mode: BodyMode;
 	/** `upstream_timeout_secs`, ms. */
 	readonly limitMs: number;
-	/** Connections may be lost, since threads are being killed. */
+	/** Threads are being killed, so connections may be lost. */
 	readonly threadsDie?: boolean;
 }
 
 export class Ledger {
-	/** Every breach of a promise, in words; only the first ones, for one fault may cause thousands. */
+	/** Breaches of a promise, as text; only the first ones, since one fault may cause thousands. */
 	readonly violations: string[] = [];
 	violationCount = 0;
 	requests = 0;
-	/** Requests that reached the upstream, and got from it what their kind says. */
+	/** Requests that reached the upstream and had their kind played. */
 	played = 0;
-	/** Sum of all bytes whose checksum was right, both ways. */
+	/** Bytes with a correct checksum, both ways. */
 	checkedBytes = 0;
 	retries = 0;
 	/** Kind, then outcome. */
 	readonly counts = new Map<string, Map<Outcome, number>>();
-	/** Protocol and framing of the answer. */
+	/** Protocol and framing of the response. */
 	readonly crosses = new Map<string, number>();
-	/** Answers to clients that stayed, by their HTTP status; of a refused call the one that its gRPC status stands for. */
+	/** Responses to clients that stayed, by HTTP status; for a refused gRPC call the status that its gRPC status stands for. */
 	readonly statuses = new Map<number, number>();
 	/** Clients that left. */
 	left = 0;
-	/** Calls of gRPC whose answer came whole. */
+	/** gRPC calls with a complete response. */
 	calls = 0;
 	floods = 0;
-	/** Requests without an answer, as long as threads are being killed: of them it is not known yet. */
+	/** Requests without a response while threads are being killed; their cause is not known yet. */
 	readonly lost: { readonly what: string; readonly port: number }[] = [];
 	lostWithThread = 0;
 	/** Threads killed. */
 	kills = 0;
 	readonly rules: Rules;
-	/** By id: all that are under way, and the last ones that were, since the upstream may hear of them late. */
+	/** By identifier: requests in flight and the latest settled ones, since the upstream may receive them late. */
 	readonly #entries = new Map<string, Entry>();
 	readonly #settled: string[] = [];
 	readonly #onViolation: (() => void) | undefined;
@@ -126,7 +126,7 @@ export class Ledger {
 		return entry;
 	}
 
-	/** `undefined` for a request that nobody has sent. */
+	/** `undefined` for a request that nobody sent. */
 	find(id: string | undefined): Entry | undefined {
 		return id === undefined ? undefined : this.#entries.get(id);
 	}
@@ -151,7 +151,7 @@ export class Ledger {
 		if (!reused) entry.repeatable = false;
 	}
 
-	/** The same over HTTP/2: what has not been looked at may come again, and nothing else. */
+	/** As above over HTTP/2: only unprocessed requests may arrive again. */
 	deliveredOnStream(entry: Entry): void {
 		entry.deliveries++;
 		if (entry.deliveries === 1) return;
@@ -161,14 +161,14 @@ export class Ledger {
 		}
 	}
 
-	/** It was never sent. */
+	/** The request was never sent. */
 	withdraw({ plan }: Entry): void {
 		this.#entries.delete(plan.id);
 		this.requests--;
 		if (plan.kind.alone === 'flood') this.floods--;
 	}
 
-	/** Judges what the client got, and closes the entry. @returns the outcome. */
+	/** Judges what the client received, and closes the entry. @returns the outcome. */
 	settle(entry: Entry, reply: Reply): Outcome {
 		const { plan } = entry;
 		entry.settled = true;
@@ -196,7 +196,7 @@ export class Ledger {
 		return outcome;
 	}
 
-	/** Judges what has been lost while threads were killed. @param kills how many, and the ports of the clients that these threads served. */
+	/** Judges requests lost while threads were killed. @param kills number of kills, and ports of the clients that these threads served. */
 	judgeLosses({ count, ports }: { readonly count: number; readonly ports: ReadonlySet<number> }): void {
 		this.kills = count;
 		for (const { what, port } of this.lost.splice(0)) {
@@ -212,7 +212,7 @@ export class Ledger {
 	#outcomeOf({ plan }: Entry, reply: Reply): Outcome {
 		const { status, header, body, complete, left } = reply;
 		const answerTo = header('x-answer-to');
-		// Whether it is all there or not, it must be the right one.
+		// Complete or not, it must be the right response.
 		if (answerTo !== undefined) {
 			const tenant = header('x-answer-for');
 			if (answerTo !== plan.id || tenant !== plan.tenant || status !== plan.status) {
@@ -240,29 +240,29 @@ export class Ledger {
 		const brokenOff: readonly Outcome[] = rules.mode === 'streaming' ? ['broken off'] : [];
 		const allowed: Outcome[] = [];
 		if (plan.kind.leavesAfter !== undefined) allowed.push('left');
-		// Memory for bodies is one for all.
+		// All requests share the memory for bodies.
 		if (this.floods > 0) allowed.push('overloaded', ...brokenOff);
-		// On a machine that is busy enough, everything may take too long, and is ended in the way of what takes too long.
+		// On a very busy machine any request may take too long and end with a timeout.
 		const fate = entry.repeated ? 'whole' : plan.kind.fate;
-		// The client's clock may begin late.
+		// The client's clock may start late.
 		if (reply.ms >= rules.limitMs / 2) {
 			allowed.push('504', ...brokenOff);
-			// The client has a time limit of its own to take an answer, the proxy's own ones included, in either mode.
+			// The client's own time limit for a response includes the proxy's limits, in both modes.
 			allowed.push('broken off');
 		}
 		if (entry.deliveries === 0) allowed.push('503');
-		// If the end of a connection shows late, the upstream may have received the request, which is then not sent again.
+		// If the end of a connection is seen late, the upstream may have the request, which is then not sent again.
 		if (entry.deliveries === 0 && reply.ms >= TICK_MS) allowed.push('502');
-		// What others have done to its connection.
+		// Faults of other requests on its connection.
 		if (entry.isHit) allowed.push('whole', '502', ...brokenOff);
-		// Its length told the client that the answer before was whole; the proxy was still waiting for the end of the stream.
+		// The declared length told the client that the previous response was complete; the proxy still waited for the stream's end.
 		if (entry.before?.isHit && entry.deliveries === 0) allowed.push(...brokenOff);
 		if (!entry.played && plan.kind.upstream === 'h2') {
 			if (entry.isAmongRough) allowed.push('502');
 			return allowed;
 		}
 		if (!entry.played) {
-			// A connection that had been closed under the request, and a request that must not be sent twice.
+			// The connection had been closed under the request, and the request must not be sent twice.
 			const repeatable = (plan.method === 'GET' || plan.method === 'HEAD') && entry.deliveries === 0;
 			if (!repeatable || plan.kind.alone !== undefined) allowed.push('502');
 			if (plan.kind.alone === 'stall on accept') allowed.push('504');
@@ -275,7 +275,7 @@ export class Ledger {
 			case 'refused':
 				// The next attempt was on its way when another request ended the connection.
 				if (entry.isAmongRough && entry.undone >= entry.deliveries) allowed.push('502');
-				// A body that streams is gone with the first attempt.
+				// A streamed body is gone after the first attempt.
 				if (rules.mode === 'streaming' && plan.uploadLength !== undefined) allowed.push('502');
 				return [...allowed, 'whole'];
 			case 'cut':

@@ -1,4 +1,4 @@
-/** What the proxy must not have kept when all its clients have left, and what it must not have said meanwhile. */
+/** What the proxy must not keep after its clients have left, and must not log meanwhile. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { openFiles, residentBytes } from '../fixtures/proc.ts';
 import type { ProxyProcess } from '../fixtures/proxy.ts';
@@ -7,7 +7,7 @@ import { disagreements, notAtRest } from './agreement.ts';
 import type { FaultRun } from './fault-run.ts';
 
 export interface ProcessLeft {
-	/** Resident, bytes. */
+	/** Resident memory, bytes. */
 	readonly memory: number;
 	readonly descriptors: number;
 }
@@ -17,22 +17,22 @@ export function processLeft({ pid }: ProxyProcess): ProcessLeft {
 }
 
 /**
- * Environment of a process that is to give memory back: by default glibc keeps large blocks that have been freed for the
- * next time, and what stays resident says nothing of leaks (`mallopt(3)`, M_MMAP_THRESHOLD).
+ * Environment of a process that must return memory. By default glibc keeps large freed blocks, and then resident memory shows nothing about
+ * leaks (`mallopt(3)`, M_MMAP_THRESHOLD).
  */
 export const GIVES_MEMORY_BACK = { MALLOC_MMAP_THRESHOLD_: '131072' };
 
-/** Well above the 4 s for which an idle upstream connection is kept, on a busy machine too. */
+/** Well above the 4 s idle timeout of upstream connections, even on a busy machine. */
 const SETTLED_MS = 60_000;
-/** Health probes come and go all the time, and there is one for each upstream. */
+/** Health probes come and go; each upstream has one. */
 const PROBES = 2;
-/** Opened once by each thread, when it first needs it: random numbers, name look-ups. */
+/** Each thread opens these once, when it first needs them: random numbers, name lookups. */
 const LATE = 8;
 
 /**
- * @param before with no client there.
- * @param expected messages of errors that the run has caused on purpose.
- * @returns all that is still there, in words. The clients are gone.
+ * @param before measured without clients.
+ * @param expected error messages that the run causes on purpose.
+ * @returns everything that is left after the clients have gone, as text.
  */
 export async function faultsLeft(run: FaultRun, before: ProcessLeft, expected: string[] = []): Promise<string[]> {
 	const { proxy } = run;
@@ -50,7 +50,7 @@ export async function faultsLeft(run: FaultRun, before: ProcessLeft, expected: s
 	return [...left, ...disagreements(await proxy.metrics(), run.ledger, run.talks), ...complaints(proxy, expected)];
 }
 
-/** What a proxy in good health does not say. */
+/** Log lines that a healthy proxy does not write. */
 export function complaints({ logs, strayLines, stderr }: ProxyProcess, expected: readonly string[] = []): string[] {
 	const errors = logs
 		.filter(({ level, message }) => level.toLowerCase() === 'error' && !expected.includes(message))

@@ -1,4 +1,4 @@
-/** Frames that are no part of any HTTP/2 answer (RFC 9113), or break the connection. Each is made for the identifier of an open stream. */
+/** Frames that are not part of any HTTP/2 response (RFC 9113), or break the connection. Each is made for the identifier of an open stream. */
 import {
 	dataFrame,
 	FLAG,
@@ -21,7 +21,7 @@ const tail = (...lines: readonly (readonly [string, string])[]): FramesFor => {
 };
 const OK = [':status', '200'] as const;
 
-/** In place of a head: an error of only the stream. */
+/** Instead of a head: a stream error. */
 export const BROKEN_HEADS: readonly FramesFor[] = [
 	head(['x-no-status', '1']),
 	head([':status', '99']),
@@ -43,7 +43,7 @@ export const BROKEN_HEADS: readonly FramesFor[] = [
 	(id) => windowUpdateFrame(id, 0),
 ];
 
-/** Behind a head: an error of only the stream. */
+/** After a head: a stream error. */
 export const BROKEN_TAILS: readonly FramesFor[] = [
 	head(['x-sum', 'trailers that end nothing']),
 	head([':status', '103']),
@@ -54,7 +54,7 @@ export const BROKEN_TAILS: readonly FramesFor[] = [
 	(id) => windowUpdateFrame(id, 0),
 ];
 
-/** An error of the connection, and so the end of every stream on it. */
+/** A connection error, which ends every stream on the connection. */
 export const BROKEN_CONNECTIONS: readonly FramesFor[] = [
 	() => dataFrame(0, 'for nobody'),
 	() => dataFrame(2, 'for nobody'),

@@ -1,4 +1,4 @@
-/** What is no HTTP/1.1 answer, or could be read as two different ones. Text is latin1. */
+/** Bytes that are not an HTTP/1.1 response, or have two readings. Text is latin1. */
 
 const HEADS: Readonly<Record<string, string>> = {
 	'no status line': 'hello, I am not HTTP\r\n\r\n',
@@ -62,9 +62,9 @@ const CHUNKS: Readonly<Record<string, string>> = {
 export const MALFORMED_HEADS: readonly string[] = Object.values(HEADS);
 export const MALFORMED_CHUNKS: readonly string[] = Object.values(CHUNKS);
 
-/** Said on a connection on which nobody has asked for anything. */
+/** Sent on a connection without a request. */
 export const POISONS: readonly string[] = [
-	// What many servers say before they close an idle connection.
+	// Many servers send this before they close an idle connection.
 	'HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Length: 0\r\n\r\n',
 	'HTTP/1.1 100 Continue\r\n\r\n',
 	'HTTP/1.1 200 OK\r\n',

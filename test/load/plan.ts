@@ -1,4 +1,4 @@
-/** What each request of a run is to be: a function of the run's seed and the request's number, and of nothing else. */
+/** The plan of each request: a pure function of the run's seed and the request's number. */
 import { hash } from 'node:crypto';
 import type { HeaderList } from '../fixtures/http1-message.ts';
 import { type AnswerImage, answerImage, type Framing } from './answer-image.ts';
@@ -12,27 +12,27 @@ export type Protocol = 'h1' | 'h2';
 export interface Plan extends BodyOwner {
 	readonly protocol: Protocol;
 	readonly kind: FaultKind;
-	/** Of the answer. */
+	/** Protocol and framing of the response. */
 	readonly framing: Framing;
 	readonly method: Method;
 	readonly status: number;
-	/** Bytes of the request's body; `undefined`: it has none. */
+	/** Size of the request body, bytes; `undefined`: none. */
 	readonly uploadLength: number | undefined;
-	/** The request's length is announced; otherwise its end is told by its framing. */
+	/** The request declares its length; otherwise its framing shows the end. */
 	readonly uploadDeclared: boolean;
-	/** Trailers follow the request's body. */
+	/** The request has trailers. */
 	readonly uploadTrailers: boolean;
-	/** Bytes of the answer's body, where there is one. */
+	/** Size of the response body, bytes, if it has one. */
 	readonly answerLength: number;
-	/** The upstream has trailers to send, where its framing has room for them. */
+	/** The upstream sends trailers if its framing can carry them. */
 	readonly trailers: boolean;
-	/** An HTTP/1.1 client says that it takes them. */
+	/** An HTTP/1.1 client announces that it accepts trailers. */
 	readonly wantsTrailers: boolean;
-	/** A unary call of gRPC: both bodies are a message. */
+	/** A unary gRPC call: both bodies are one message. */
 	readonly isCall: boolean;
-	/** For the details of how the upstream plays it. */
+	/** Random numbers for how the upstream plays it. */
 	readonly random: Random;
-	/** For the details of how the client sends it. */
+	/** Random numbers for how the client sends it. */
 	readonly clientRandom: Random;
 }
 
@@ -46,7 +46,7 @@ export function planRequest(seed: number, number: number, kinds: readonly FaultK
 	const withBody = method === 'POST' || method === 'PUT';
 	const status = random.pick(kind.statuses);
 	const mayCall = kind.upstream === 'h2' && protocol === 'h2' && method === 'POST' && status === 200;
-	// A call's status comes behind its message, whose length is in its own prefix.
+	// A call's status follows its message, whose length is in its own prefix.
 	const isCall = mayCall && kind.framings.includes('chunked') && random.chance(0.4);
 	const uploadLength = kind.longUpload ? random.between(300_000, 500_000) : lengthOfUpload(random);
 	const uploadDeclared = !isCall && random.chance(0.5);
@@ -71,19 +71,19 @@ export function planRequest(seed: number, number: number, kinds: readonly FaultK
 	};
 }
 
-/** Of trailers, which name their request. */
+/** Names of trailers that carry the request's identifier. */
 export const UPLOAD_TRAILER = 'x-trailer-of-request';
 export const ANSWER_TRAILER = 'x-trailer-of-answer';
-/** Before a message of gRPC: not compressed, and its length. */
+/** Prefix of a gRPC message: uncompressed, and its length. */
 const PREFIX = 5;
 
-/** The body that belongs to the request. It has one. */
+/** The request's body. It has one. */
 export function uploadBody(plan: Plan): Buffer {
 	const length = plan.uploadLength!;
 	return length === 0 ? Buffer.alloc(0) : bodyOf('up', plan, length);
 }
 
-/** @returns what is wrong with a request as it has come whole, in words. @param trailer `UPLOAD_TRAILER`. */
+/** @returns what is wrong with a complete request, as text. @param trailer `UPLOAD_TRAILER`. */
 export function faultOfUpload(plan: Plan, body: Buffer, trailer: string | undefined): string | undefined {
 	const length = plan.uploadLength ?? 0;
 	if (body.length !== length) return `${body.length} bytes for ${length}`;
@@ -92,7 +92,7 @@ export function faultOfUpload(plan: Plan, body: Buffer, trailer: string | undefi
 	return length === 0 ? undefined : faultIn(body, 'up', plan);
 }
 
-/** @returns likewise, of a whole answer. @param trailer `ANSWER_TRAILER`. */
+/** @returns what is wrong with a complete response, as text. @param trailer `ANSWER_TRAILER`. */
 export function faultOfAnswer(plan: Plan, body: Buffer, trailer: string | undefined): string | undefined {
 	if (isBodiless(plan)) return body.length === 0 ? undefined : 'a body by no rule';
 	const expected = hasTrailers(plan) && (plan.protocol === 'h2' || plan.wantsTrailers) ? plan.id : undefined;
@@ -122,7 +122,7 @@ function hasTrailers({ trailers, framing }: Plan): boolean {
 	return trailers && framing === 'chunked';
 }
 
-/** Names and values of the answer's head, without its framing. */
+/** Names and values of the response head, without its framing. */
 export function answerHead(plan: Plan): HeaderList {
 	return [
 		['X-Answer-To', plan.id],
@@ -132,7 +132,7 @@ export function answerHead(plan: Plan): HeaderList {
 	];
 }
 
-/** `undefined`: by rule it has none. */
+/** `undefined`: it has none by rule. */
 export function replyBody(plan: Plan): Buffer | undefined {
 	return isBodiless(plan) ? undefined : bodyOf('down', plan, plan.answerLength);
 }
@@ -143,7 +143,7 @@ export function answerTrailers(plan: Plan): Record<string, string> | undefined {
 	return { [ANSWER_TRAILER]: plan.id, ...(plan.isCall && { 'grpc-status': '0' }) };
 }
 
-/** The answer that belongs to the request, over HTTP/1.1. */
+/** The request's response, over HTTP/1.1. */
 export function goodAnswer(plan: Plan): AnswerImage {
 	const { status, framing, random } = plan;
 	const trailers = Object.entries(answerTrailers(plan) ?? {}).map(([name, value]) => `${name}: ${value}\r\n`);
@@ -151,12 +151,12 @@ export function goodAnswer(plan: Plan): AnswerImage {
 	return answerImage(parts, random);
 }
 
-/** Some have nothing to send and frame it all the same. */
+/** Some requests frame an empty body. */
 function lengthOfUpload(random: Random): number {
 	return random.chance(0.08) ? 0 : lengthOfBody(random);
 }
 
-/** Mostly short; some long; some just around what buffers hold. */
+/** Mostly short; some long; some around the sizes of buffers. */
 function lengthOfBody(random: Random): number {
 	const sort = random.next();
 	if (sort < 0.05) return random.between(SHORTEST_BODY, 300_000);

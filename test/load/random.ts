@@ -1,14 +1,14 @@
-/** Randomness that can be had again: the same seed gives the same numbers, on every machine. */
+/** Repeatable random numbers: the same seed gives the same numbers on every machine. */
 export class Random {
 	#state: number;
 
-	/** @param seeds whole numbers; two lists that differ anywhere give unrelated sequences. */
+	/** @param seeds whole numbers; lists that differ anywhere give unrelated sequences. */
 	constructor(...seeds: readonly number[]) {
 		this.#state = 0x9e3779b9;
 		for (const seed of seeds) this.#state = mix(this.#state ^ mix(seed >>> 0));
 	}
 
-	/** From 0 up to, not including, 1. */
+	/** From 0 up to, but not including, 1. */
 	next(): number {
 		this.#state = (this.#state + 0x9e3779b9) >>> 0;
 		return mix(this.#state) / 2 ** 32;
@@ -38,7 +38,7 @@ export class Random {
 	}
 }
 
-/** Every bit of the input moves every bit of the output (the finaliser of MurmurHash3). */
+/** Every input bit affects every output bit (the finaliser of MurmurHash3). */
 function mix(value: number): number {
 	let hash = value;
 	hash = Math.imul(hash ^ (hash >>> 16), 0x85ebca6b);

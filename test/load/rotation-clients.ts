@@ -1,6 +1,6 @@
 /**
- * Clients of `rotation.ts`, in a process of their own: requests with tokens of four kinds at a steady rate over HTTP/1.1 and HTTP/2, each
- * answer held against what its kind has to get at the moment.
+ * Clients of `rotation.ts`, in a process of their own: requests with four kinds of tokens at a steady rate over HTTP/1.1 and HTTP/2. Each
+ * response is compared with what its kind must get at that moment.
  */
 import { type ClientHttp2Session, connect } from 'node:http2';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -8,7 +8,7 @@ import type { TLSSocket } from 'node:tls';
 import { connectTls } from '../fixtures/tls-client.ts';
 import { type Identity, tlsOptions } from './attack-identity.ts';
 
-/** What a token of this kind has to get; 0: either, while a change is under way. */
+/** The status that a token of this kind must get; 0: either one, during a change. */
 export type Wanted = 200 | 401 | 0;
 export const KINDS = ['lasting', 'old', 'fresh', 'forged'] as const;
 export type Kind = (typeof KINDS)[number];
@@ -20,26 +20,26 @@ export interface Start {
 	readonly perSecond: number;
 }
 
-/** Each is answered with `Tally`: of all requests since the start. */
+/** The response to each is a `Tally` of all requests since the start. */
 export type RotationOrder =
 	| Start
 	| { readonly wanted: Readonly<Record<Kind, Wanted>> }
-	/** Ends once all that is under way has its answer. */
+	/** Ends after all requests in flight have their response. */
 	| { readonly stop: true };
 
 export interface Tally {
-	/** Answers by protocol, kind and status, as `h1 old 401`. */
+	/** Responses by protocol, kind and status, as `h1 old 401`. */
 	readonly answers: Readonly<Record<string, number>>;
 	readonly wrong200: number;
 	readonly wrong401: number;
-	/** Neither 200 nor 401, or no answer; the first few in words. */
+	/** Neither 200 nor 401, or no response; the first few as text. */
 	readonly failed: number;
 	readonly failures: readonly string[];
 }
 
 const H1_CONNECTIONS = 12;
 const H2_CONNECTIONS = 4;
-/** Requests that a connection has under way. */
+/** Requests in flight per connection. */
 const BATCH = 16;
 const ANSWER_MS = 20_000;
 
@@ -80,7 +80,7 @@ async function start({ start: identity, tokens, wanted: first, perSecond }: Star
 			await pace.take(BATCH);
 			if (isOver) return;
 			const kinds = Array.from({ length: BATCH }, (_, i) => KINDS[i % KINDS.length]!);
-			// What holds when a request is sent. It is one of both worlds' if that has changed when its answer comes.
+			// What holds when the request is sent. If that changes before the response, either status is right.
 			const before = wanted;
 			try {
 				const statuses = await send(kinds);
@@ -108,7 +108,7 @@ function fail(what: string): void {
 	if (failures.length < 10) failures.push(what);
 }
 
-/** So many a second, for all clients together; who comes too late for some of them makes up for a tenth of a second. */
+/** This many per second over all clients; at most a tenth of a second is made up for. */
 class Pace {
 	readonly #perMs: number;
 	#next = performance.now();
@@ -124,7 +124,7 @@ class Pace {
 	}
 }
 
-/** All in one write, answered in their order. */
+/** All in one write; the responses come in order. */
 async function askH1(socket: TLSSocket, kinds: readonly Kind[], tokens: Start['tokens']): Promise<number[]> {
 	const head = (kind: Kind) => `GET / HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer ${tokens[kind]}\r\n\r\n`;
 	const { promise, resolve, reject } = Promise.withResolvers<number[]>();

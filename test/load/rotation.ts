@@ -1,16 +1,16 @@
 /**
- * Load through all that can happen to an identity: a key is added, a key is withdrawn, the issuer answers 500, then not at all, comes
- * back, and everything is reloaded (certificate, CRL, routes, issuers), again and again. Checked of each answer: a good token never gets
- * 401, and one that must not pass never gets 200.
+ * Load through all that can happen to keys and certificates: a key is added, a key is withdrawn, the issuer answers 500, then not at all,
+ * comes back, and everything is reloaded (certificate, CRL, routes, issuers), again and again. A good token never gets 401, and a bad one
+ * never gets 200.
  *
  *   npm run rotation -- [--seconds 24] [--rate 10000] [--workers 2] [--mode collected|streaming] [--crl 200000]
  *
- * Tokens of four kinds take turns: of a key that stays, of one that is withdrawn, of one that is added, and one that nobody has signed who
- * may. While a change is under way the two in the middle may get either answer; once connections to all threads have seen it, only one.
- * The rate is an upper bound for the whole; the rate that was reached is printed. Exit code 1 for any breach.
+ * Four kinds of tokens take turns: of a key that stays, of a withdrawn key, of an added key, and of a signer without authority.
+ * During a change the two in the middle may get either status; once connections to all threads have seen it, only one.
+ * The rate is an upper bound; the rate reached is printed. Exit code 1 for any breach.
  *
- * Behind that load, with 300 requests/s, a CRL of `--crl` entries is reloaded three times (0: not at all): how long requests take
- * meanwhile is printed next to a calm moment, and each has to be answered.
+ * After that, at 300 requests/s, a CRL of `--crl` entries is reloaded three times (0: not at all). Prints response times during the reloads
+ * next to a calm moment. Each request must get a response.
  */
 import { fork } from 'node:child_process';
 import { renameSync, writeFileSync } from 'node:fs';
@@ -40,9 +40,9 @@ const { values } = parseArgs({
 		crl: { type: 'string', default: '200000' },
 	},
 });
-/** How long the load lasts in each of six states. */
+/** Duration of each of six states, s. */
 const PHASE_MS = (Number(values.seconds) * 1000) / 6;
-/** While CRLs are reloaded. */
+/** Request rate while CRLs are reloaded. */
 const STEADY_PER_SECOND = 300;
 const WINDOW_MS = 4000;
 
@@ -124,11 +124,11 @@ async function phase(name: string, change: () => Promise<void>): Promise<void> {
 	if (process.stderr.isTTY) process.stderr.write(`\r\x1b[K${name}: done`);
 }
 
-/** All threads answer so, as connections show that come to one or the other of them. */
+/** Waits until every thread responds like this, as seen on connections to each of them. */
 async function seenByAll(kind: Kind, status: Wanted): Promise<void> {
 	const deadline = performance.now() + 20_000;
 	for (let inARow = 0; inARow < 24; ) {
-		// Each on a connection of its own, which may come to any thread.
+		// Each on its own connection, which any thread may accept.
 		const answer = await h1Request(proxy, { token: tokens[kind] });
 		inARow = answer.status === status ? inARow + 1 : 0;
 		if (performance.now() > deadline) throw new Error(`a token of kind ${kind} does not get ${status}`);
@@ -170,7 +170,7 @@ function report({ answers, wrong200, wrong401, failed, failures }: Tally, second
 	problems.push(...failures, ...complaints(proxy));
 }
 
-/** A long CRL and a short one in turns, under the steady requests of the victims of `attack.ts`. */
+/** A long CRL and a short one in turn, under the steady requests of `attack.ts`'s victims. */
 async function reloadLongCrl(): Promise<void> {
 	const long = crlPem(await issueLongCrl(pki.ca, Number(values.crl)));
 	const victims = fork(join(import.meta.dirname, 'attack-victims.ts'));
@@ -222,7 +222,7 @@ interface Files {
 	readonly crl: string;
 }
 
-/** What a reload finds in the place of what was there: another certificate, another CRL. */
+/** What a reload finds: another certificate, another CRL. */
 async function writeFiles(i: number): Promise<Files> {
 	const { certPem, keyPem } = await pki.issueServer(`rotation-${i}`);
 	return { certPem, keyPem, crl: crlPem(await issueCrl(pki.ca, { serials: [`0${i + 1}`] })) };
@@ -244,7 +244,7 @@ function replaceFile(name: string, text: string): void {
 	renameSync(join(folder, `${name}.new`), join(folder, name));
 }
 
-/** The whole file: another route, another issuer in addition to the first one. */
+/** The whole file: another route, and one more issuer. */
 function configOf(i: number): string {
 	renewFiles(i);
 	const url = `http://127.0.0.1:${(upstream.address() as AddressInfo).port}`;

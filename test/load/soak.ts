@@ -1,11 +1,11 @@
 /**
- * Everything at once, for as long as one likes: bad upstreams over HTTP/1.1, h2c and HTTP/2 over TLS with all their faults, trailers, gRPC calls
- * and streams, WebSockets, reloads that change certificate and routes, and worker threads killed at random. Whatever is lost that was not on a killed thread's own connections, and
- * whatever does not come back afterwards (connections, descriptors, memory), is a breach.
+ * Everything at once, for any time: bad upstreams over HTTP/1.1, h2c and HTTP/2 over TLS with all their faults, trailers, gRPC calls and
+ * streams, WebSockets, reloads that change certificate and routes, and worker threads killed at random. Breaches are losses except on a
+ * killed thread's own connections, and connections, descriptors or memory that are not released afterwards.
  *
  *   npm run soak -- [--minutes 1] [--seed 1] [--mode collected|streaming] [--workers 2]
  *
- * The time is shared between the body modes. Exit code 1 for any breach.
+ * The body modes share the time. Exit code 1 for any breach.
  */
 import { randomInt } from 'node:crypto';
 import { readFileSync } from 'node:fs';
@@ -36,15 +36,15 @@ const seconds = (Number(values.minutes) * 60) / modes.length;
 
 const RELOAD_EVERY_MS = 1000;
 const KILL_EVERY_MS = 4000;
-/** Before memory and descriptors are looked at for the first time, ms: pools, caches and code are what they will be. */
+/** Time before memory and descriptors are first measured, ms: pools, caches and compiled code have their final size then. */
 const WARM_UP_MS = Math.min(10_000, seconds * 250);
 /**
- * What resident memory may grow by, bytes. A thread that takes a killed one's place does not get back what the allocator has
- * kept of its predecessor, so this is not zero; a leak of one answer in a thousand would be more.
+ * Allowed growth of resident memory, bytes. A thread that replaces a killed one does not get back what the allocator kept of its predecessor,
+ * so this is not zero. A leak of one response in a thousand would be more.
  */
 const MEMORY_SLACK = 256 * 2 ** 20;
 
-/** What the proxy says of threads that are killed; that nothing else failed is checked where it is caused. */
+/** Log lines about killed threads. That nothing else failed is checked where the kill happens. */
 const EXPECTED = [
 	'worker failed',
 	'worker died; replacing it',
@@ -117,7 +117,7 @@ async function soak(mode: BodyMode): Promise<number> {
 	return ledger.violationCount + leftovers.length;
 }
 
-/** @returns how often. */
+/** @returns the number of reloads. */
 async function reloadAgainAndAgain(
 	{ proxy, routes, ledger }: FaultRun,
 	over: { readonly yet: boolean },
@@ -134,7 +134,7 @@ async function reloadAgainAndAgain(
 		});
 		const { tls, routes: taken } = await proxy.reload();
 		for (const { level, message, cause } of [tls, taken]) {
-			// One that a thread dies over fails in order: the old configuration stays.
+			// A reload during a thread's death fails in order: the old configuration stays.
 			if (level !== 'info' && !deaths.has(String(cause))) ledger.violate(`${message}: ${cause}`);
 		}
 		if (tls.level === 'info') {
@@ -147,7 +147,7 @@ async function reloadAgainAndAgain(
 	return reloads;
 }
 
-/** `undefined` when it was a dying thread that was asked. */
+/** `undefined` if a dying thread got the request. */
 async function servedSerial(proxy: FaultRun['proxy']): Promise<string | undefined> {
 	try {
 		const socket = await connectTls(proxy);
@@ -159,7 +159,7 @@ async function servedSerial(proxy: FaultRun['proxy']): Promise<string | undefine
 	}
 }
 
-/** @returns how many were killed, and the ports of the clients that they served at that moment. */
+/** @returns the number of kills, and the ports of the clients that the threads served then. */
 async function killAgainAndAgain(
 	{ proxy, ledger }: FaultRun,
 	inspector: WorkerInspector,
@@ -188,7 +188,7 @@ async function killAgainAndAgain(
 	}
 }
 
-/** Run in the worker: says whose connections it has, then dies of an error that nothing catches. */
+/** Runs in the worker: reports its connections, then throws an error that nothing catches. */
 function lastWords(file: string): string {
 	return `
 		const ports = process._getActiveHandles().map((handle) => handle.remotePort).filter(Boolean);

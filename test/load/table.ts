@@ -1,4 +1,4 @@
-/** Tables for a terminal: text to the left, numbers to the right. */
+/** Tables for a terminal: text left-aligned, numbers right-aligned. */
 export function table(head: readonly string[], rows: readonly (readonly (string | number)[])[]): string {
 	const cells = [head, ...rows.map((row) => row.map((cell) => (typeof cell === 'number' ? grouped(cell) : cell)))];
 	const widths = head.map((_, column) => Math.max(...cells.map((row) => row[column]!.length)));
@@ -15,7 +15,7 @@ function isText(rows: readonly (readonly (string | number)[])[], column: number)
 	return rows.some((row) => typeof row[column] === 'string' && !/^[-\d]/.test(row[column]));
 }
 
-/** 1234567 -> `1 234 567`; zero is a dot, so that what happened can be seen. */
+/** 1234567 -> `1 234 567`; zero is a dot, so that other numbers stand out. */
 function grouped(value: number): string {
 	return value === 0 ? '.' : String(value).replace(/\B(?=(\d{3})+$)/g, ' ');
 }

@@ -7,7 +7,7 @@ import { type Http2Upstream, startHttp2Upstream } from '../fixtures/h2-upstream.
 import { startWebSocketUpstream, takeWebSockets, type WebSocketUpstream } from '../fixtures/web-socket-upstream.ts';
 import { MessageReader } from './talks.ts';
 
-/** Both upstreams send back what they get. After as many messages as the path says, they end it, if it is theirs to end. */
+/** Both upstreams echo what they get. After the number of messages in the path they end the conversation if that is their part. */
 export class TalkUpstreams implements AsyncDisposable {
 	readonly authorities: readonly string[];
 	readonly #http1: WebSocketUpstream;
@@ -22,7 +22,7 @@ export class TalkUpstreams implements AsyncDisposable {
 	get routes(): readonly RouteEntry[] {
 		const [http1, http2] = this.authorities;
 		return [
-			// That they cut what has begun is a failure to their breakers.
+			// An upstream that cuts a conversation is a failure for its breaker.
 			{ prefix: '/talk-h1', upstream: `http://${http1}`, websocket: true, failures: 100 },
 			{ prefix: '/talk-h2', upstream: `h2c://${http2}`, websocket: true, failures: 100 },
 		];
@@ -51,7 +51,7 @@ export class TalkUpstreams implements AsyncDisposable {
 	}
 }
 
-/** Whether the upstream ends it behind so many messages, and how. */
+/** After how many messages the upstream ends the conversation, if at all, and how. */
 function endOf(path: string): { readonly count: number; readonly ending: string } {
 	const query = new URL(path, 'http://x').searchParams;
 	return { count: Number(query.get('count')), ending: query.get('ending')! };
@@ -70,7 +70,7 @@ function answerMessages(ws: WebSocket, path: string, cut: () => void): void {
 	});
 }
 
-/** A stream of gRPC: messages with a prefix of five bytes, which go back piece by piece. */
+/** A gRPC stream: messages with a five-byte prefix, echoed piece by piece. */
 function answerStream(stream: ServerHttp2Stream, path: string): void {
 	const { count, ending } = endOf(path);
 	let answered = 0;

@@ -1,15 +1,15 @@
-/** The client's end of a conversation: a WebSocket, or a stream of gRPC. */
+/** The client's end of a conversation: a WebSocket, or a gRPC stream. */
 import type { ClientHttp2Stream } from 'node:http2';
 import { ERROR_CODE } from '../fixtures/h2-frames.ts';
 import type { OpenWebSocket } from '../fixtures/web-socket-client.ts';
 
 export interface Talk {
-	/** The client's own: it tells which of the proxy's threads has the connection. */
+	/** The client's port, which identifies the proxy thread of the connection. */
 	readonly port: number;
-	/** How it has ended: in order, cut, or as a gateway says that its upstream is lost. */
+	/** How it ended: in order, cut, or with a gateway's status for a lost upstream. */
 	readonly end: Promise<TalkEnd>;
 	send(message: Buffer): void;
-	/** `undefined`: there is none, it has ended. */
+	/** `undefined`: it has ended. */
 	next(): Promise<Buffer | undefined>;
 	close(): void;
 	cut(): void;
@@ -17,7 +17,7 @@ export interface Talk {
 
 type TalkEnd = 'in order' | 'cut' | 'upstream lost' | `with ${number}`;
 
-/** Messages that have come, until somebody wants them. */
+/** Received messages until they are read. */
 class Inbox {
 	readonly #messages: Buffer[] = [];
 	#waiting: ((message: Buffer) => void) | undefined;
@@ -29,7 +29,7 @@ class Inbox {
 		else waiting(message);
 	}
 
-	/** @param end of what brings them. */
+	/** @param end of the transport. */
 	next(end: Promise<unknown>): Promise<Buffer | undefined> {
 		const first = this.#messages.shift();
 		if (first !== undefined) return Promise.resolve(first);
@@ -85,7 +85,7 @@ export class StreamTalk implements Talk {
 		let status: unknown;
 		stream.on('trailers', (fields) => {
 			status = fields['grpc-status'];
-			// A client of gRPC sends nothing after the status of its call; `node:http2` would leave its side open.
+			// A gRPC client sends nothing after the status of its call; `node:http2` would leave its side open.
 			stream.close(ERROR_CODE.NO_ERROR);
 		});
 		this.end = new Promise((resolve) =>
@@ -114,10 +114,10 @@ export class StreamTalk implements Talk {
 	}
 }
 
-/** Before a message: whether it is compressed, and its length. */
+/** Prefix of a message: whether it is compressed, and its length. */
 const PREFIX = 5;
 
-/** Cuts a byte stream into messages of gRPC, prefixes included. */
+/** Splits a byte stream into gRPC messages, with their prefixes. */
 export class MessageReader {
 	#bytes = Buffer.alloc(0);
 	readonly #onMessage: (message: Buffer) => void;

@@ -1,14 +1,14 @@
-/** Floods of clients through WebSockets that they were let open: each as fast as it is read. */
+/** Floods of clients through open WebSockets, as fast as the proxy reads. */
 import { randomBytes } from 'node:crypto';
 import type { TLSSocket } from 'node:tls';
 import { dataFrame, headersFrame, rstStreamFrame } from '../fixtures/h2-frames.ts';
 import type { Attack, Attacker } from './attacks.ts';
 import { type Pour, pours } from './floods.ts';
 
-/** Where WebSockets are taken, and where each ping is answered. */
+/** Paths of WebSockets, and of those whose pings get a pong. */
 const PATH = '/tunnel';
 
-/** A client's frame with a mask of nothing (RFC 6455 section 5.2). */
+/** A client's frame with a zero mask (RFC 6455 section 5.2). */
 function frameOf(opcode: number, length: number): Buffer {
 	return Buffer.concat([Buffer.of(0x80 | opcode, 0x80 | length, 0, 0, 0, 0), Buffer.alloc(length, 'x')]);
 }
@@ -37,16 +37,16 @@ function connect(id: number, token: string): Buffer {
 	return headersFrame(id, lines, { endStream: false });
 }
 
-/** Frames of a WebSocket in one DATA frame, which the stream has a window for. */
+/** WebSocket frames in one DATA frame, within the stream's window. */
 const DATA_BYTES = 16_000;
 
-/** A connection over HTTP/1.1 whose WebSocket is open; `undefined`: it could not be opened. */
+/** An HTTP/1.1 connection with an open WebSocket; `undefined`: it could not be opened. */
 async function openTunnel(attacker: Attacker, i: number): Promise<TLSSocket | undefined> {
 	const socket = await attacker.connect('http/1.1');
 	if (socket === undefined) return undefined;
 	attacker.watchH1(socket);
 	socket.write(handshake(attacker.token(i)));
-	// It sends nothing before the answer: that would be no handshake.
+	// Nothing may be sent before the response: that would not be a handshake.
 	await new Promise((resolve) => socket.once('data', resolve).once('close', resolve));
 	return socket;
 }
@@ -86,7 +86,7 @@ const FLOODS: readonly { readonly name: string; readonly pour: Pour }[] = FRAMES
 				if (socket.write(bytes)) setImmediate(send);
 				else socket.once('drain', () => setImmediate(send));
 			};
-			// Behind the answer to its handshake.
+			// After the response to the handshake.
 			setTimeout(send, 50);
 			return socket;
 		},
@@ -95,7 +95,7 @@ const FLOODS: readonly { readonly name: string; readonly pour: Pour }[] = FRAMES
 
 export const TUNNEL_FLOODS: readonly Attack[] = pours(FLOODS);
 
-/** With a rate: what opens, ends or holds WebSockets, and sends nothing through them. */
+/** With a rate: opens, ends or holds WebSockets, and sends nothing through them. */
 export const TUNNEL_ATTACKS: readonly Attack[] = [
 	{
 		name: 'half-closed WebSockets',
