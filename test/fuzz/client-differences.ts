@@ -1,7 +1,7 @@
-/** Where our client's half of HTTP/2 is known to decide otherwise than nghttp2, and why. */
+/** Known differences between our HTTP/2 client half and nghttp2, with the reason for each. */
 import { FLAG, FRAME } from '../fixtures/h2-frames.ts';
 
-/** Causes for which we refuse what nghttp2 takes. */
+/** We refuse, nghttp2 accepts: by cause. */
 const STRICTER: Readonly<Record<string, string>> = {
 	'a body in a response that cannot have one': 'nghttp2 lets a 205 have one (RFC 9110 section 15.3.6)',
 	'malformed content-length': 'nghttp2 takes more digits than can be counted exactly',
@@ -32,7 +32,7 @@ export function isStricter(cause: string): boolean {
 	return Object.hasOwn(STRICTER, cause);
 }
 
-/** Where we take what nghttp2 refuses: a frame that ends its connection. */
+/** We accept, nghttp2 refuses: frames that end its connection. */
 export function explainLaxer(frame: Buffer): string | undefined {
 	if (frame.length < 9 || frame.length < 9 + frame.readUIntBE(0, 3)) return 'we wait for the rest of the frame';
 	const isBlock = frame[3] === FRAME.HEADERS || frame[3] === FRAME.CONTINUATION;
@@ -55,5 +55,5 @@ export function explainLaxer(frame: Buffer): string | undefined {
 /** RFC 7838 section 4 and RFC 8336 section 2. */
 const ALTSVC = 0xa;
 const ORIGIN = 0xc;
-/** Its identifier in a frame. */
+/** The setting's identifier in a frame. */
 const NO_RFC7540_PRIORITIES = Buffer.of(0, 9);

@@ -1,4 +1,4 @@
-/** nghttp2 in a process of its own: Node's binding of it has assertions that fail now and then when a session is collected. */
+/** nghttp2 in a process of its own: assertions in Node's binding sometimes fail when a session is collected. */
 import { readByNghttp2 } from './client-judge.ts';
 import type { JudgeQuestion } from './judge-process.ts';
 

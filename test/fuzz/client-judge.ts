@@ -1,4 +1,4 @@
-/** Both readings of what a server sends: ours, and nghttp2's through `node:http2`. */
+/** Two readings of what a server sends: ours, and nghttp2's through `node:http2`. */
 import { connect } from 'node:http2';
 import { duplexPair } from 'node:stream';
 import { FRAME, FrameReader, PREFACE } from '../fixtures/h2-frames.ts';
@@ -6,7 +6,7 @@ import { ClientPeer, LIMITS } from '../unit/http2/client/fixtures/client-peer.ts
 import type { Field } from './responses.ts';
 import type { AskedRequest } from './server-frames.ts';
 
-/** One response, as far as it was understood. */
+/** One response, as far as it was parsed. */
 export interface ReadResponse {
 	readonly status: string | undefined;
 	/** `:status` first. */
@@ -15,26 +15,26 @@ export interface ReadResponse {
 	readonly body: string;
 	readonly trailers: readonly Field[];
 	readonly isWhole: boolean;
-	/** Why it is not, in our words. */
+	/** Why it is not complete, in our words. */
 	readonly cause?: string;
 }
 
 export interface ConnectionReading {
 	readonly responses: readonly ReadResponse[];
-	/** Number of the frame at which the connection was refused; `Infinity`: it was not. */
+	/** Number of the frame that ended the connection; `Infinity`: none did. */
 	readonly brokenAt: number;
-	/** Why, in our words or in those of nghttp2. */
+	/** The reason, in our words or nghttp2's. */
 	readonly why: string;
-	/** Number of the frame from which on nothing is said of any other. */
+	/** Frames from this number on are not judged. */
 	readonly silentFrom: number;
-	/** Streams that were refused, by the number of the frame. */
+	/** Refused streams, by number of the frame. */
 	readonly resets: ReadonlyMap<number, number>;
 }
 
-/** What is wrong whatever anybody else says of the input. */
+/** Our own invariant is broken, whatever nghttp2 says. */
 export class BrokenInvariant extends Error {}
 
-/** @returns whole frames, as far as their lengths can be believed; the rest is one piece. */
+/** @returns whole frames, as far as their lengths are plausible; the rest is one piece. */
 export function frameByFrame(bytes: Buffer): Buffer[] {
 	const pieces: Buffer[] = [];
 	for (let at = 0; at < bytes.length; ) {
@@ -64,7 +64,7 @@ export function readByUs(requests: readonly AskedRequest[], pieces: readonly Buf
 			throw new BrokenInvariant(`${(error as Error).stack}`);
 		}
 		for (const { type, streamId, payload } of peer.frames.slice(before)) {
-			// Without an error: the response is whole, and the rest of the request is not wanted.
+			// Without an error: the response is complete, and the rest of the request is not wanted.
 			if (type === FRAME.RST_STREAM && payload.readUInt32BE(0) !== 0 && !resets.has(streamId)) resets.set(streamId, at);
 		}
 		if (peer.error !== undefined && brokenAt === Number.POSITIVE_INFINITY) brokenAt = at;
@@ -96,7 +96,7 @@ function checkInvariants({ protocol, streams }: ClientPeer, received: number): v
 	if (bytes > received) throw wrong('bodies are longer than what has come');
 }
 
-/** Every stream that was opened is told once how it has ended; twice is an error of `TestRequest`. */
+/** Every opened stream must report its end once; a second report is an error of `TestRequest`. */
 function checkEnds({ streams, protocol, ends }: ClientPeer): void {
 	const untold = streams.find(({ isWhole, end }) => !isWhole && end === undefined);
 	if (untold !== undefined) throw new BrokenInvariant(`stream ${untold.id} is not told that it has ended`);
@@ -105,7 +105,7 @@ function checkEnds({ streams, protocol, ends }: ClientPeer): void {
 	if (ends !== streams.length - lost) throw new BrokenInvariant(`${ends} ends of ${streams.length - lost} streams`);
 }
 
-/** @param pieces one read each, with time in between to say what is wrong. */
+/** @param pieces one read each, with time in between for nghttp2 to report an error. */
 export async function readByNghttp2(
 	requests: readonly AskedRequest[],
 	pieces: readonly Buffer[],
@@ -123,7 +123,7 @@ export async function readByNghttp2(
 	let silentFrom = Number.POSITIVE_INFINITY;
 	let why = '';
 	const broken = (what: string) => {
-		// Its reaction to a closed connection is no verdict.
+		// Its reaction to a closed connection is not a verdict.
 		if (brokenAt === Number.POSITIVE_INFINITY && silentFrom > at) [brokenAt, why] = [at, what];
 	};
 	session.on('error', (error) => broken(error.message));
@@ -149,7 +149,7 @@ export async function readByNghttp2(
 		stream.setEncoding('latin1').on('data', (text: string) => {
 			read.body += text;
 		});
-		// Node also ends a body with a reset that says NO_ERROR; the comparison allows for it.
+		// Node also ends a body on a reset with NO_ERROR; the comparison allows for it.
 		stream.on('end', () => {
 			read.isWhole ||= stream.rstCode === 0 && !stream.destroyed;
 		});
@@ -171,7 +171,7 @@ export async function readByNghttp2(
 			resets.set(streamId, at);
 		}
 	});
-	/** Until it has nothing more to say: Node writes a body piece by piece, and what it says of a frame comes behind. */
+	/** Waits until Node reports nothing more: it writes a body piece by piece, and reports on a frame later. */
 	const quiet = async () => {
 		for (let before = -1; before !== reads; ) {
 			before = reads;

@@ -1,4 +1,4 @@
-/** What clients send over HTTP/2: right requests on several streams at once, and all kinds of wrong frames. */
+/** What HTTP/2 clients send: valid requests on several concurrent streams, and all kinds of wrong frames. */
 import { ERROR_CODE, FLAG, FRAME, PREFACE, SETTING } from '../fixtures/h2-frames.ts';
 import { HpackWriter, huffmanLiteral, integer, type Part, stringLiteral } from './hpack.ts';
 import type { Random } from './random.ts';
@@ -11,17 +11,17 @@ export interface FrameSpec {
 	readonly stream: number;
 	/** Latin1. */
 	readonly payload: readonly Part[];
-	/** What the frame says of its length, where that is a lie. */
+	/** The declared length, if it is not the true one. */
 	readonly length?: number;
 }
 
-/** What one client sends on one connection. `{A}` and `{B}` stand for the tokens of its two tenants. */
+/** What one client sends on one connection. `{A}` and `{B}` are placeholders for the tokens of its two tenants. */
 export interface FramesCase {
 	readonly preface?: string;
 	readonly frames: readonly FrameSpec[];
-	/** Done to the bytes as they would be sent, one after the other. */
+	/** Edits of the encoded bytes, one after the other. */
 	readonly edits?: readonly { readonly at: number; readonly remove: number; readonly insert: string }[];
-	/** Each of its requests is right and gets a 200. */
+	/** Number of requests if all are valid: each gets a 200. */
 	readonly valid?: number;
 }
 
@@ -47,7 +47,7 @@ export const FRAME_KINDS = {
 
 export type FrameKind = keyof typeof FRAME_KINDS;
 
-/** The bytes (latin1) that go over the wire. */
+/** The bytes on the wire, latin1. */
 export function serialize(
 	{ preface = PREFACE.toString('latin1'), frames, edits = [] }: FramesCase,
 	tokens: readonly [string, string],
@@ -140,12 +140,12 @@ export function oddFrames(random: Random, kind: FrameKind, corpus: readonly Fram
 	}
 }
 
-/** One request: what its frames say. */
+/** One request, as its frames describe it. */
 interface RequestSpec {
 	readonly fields: readonly Field[];
 	readonly body: string;
 	readonly trailers?: readonly Field[];
-	/** The last frame does not say that it is the last. */
+	/** The last frame lacks END_STREAM. */
 	readonly endless?: boolean;
 }
 
@@ -154,8 +154,8 @@ function some(random: Random): RequestSpec[] {
 }
 
 /**
- * Requests of one service: the same fields in the same order, most of them with values of their own. What the proxy remembers of one must
- * never become a part of the next.
+ * Requests of one service: the same fields in the same order, most with unique values. What the proxy remembers of one request must never
+ * become part of the next.
  */
 function series(random: Random): RequestSpec[] {
 	const first = plainRequest(random, 0);
@@ -235,7 +235,7 @@ const PLAIN_FIELDS: readonly Field[] = [
 	['constructor', '2'],
 ];
 
-/** All frames of a connection: streams open in order, their bodies come in pieces between each other's. */
+/** All frames of a connection: streams open in order, and their bodies are interleaved. */
 function connection(random: Random, requests: readonly RequestSpec[]): FrameSpec[] {
 	const writer = new HpackWriter(random);
 	const frames: FrameSpec[] = [settings([])];
@@ -266,13 +266,13 @@ export function content(random: Random, stream: number, { body, trailers, endles
 		const isLast = i === pieces.length - 1 && trailers === undefined && endless !== true;
 		return padded(random, { type: FRAME.DATA, flags: isLast ? FLAG.END_STREAM : 0, stream, payload: [piece] });
 	});
-	// Written without the table: other blocks come in between.
+	// Encoded without the dynamic table: other blocks may come in between.
 	const block = (fields: readonly Field[]) =>
 		fields.flatMap(([name, value]) => ['\0', stringLiteral(name), stringLiteral(value)]);
 	return trailers === undefined ? frames : [...frames, ...headers(random, stream, block(trailers), endless !== true)];
 }
 
-/** HEADERS, and CONTINUATION for the rest of the block, if it comes in pieces. */
+/** HEADERS, and CONTINUATION for the rest of a fragmented block. */
 export function headers(random: Random, stream: number, block: readonly Part[], endStream: boolean): FrameSpec[] {
 	const cut = random.chance(0.2) ? random.between(1, block.length) : block.length;
 	const rest = block.slice(cut);
@@ -442,7 +442,7 @@ const ODD_PSEUDO: readonly Field[] = [
 function oddField(random: Random, { fields, ...rest }: RequestSpec): RequestSpec {
 	const changed = [...fields];
 	for (let count = random.between(1, 3); count > 0; count--) {
-		// Behind the pseudo-headers.
+		// After the pseudo-headers.
 		changed.splice(random.between(4, changed.length), 0, random.pick(ODD_FIELDS));
 	}
 	if (random.chance(0.03)) for (let i = 0; i < 300; i++) changed.push([`x-${i}`, 'v']);
@@ -562,7 +562,7 @@ export function oddFrame(random: Random): FrameSpec[] {
 	];
 }
 
-/** On a stream whose request is over. */
+/** On a stream whose request has ended. */
 function lateFrame(random: Random, stream: number): FrameSpec {
 	const flags = random.pick([0, FLAG.END_STREAM]);
 	return random.pick([
@@ -587,7 +587,7 @@ export function oddSettings(random: Random): FrameSpec[] {
 	];
 }
 
-/** @param good a block that is one, with nothing of the dynamic table. */
+/** @param good a valid block that does not use the dynamic table. */
 export function oddBlock(random: Random, good = '\x82\x87\x84\x41\x04edge'): FrameSpec[] {
 	const block = random.pick([
 		...[

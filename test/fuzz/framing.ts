@@ -1,7 +1,7 @@
-/** Framing as both sides of HTTP/1.1 could get it wrong: values, chunks and field lines that a reader may refuse or misread. */
+/** HTTP/1.1 framing that either side may get wrong: values, chunks and field lines that a parser may refuse or misread. */
 import type { Random } from './random.ts';
 
-/** Values of Content-Length; a good one more often. */
+/** Values of Content-Length; valid ones are more frequent. */
 const LENGTHS = [
 	'5',
 	'5',
@@ -60,7 +60,7 @@ const CODINGS = [
 	'chun ked',
 ];
 
-/** Sizes of a chunk of five bytes, with what may follow. */
+/** Size lines of a five-byte chunk, with suffixes. */
 const SIZES = [
 	'5',
 	'0x5',
@@ -113,7 +113,7 @@ const SIZES = [
 
 const CHUNK_ENDS = ['\r\n', '\r\n', '\n', '\r', '', 'x\r\n', '\rx', ' \r\n', '\r\n\r\n', '\n\r', '0\r\n'];
 
-/** Field lines of any message that are malformed, or that only some readers accept. */
+/** Malformed field lines, or lines that only some parsers accept. */
 export const ODD_LINES = [
 	'x : y',
 	'x\t: y',
@@ -152,7 +152,7 @@ export const ODD_LINES = [
 	'Transfer-Encoding\x0b: chunked',
 ];
 
-/** Pieces of any message. */
+/** Fragments of any message. */
 export const FRAMING_WORDS = [
 	'\r\n',
 	'\r\n\r\n',
@@ -182,13 +182,13 @@ export const FRAMING_WORDS = [
 	'chunked',
 ];
 
-/** A line with a length or a transfer coding, mostly a wrong one. */
+/** A line with a length or a transfer coding, mostly wrong. */
 export function oddFramingField(random: Random): string {
 	const [name, values] = random.chance(0.5) ? ['Content-Length', LENGTHS] : ['Transfer-Encoding', CODINGS];
 	return `${random.anyCase(name)}${random.chance(0.05) ? random.pick([' ', '\t']) : ''}: ${random.pick(values)}\r\n`;
 }
 
-/** One to three chunks, mostly wrong ones. @param sizes more of these. */
+/** One to three chunks, mostly wrong. @param sizes additional size lines. */
 export function oddChunkLines(random: Random, sizes: readonly string[] = []): string {
 	let text = '';
 	for (let count = random.between(1, 3); count > 0; count--) {

@@ -1,7 +1,7 @@
 /**
- * The property tests of the gates and of what they keep in shared memory, over and over with other seeds: path and routes
- * against naive models, tokens against jose, buckets against exact arithmetic and over threads, breakers against the table
- * of the decided rules, heads against the header contract, PROXY headers against an encoder. A property that is added there is fuzzed here.
+ * Runs the property tests of the gates and of their shared memory again and again with new seeds: paths and routes against naive models,
+ * tokens against jose, buckets against exact arithmetic and over threads, breakers against the table of decided rules, heads against the
+ * header contract, PROXY headers against an encoder. A new property test is included without a change here.
  */
 import { spawn } from 'node:child_process';
 import { globSync, readFileSync } from 'node:fs';
@@ -13,7 +13,7 @@ import { Finding, type Tally, type Target } from './target.ts';
 
 /** One test file with one seed. */
 interface GatesCase {
-	/** Below the repository. */
+	/** Path from the repository's root. */
 	readonly file: string;
 	readonly seed: number;
 }

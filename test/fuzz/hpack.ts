@@ -1,4 +1,4 @@
-/** HPACK (RFC 7541), both ways: every way to write a field, and a reader that shares no code with nghttp2. */
+/** HPACK (RFC 7541) in both directions: every way to encode a field, and a decoder that shares no code with nghttp2. */
 import type { Random } from './random.ts';
 import type { Field } from './responses.ts';
 
@@ -18,7 +18,7 @@ const STATIC: readonly Field[] = (
 		return space === -1 ? [entry, ''] : [entry.slice(0, space), entry.slice(space + 1)];
 	});
 
-/** Appendix B: how many bits each symbol has, the end of the string last. The code is canonical, so that is all of it. */
+/** Appendix B: code length of each symbol, the end of the string last. The code is canonical, so lengths define it. */
 const CODE_LENGTHS = [
 	...[13, 23, 28, 28, 28, 28, 28, 28, 28, 24, 30, 28, 28, 30, 28, 28, 28, 28, 28, 28, 28, 28, 30, 28, 28, 28, 28, 28],
 	...[28, 28, 28, 28, 6, 10, 10, 12, 13, 6, 8, 11, 10, 10, 8, 11, 8, 6, 6, 6, 5, 5, 5, 6, 6, 6, 6, 6, 6, 6, 7, 8, 15],
@@ -71,7 +71,7 @@ class DynamicTable {
 	}
 }
 
-/** What is wrong with a header block is a fault of the whole connection. */
+/** An error in a header block is a connection error. */
 export class CompressionError extends Error {}
 
 export class HpackReader {
@@ -80,7 +80,7 @@ export class HpackReader {
 	#block = '';
 	#at = 0;
 
-	/** @param most largest table that the other side may ask for. */
+	/** @param most largest table size that the peer may ask for. */
 	constructor(most = 4096) {
 		this.#most = most;
 	}
@@ -163,10 +163,10 @@ function readHuffman(coded: string): string {
 	return text;
 }
 
-/** A piece of a header block: bytes (latin1), or a string literal whose text is only known when it is sent, in Huffman code or without it. */
+/** Part of a header block: bytes (latin1), or a string literal whose text is only known when it is sent, with or without Huffman code. */
 export type Part = string | { readonly literal: string; readonly isCoded?: boolean };
 
-/** Writes blocks of one connection, in every way that a field can be written. */
+/** Encodes the header blocks of one connection in every way that HPACK allows. */
 export class HpackWriter {
 	readonly #random: Random;
 	readonly #table = new DynamicTable();
@@ -175,7 +175,7 @@ export class HpackWriter {
 		this.#random = random;
 	}
 
-	/** @param fields values may have placeholders, which end up in literals. */
+	/** @param fields values may contain placeholders, which become literals. */
 	write(fields: readonly Field[]): Part[] {
 		return fields.flatMap((field) => this.#field(field));
 	}
@@ -187,7 +187,7 @@ export class HpackWriter {
 		if (known !== undefined && random.chance(0.7)) return [integer(known, 7, 0x80)];
 		const named = this.#find((entry) => entry[0] === name);
 		const way = random.pick([INCREMENTAL, WITHOUT, NEVER]);
-		// What has a placeholder has another size when it is sent, and what it pushes out of the table is not known here.
+		// A placeholder has another size when it is sent, so the evictions it causes are not known here.
 		const isFixed = !value.includes('{');
 		const [bits, pattern] = isFixed ? way : random.pick([WITHOUT, NEVER]);
 		if (isFixed && way === INCREMENTAL) this.#table.add(field);

@@ -1,4 +1,4 @@
-/** The HTTP/1.1 front of the real command: heads and bodies, right, wrong and damaged, pipelined and cut anywhere. */
+/** The HTTP/1.1 front of the real command: heads and bodies, valid, wrong and corrupted, pipelined and cut anywhere. */
 import { setImmediate as turn } from 'node:timers/promises';
 import { EndedEarly } from '../fixtures/byte-reader.ts';
 import { type H1Raw, h1Raw } from '../fixtures/clients.ts';
@@ -23,7 +23,7 @@ export const HTTP1: InboundProtocol<RequestsCase, SentRequests> = {
 	send,
 };
 
-/** Sends one input, reads all answers, and sees to it that the connection ends. @returns how each request ended. */
+/** Sends one input, reads all responses, and checks that the connection ends. @returns the outcome of each request. */
 async function send(
 	stage: InboundStage,
 	attempt: Attempt<RequestsCase, SentRequests>,
@@ -44,7 +44,7 @@ async function send(
 		}
 		let finished = false;
 		for (;;) {
-			// What was sent whole is answered without further ado; after that the client is done, and so must be the proxy.
+			// Complete requests must get a response without further input. After that the client ends its side, and the proxy must end, too.
 			if (outcomes.length >= complete && !finished) {
 				finished = true;
 				raw.socket.end();
@@ -69,7 +69,7 @@ async function send(
 	return outcomes.length > 0 ? outcomes : [`no answer, ${sent.end}`];
 }
 
-/** `undefined`: the connection has ended instead. */
+/** `undefined`: the connection ended instead. */
 async function nextAnswer(raw: H1Raw, method: string): Promise<RawResponse | undefined> {
 	try {
 		const answer = await raw.readResponse(method, PATIENCE_MS);

@@ -1,4 +1,4 @@
-/** The client's half of HTTP/2: frames of a server, right, wrong and damaged, cut anywhere, with nghttp2 as the judge. */
+/** The client half of HTTP/2: frames of a server, valid, wrong and corrupted, cut anywhere, judged by nghttp2. */
 import { isDeepStrictEqual } from 'node:util';
 import { FRAME } from '../fixtures/h2-frames.ts';
 import { explainLaxer, isStricter } from './client-differences.ts';
@@ -11,7 +11,7 @@ import type { Field } from './responses.ts';
 import { type AskedRequest, oddServer, SERVER_KINDS, type ServerCase } from './server-frames.ts';
 import { Finding, type Tally, type Target } from './target.ts';
 
-/** Inputs at the same time: nghttp2 takes its time in turns of the event loop. */
+/** Concurrent inputs: nghttp2 takes several turns of the event loop. */
 const CONCURRENCY = 16;
 
 export class Http2ClientTarget implements Target {
@@ -44,7 +44,7 @@ export class Http2ClientTarget implements Target {
 	}
 }
 
-/** @returns how each response ended, in our words. @throws Finding */
+/** @returns the outcome of each response, in our words. @throws Finding */
 async function checkServer(input: ServerCase, random: Random, judge: JudgeProcess): Promise<string[]> {
 	const text = serialize({ frames: input.frames, edits: input.edits ?? [], preface: '' }, ['', '']);
 	const bytes = Buffer.from(text, 'latin1');
@@ -79,12 +79,12 @@ async function checkServer(input: ServerCase, random: Random, judge: JudgeProces
 	return ours.responses.map(({ isWhole, cause }) => (isWhole ? 'whole' : cause!));
 }
 
-/** How much of a body is given on before it turns out to be wrong depends on the cuts. */
+/** How much of a body is forwarded before an error is found depends on the cuts. */
 function decided({ responses, why }: ConnectionReading): unknown {
 	return { responses: responses.map((response) => (response.isWhole ? response : { ...response, body: '' })), why };
 }
 
-/** Whether a window is too wide depends on how much has gone out, and output goes out between reads. */
+/** Whether a window is exceeded depends on how much has been sent, and output is sent between reads. */
 function dependsOnOutput({ responses, why }: ConnectionReading): boolean {
 	return [why, ...responses.map(({ cause }) => cause)].includes('a window above 2^31-1');
 }
@@ -93,7 +93,7 @@ function show({ responses, brokenAt, why, silentFrom, resets }: ConnectionReadin
 	return JSON.stringify({ responses, brokenAt, why, silentFrom, resets: [...resets] });
 }
 
-/** @param pieces frames. @returns what one of both must not have done; `undefined`: all is in order or explained. */
+/** @param pieces frames. @returns what one of the two did wrong; `undefined`: nothing, or a known difference. */
 function difference(
 	requests: readonly AskedRequest[],
 	ours: ConnectionReading,
@@ -118,7 +118,7 @@ function difference(
 	for (const [id, at] of theirs.resets) {
 		const our = ours.responses[(id - 1) / 2];
 		if (our === undefined || !our.isWhole || ours.brokenAt <= at || isAfter(at)) continue;
-		// What was whole before is; and Node resets all streams when it ends a connection over one of them.
+		// Responses completed before stay complete. Node resets all streams when it ends a connection over one of them.
 		if (theirs.responses[(id - 1) / 2]!.isWhole || (theirs.brokenAt <= at && streamOf(pieces[at]!) !== id)) continue;
 		if (hasLengthOfNothing(our) || explainLaxer(pieces[at]!) !== undefined) continue;
 		return `nghttp2 refuses stream ${id} at frame ${at}`;
@@ -131,7 +131,7 @@ function difference(
 	return undefined;
 }
 
-/** @param isJudged what is whole must be so for both. */
+/** @param isJudged a complete response must be complete for both. */
 function otherMeaning(our: ReadResponse, their: ReadResponse, isJudged: boolean): string | undefined {
 	if (
 		our.status !== undefined &&
@@ -150,12 +150,12 @@ function otherMeaning(our: ReadResponse, their: ReadResponse, isJudged: boolean)
 	return undefined;
 }
 
-/** RFC 9110 section 8.6 forbids a 204 its length; there is no body whatever it says, and we pass none on. */
+/** RFC 9110 section 8.6 forbids Content-Length in a 204. It never has a body, and we do not forward the field. */
 function hasLengthOfNothing({ status, fields }: ReadResponse): boolean {
 	return status === '204' && fields.some(([name]) => name === 'content-length');
 }
 
-/** nghttp2 drops the length 0 of a response that has no body by rule. */
+/** nghttp2 drops a zero Content-Length of a response without a body. */
 function comparable({ status, fields }: ReadResponse): readonly Field[] {
 	return status === '204' ? fields.filter(([name]) => name !== 'content-length') : fields;
 }
@@ -172,7 +172,7 @@ function explains(
 	const id = streamOf(frame);
 	const at = resets.get(id);
 	if (at !== undefined && at <= brokenAt) return true;
-	// We do not send the rest of a request whose response is whole: the stream is over for us, and takes no part in anything.
+	// We stop sending a request whose response is complete: the stream is over for us.
 	const isOver = (i: number) => responses[i]?.isWhole === true;
 	if (frame[3] === FRAME.SETTINGS) return requests.some(({ body, isOpen }, i) => (isOpen || body > 0) && isOver(i));
 	return BEHIND_THE_END.has(frame[3]!) && isOver((id - 1) / 2);
@@ -180,7 +180,7 @@ function explains(
 
 const BEHIND_THE_END: ReadonlySet<number> = new Set([FRAME.DATA, FRAME.HEADERS, FRAME.WINDOW_UPDATE]);
 
-/** @param frame with its head. */
+/** @param frame with its header. */
 function streamOf(frame: Buffer): number {
 	return frame.readUInt32BE(5) & 0x7fffffff;
 }

@@ -1,4 +1,4 @@
-/** The HTTP/2 front of the real command: frames, right, wrong and damaged, many streams at once, cut anywhere. */
+/** The HTTP/2 front of the real command: frames, valid, wrong and corrupted, on many concurrent streams, cut anywhere. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { TLSSocket } from 'node:tls';
 import { connectTls } from '../fixtures/clients.ts';
@@ -25,7 +25,7 @@ export const HTTP2: InboundProtocol<FramesCase, SentStreams> = {
 	send,
 };
 
-/** Sends one input, reads all answers, and sees to it that the connection ends. @returns how each stream ended. */
+/** Sends one input, reads all responses, and checks that the connection ends. @returns the outcome of each stream. */
 async function send(
 	stage: InboundStage,
 	{ input, sent, pair }: Attempt<FramesCase, SentStreams>,
@@ -69,10 +69,10 @@ interface AnswerStream {
 	isWhole: boolean;
 }
 
-/** What comes back, read strictly. */
+/** The response frames, parsed strictly. */
 class Answers {
 	readonly streams = new Map<number, AnswerStream>();
-	/** What of it is no HTTP/2. */
+	/** Violations of HTTP/2. */
 	fault: string | undefined;
 	readonly closed: Promise<unknown>;
 	readonly #resets = new Map<number, number>();
@@ -100,14 +100,14 @@ class Answers {
 		});
 	}
 
-	/** Resolves when each of these has got a whole answer or a refusal, or the connection is over. */
+	/** Resolves when each of these streams has a complete response or a reset, or the connection has ended. */
 	async whole(ids: readonly number[]): Promise<void> {
 		const isOver = (id: number) => this.streams.get(id)?.isWhole === true || this.#resets.has(id);
 		const done = () => this.#isClosed || this.fault !== undefined || ids.every(isOver);
 		await this.#changes.until(done, 'the answers', Number.POSITIVE_INFINITY);
 	}
 
-	/** How each of these streams ended, and the connection, if not in order. */
+	/** How each of these streams ended, and the connection if it did not end in order. */
 	outcomes(ids: ReadonlySet<number>): string[] {
 		const ends = [...ids].map((id) => {
 			const status = this.streams.get(id)?.status;

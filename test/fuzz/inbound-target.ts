@@ -5,22 +5,22 @@ import { Random } from './random.ts';
 import type { SentRequest } from './request-reading.ts';
 import { Finding, type Tally, type Target } from './target.ts';
 
-/** Inputs at the same time, each on a connection of its own. */
+/** Concurrent inputs, each on its own connection. */
 const CONCURRENCY = 12;
 
-/** What differs between the protocols of clients. */
+/** Differences between the client protocols. */
 export interface InboundProtocol<Input, Sent> {
 	readonly name: 'http1' | 'http2';
-	/** Makes an input, or changes one of the corpus. @returns the input with its kind. */
+	/** Makes an input, or mutates one of the corpus. @returns the input with its kind. */
 	odd(random: Random, corpus: readonly Input[]): { readonly kind: string; readonly input: Input };
-	/** The bytes of an input, as latin1, with the tokens of its tenants. */
+	/** The bytes of an input, as latin1, with its tenants' tokens. */
 	bytes(input: Input, tokens: Pair['tokens']): string;
-	/** What an independent reader finds in these bytes. */
+	/** What an independent parser finds in these bytes. */
 	read(bytes: string): Sent;
 	requests(sent: Sent): readonly SentRequest[];
 	/** Whether the upstream must see the requests in this order. */
 	readonly inOrder: boolean;
-	/** Sends one input, reads all answers, and sees to it that the connection ends. @returns how each request ended. */
+	/** Sends one input, reads all responses, and checks that the connection ends. @returns the outcome of each request. */
 	send(stage: InboundStage, attempt: Attempt<Input, Sent>, bytes: string, random: Random): Promise<string[]>;
 }
 
@@ -36,14 +36,14 @@ interface Candidate<Input> {
 	readonly seed: number;
 }
 
-/** A front of the real command: its inputs run side by side against one proxy. */
+/** One front of the real command: inputs run concurrently against one proxy. */
 export class InboundTarget<Input, Sent> implements Target {
 	readonly #protocol: InboundProtocol<Input, Sent>;
 	readonly #tally: Tally;
 	readonly #mode: BodyMode;
 	readonly #corpus: readonly Input[];
 	#stage: InboundStage | undefined;
-	/** Late arrivals at the upstream are still compared with what was sent. */
+	/** Requests that reach the upstream late are still compared with what was sent. */
 	#before: Attempt<Input, Sent>[] = [];
 
 	constructor(protocol: InboundProtocol<Input, Sent>, tally: Tally, mode: BodyMode) {
@@ -67,7 +67,7 @@ export class InboundTarget<Input, Sent> implements Target {
 	}
 
 	async replay(input: unknown): Promise<void> {
-		// Cut at several places: what a read brings matters.
+		// Cut at several places: it matters which bytes arrive in one read.
 		await this.#try([0, 1, 2, 3].map((seed) => ({ kind: 'corpus', input: input as Input, seed })));
 	}
 
@@ -99,7 +99,7 @@ export class InboundTarget<Input, Sent> implements Target {
 		this.#before = attempts;
 	}
 
-	/** The cause belongs to no single input: each is tried once more, alone, before a new proxy. */
+	/** No single input is known to be the cause, so each is tried once more, alone, against a new proxy. */
 	async #suspect(inputs: readonly Candidate<Input>[], cause: Error): Promise<Finding> {
 		const { name } = this.#protocol;
 		const what = `${cause.message}${this.#stage?.proxy.output()}`;

@@ -1,6 +1,6 @@
 /**
- * What the fuzzers of both fronts have in common: the real command before a strict upstream that keeps a record, tenants
- * of their own for each input, and bystanders who must not notice anything.
+ * Shared by the fuzzers of both fronts: the real command before a strict upstream that records requests, separate tenants for each input,
+ * and bystanders that must not notice anything.
  */
 import { createHash } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
@@ -14,12 +14,12 @@ import { mayPass, type SentRequest, tokenOf } from './request-reading.ts';
 import { MAX_BODY } from './requests.ts';
 
 const PREFIXES = ['/fuzz', '/victim'];
-/** What the proxy may answer to anybody: the upstream is fine, so that any other status is a fault. */
+/** Statuses that the proxy may send: the upstream is healthy, so any other status is a fault. */
 const STATUSES = [200, 400, 401, 404, 405, 413, 431, 501];
-/** Pairs of tenants; one is used again only when nothing of its last input can be under way any more. */
+/** Pairs of tenants. A pair is reused only when nothing of its last input can be in flight. */
 const PAIRS = 256;
 
-/** The two tenants in whose names one input speaks. */
+/** The two tenants of one input. */
 export interface Pair {
 	readonly tenants: readonly [a: string, b: string];
 	readonly tokens: readonly [a: string, b: string];
@@ -57,7 +57,7 @@ export class InboundStage {
 		return stage;
 	}
 
-	/** Two tenants for the next input. */
+	/** The pair of tenants for the next input. */
 	pair(): Pair {
 		const number = this.#next++ % PAIRS;
 		let pair = this.#pairs[number];
@@ -71,10 +71,10 @@ export class InboundStage {
 	}
 
 	/**
-	 * Compares what came to the upstream in the names of `pair` with what its client has sent.
+	 * Compares what the upstream received from `pair` with what its client sent.
 	 *
 	 * @param sent in the order of the connection, or of the streams.
-	 * @param inOrder whether it must have come in that order.
+	 * @param inOrder whether requests must arrive in that order.
 	 * @returns what is wrong.
 	 */
 	wrongAtTheUpstream(pair: Pair, sent: readonly SentRequest[], inOrder: boolean): string | undefined {
@@ -94,7 +94,7 @@ export class InboundStage {
 		return undefined;
 	}
 
-	/** Throws what is wrong with the proxy, the upstream or the bystanders. */
+	/** Throws a fault of the proxy, the upstream or the bystanders. */
 	async check(): Promise<void> {
 		for (const victim of this.#victims) {
 			const path = `/victim/${++this.#victimRequests}`;
@@ -124,7 +124,7 @@ export class InboundStage {
 	}
 	#minted: string | undefined;
 
-	/** Hands the upstream's record over to the tenants, and forgets what is over, so that a long run stays small. */
+	/** Assigns the upstream's records to their tenants and forgets old ones, so that a long run needs little memory. */
 	#sortSeen(): void {
 		const { requests, connections } = this.#upstream;
 		for (const request of requests.splice(0)) {
@@ -155,7 +155,7 @@ export class InboundStage {
 		return this.#arrivals.get(request)!;
 	}
 
-	/** Whether this is what had to become of that. */
+	/** Whether the record is the sent request as the proxy must forward it. */
 	#isForwarded(came: RecordedRequest, sent: SentRequest, { tenants, tokens }: Pair, tenant: string): boolean {
 		if (tokenOf(sent) !== tokens[tenants.indexOf(tenant)]) return false;
 		if (!mayPass(sent, PREFIXES, MAX_BODY) || came.startLine !== `${sent.method} ${sent.target} HTTP/1.1`) return false;
@@ -179,7 +179,7 @@ export class InboundStage {
 	}
 }
 
-/** ms; only ever used up by a fault. */
+/** ms; reached only with a fault. */
 export const PATIENCE_MS = 30_000;
 
 /** Checks the responses to one input, without regard to other inputs. */
@@ -197,12 +197,12 @@ export function wrongAnswer(
 	return known ? undefined : `somebody else's answer: ${JSON.stringify(body)}`;
 }
 
-/** The answer of the upstream, which tells to whom it belongs. */
+/** The upstream's response, which names the owner of the request. */
 export function echo(tenant: string, method: string, target: string, body: string): string {
 	return `${tenant} ${method} ${target} ${createHash('sha1').update(body, 'latin1').digest('hex')}`;
 }
 
-/** Answers in all ways that are right. */
+/** Valid responses in every framing. */
 const ECHO: Script = (exchange) => {
 	const { method, target, body: bytes } = exchange.request;
 	const text = echo(exchange.request.header('x-proxy-tenant') ?? '', method, target, bytes.toString('latin1'));
@@ -218,7 +218,7 @@ const ECHO: Script = (exchange) => {
 	}
 };
 
-/** Of the trailers that were sent, and none that belongs into a head; the same for those that are announced. */
+/** Sent trailers that may not be in a head; the announced ones likewise. */
 function trailersPass({ headers, trailers }: RecordedRequest, sent: SentRequest): boolean {
 	const announced = headerValues(headers, 'trailer').flatMap((names) => names.split(', '));
 	if (announced.some(isNoTrailer) || trailers.some(([name]) => isNoTrailer(name))) return false;

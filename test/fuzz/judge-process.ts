@@ -1,4 +1,4 @@
-/** Asks nghttp2 in a process of its own, and starts another one when it has died. */
+/** Asks nghttp2 in a process of its own, and restarts the process when it has died. */
 import { type ChildProcess, fork } from 'node:child_process';
 import { join } from 'node:path';
 import type { ConnectionReading } from './client-judge.ts';
@@ -15,7 +15,7 @@ interface Asked {
 	readonly question: JudgeQuestion;
 	readonly resolve: (reading: ConnectionReading) => void;
 	readonly reject: (error: Error) => void;
-	/** Judges that have died while applying it. */
+	/** Judges that died on this input. */
 	deaths: number;
 }
 
@@ -24,7 +24,7 @@ export class JudgeProcess {
 	#child: ChildProcess | undefined;
 	#nextId = 0;
 
-	/** @throws Error where several judges have died while applying it. */
+	/** @throws Error if several judges died on this input. */
 	ask(requests: readonly AskedRequest[], pieces: readonly Buffer[]): Promise<ConnectionReading> {
 		const { promise, resolve, reject } = Promise.withResolvers<ConnectionReading>();
 		const id = this.#nextId++;
@@ -66,5 +66,5 @@ export class JudgeProcess {
 	}
 }
 
-/** Most deaths come with the collection of an earlier session, and say nothing of what is asked. */
+/** Most deaths come from the collection of an earlier session, not from the current input. */
 const MAX_DEATHS = 5;

@@ -1,6 +1,6 @@
 import type { Random } from './random.ts';
 
-/** Bytes with a meaning to somebody. */
+/** Bytes with a meaning in HTTP. */
 const SHARP = [
 	'\r',
 	'\n',
@@ -25,9 +25,9 @@ const SHARP = [
 ];
 
 /**
- * Damages text (latin1) as transport, bugs and attackers do: bits, bytes, stretches, lines, and words from elsewhere.
+ * Corrupts text (latin1) as transports, bugs and attackers do: bits, bytes, ranges, lines, and text from elsewhere.
  *
- * @param words what is worth inserting.
+ * @param words worth inserting.
  * @param others texts to splice with.
  */
 export function mutate(random: Random, text: string, words: readonly string[], others: readonly string[] = []): string {
@@ -93,7 +93,7 @@ function overwrite(text: string, at: number, word: string): string {
 	return text.slice(0, at) + word + text.slice(at + word.length);
 }
 
-/** Doubles, drops, moves or folds a line, or ends it in another way. */
+/** Duplicates, drops, moves or folds a line, or changes its ending. */
 function mutateLine(random: Random, text: string): string {
 	const lines = text.split('\r\n');
 	const at = random.below(lines.length);
@@ -126,7 +126,7 @@ function mutateLine(random: Random, text: string): string {
 	return lines.join('\r\n');
 }
 
-/** A pattern for exactly one of the matches, so that `replace` changes that one. */
+/** A pattern for exactly one of the matches, so that `replace` changes only that one. */
 function nthOf(random: Random, text: string, pattern: RegExp): RegExp {
 	const places = [...text.matchAll(pattern)].map((match) => match.index);
 	if (places.length === 0) return /(?!)/;

@@ -7,13 +7,13 @@ import { UNDECLARED } from '../../packages/proxy/src/gates/body-limit.ts';
 import type { Trailers } from '../../packages/proxy/src/gates/trailers.ts';
 import type { ResponseCase } from './responses.ts';
 
-/** All that our parser tells of one response. */
+/** Everything that our parser reports of one response. */
 export interface ParsedResponse {
 	readonly verdict: 'complete' | 'waiting' | 'refused';
 	readonly status: number;
-	/** What is passed on, names and values in turn. */
+	/** Forwarded fields, names and values in turn. */
 	readonly fields: readonly string[];
-	/** Latin1; what was told before a refusal counts, too. */
+	/** Latin1; includes what was reported before a refusal. */
 	readonly body: string;
 	/** Names and values in turn. */
 	readonly trailers: readonly string[];
@@ -25,7 +25,7 @@ export interface ParsedResponse {
 }
 
 /**
- * Parses what arrives in these pieces. Every piece is overwritten afterwards, as the read buffer is.
+ * Parses these pieces. Each piece is overwritten afterwards, as the read buffer is.
  *
  * @param parser one that has parsed complete responses before; default: a new one.
  */
@@ -68,7 +68,7 @@ class Recorder implements ResponseEvents {
 	onHead(status: number, { list }: ResponseFields, length: number): void {
 		assert.equal(this.status, 0, 'one head');
 		this.status = status;
-		// The length that is announced comes last; what framed the response is not passed on.
+		// The declared length comes last; other framing fields are not forwarded.
 		this.fields = length === UNDECLARED ? [...list] : list.slice(0, -2);
 	}
 

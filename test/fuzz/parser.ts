@@ -1,6 +1,6 @@
 /**
- * The parser of upstream answers against three clients of other people and against a straight reading of the whole
- * text, cut at every byte boundary.
+ * The parser of upstream responses against three third-party clients and a simple parser of the whole text, cut at
+ * every byte boundary.
  */
 import { isDeepStrictEqual } from 'node:util';
 import { ResponseParser } from '../../packages/proxy/src/data/upstream/response-parser.ts';
@@ -14,7 +14,7 @@ import { type CompleteResponse, readWholeResponse } from './response-reading.ts'
 import { oddResponse, RESPONSE_KINDS, type ResponseCase, type ValidResponse, validResponse } from './responses.ts';
 import { Finding, type Tally, type Target } from './target.ts';
 
-/** Longer texts are not cut at every place. */
+/** Longer texts are cut at some places only. */
 const CUT_EVERYWHERE = 1500;
 
 export class ParserTarget implements Target {
@@ -30,7 +30,7 @@ export class ParserTarget implements Target {
 			const kind = random.weighted(RESPONSE_KINDS);
 			return { kind, input: oddResponse(random, kind, this.#corpus) };
 		});
-		// Side by side: the clients take their time in turns of the event loop.
+		// Concurrently: the clients take several turns of the event loop.
 		await Promise.all(
 			cases.map(async ({ kind, input }) => {
 				if (kind === 'valid') checkMeaning(input as ValidResponse);
@@ -47,7 +47,7 @@ export class ParserTarget implements Target {
 	async close(): Promise<void> {}
 }
 
-/** Of a response that is right it is known what it says. */
+/** For a valid response the expected content is known. */
 function checkMeaning(valid: ValidResponse): void {
 	const read = readWholeResponse(valid);
 	const { status, fields, body, text, trailers } = valid;
@@ -60,8 +60,8 @@ function checkMeaning(valid: ValidResponse): void {
 /**
  * Compares all readings of one response.
  *
- * @param random cuts what the clients get; without it they get the whole and single bytes.
- * @returns how they agree, a line for each client.
+ * @param random cuts the clients' input; without it they get the whole text and single bytes.
+ * @returns how they agree, one line per client.
  * @throws Finding
  */
 export async function checkResponse(input: ResponseCase, random?: Random): Promise<string[]> {
@@ -70,7 +70,7 @@ export async function checkResponse(input: ResponseCase, random?: Random): Promi
 
 	for (const pieces of everyCut(input.text, random)) {
 		const cut = parsePieces(input, pieces);
-		// The same fault may be noticed by another rule first.
+		// Another rule may notice the same fault first.
 		if (!isDeepStrictEqual({ ...cut, reason: '' }, { ...ours, reason: '' })) {
 			throw found(`the verdict depends on the cut after ${pieces[0]!.length}: ${JSON.stringify(cut)}`);
 		}
@@ -113,7 +113,7 @@ async function compare(
 	if (ours.verdict !== 'complete') {
 		return { client, input, ours, theirs: await CLIENTS[client](method, pieces(text), input.closes), early: undefined };
 	}
-	// Exactly the bytes that are the response, and then one less: the end must be the same for both.
+	// Exactly the response's bytes, and one byte less: both must find the same end.
 	const own = text.slice(0, ours.length);
 	const untilClose = ours.length === text.length && input.closes;
 	const theirs = await CLIENTS[client](method, pieces(own), untilClose);
@@ -124,7 +124,7 @@ async function compare(
 function* everyCut(text: string, random: Random | undefined): Generator<string[]> {
 	const step = Math.ceil(text.length / CUT_EVERYWHERE);
 	for (let at = 1; at < text.length; at += step) yield [text.slice(0, at), text.slice(at)];
-	// Where lines end is where it matters.
+	// Line ends matter most.
 	if (step > 1) {
 		for (const { index } of text.matchAll(/\r\n(?=.{0,9}$)|\r\n\r\n/g)) {
 			for (const at of [index - 1, index, index + 1, index + 2, index + 3]) {

@@ -1,4 +1,4 @@
-/** Loaded before a test file: gives its properties another seed, and says on descriptor 3 how many inputs they had. */
+/** Loaded before a test file: sets another seed for its properties, and reports their number of inputs on descriptor 3. */
 import { writeSync } from 'node:fs';
 import fc from 'fast-check';
 

@@ -1,6 +1,6 @@
 /**
- * Chance that can be repeated: the same seed makes the same choices on every machine. The generator is sfc32 (Chris
- * Doty-Humphrey, PractRand), seeded through splitmix32, so that seeds next to each other have nothing in common.
+ * Repeatable random numbers: the same seed makes the same choices on every machine. The generator is sfc32 (Chris
+ * Doty-Humphrey, PractRand), seeded through splitmix32, so that neighbouring seeds are unrelated.
  */
 export class Random {
 	#a: number;
@@ -8,7 +8,7 @@ export class Random {
 	#c: number;
 	#counter = 1;
 
-	/** @param words whole numbers; all of them together are the seed. */
+	/** @param words whole numbers; together they are the seed. */
 	constructor(...words: readonly number[]) {
 		let state = 0x9e3779b9;
 		const mixed = () => {
@@ -39,7 +39,7 @@ export class Random {
 		return word;
 	}
 
-	/** A whole number from 0 to `bound - 1`; 0 where there is no other. */
+	/** A whole number from 0 to `bound - 1`; 0 for a bound below 2. */
 	below(bound: number): number {
 		return bound < 2 ? 0 : Math.floor(((this.word() >>> 0) / 2 ** 32) * bound);
 	}
@@ -58,7 +58,7 @@ export class Random {
 		return choices[this.below(choices.length)]!;
 	}
 
-	/** One of the keys, each as often as its weight says. */
+	/** One of the keys, in proportion to its weight. */
 	weighted<T extends string>(weights: Readonly<Record<T, number>>): T {
 		const entries = Object.entries(weights) as [T, number][];
 		let at = this.below(entries.reduce((sum, [, weight]) => sum + weight, 0));
@@ -69,7 +69,7 @@ export class Random {
 		return entries[0]![0];
 	}
 
-	/** As many as `length`, each made by `make`. */
+	/** `length` items, each made by `make`. */
 	list<T>(length: number, make: (index: number) => T): T[] {
 		return Array.from({ length }, (_, index) => make(index));
 	}
@@ -93,12 +93,12 @@ export class Random {
 		return text.replace(/[A-Za-z]/g, (letter) => (this.chance(0.5) ? letter.toUpperCase() : letter.toLowerCase()));
 	}
 
-	/** Mostly small lengths, now and then one near `most`. */
+	/** Mostly small lengths, sometimes one near `most`. */
 	length(most: number): number {
 		return this.chance(0.05) ? this.between(0, most) : this.below(Math.min(most, 24) + 1);
 	}
 
-	/** `text` in pieces, cut at up to `most` places; none of them is empty. */
+	/** `text` in pieces, cut at up to `most` places; no piece is empty. */
 	cut(text: string, most: number): string[] {
 		const places = this.list(this.below(most + 1), () => this.below(text.length + 1));
 		const edges = [...new Set([0, ...places, text.length])].sort((a, b) => a - b);
@@ -106,7 +106,7 @@ export class Random {
 	}
 }
 
-/** Where no seed is asked for: some number that can be typed again. */
+/** A random seed that can be typed again. */
 export function freshSeed(): number {
 	return Math.floor(Math.random() * 2 ** 32);
 }

@@ -1,6 +1,6 @@
 /**
- * The reader of HTTP/1.1 requests, head and body, against a straight reading of the whole text, cut at every byte boundary,
- * and against llhttp: what ours takes, llhttp takes in the same way.
+ * The parser of HTTP/1.1 requests, head and body, against a simple parser of the whole text, cut at every byte boundary, and against
+ * llhttp: it must read what ours accepts in the same way.
  */
 import { createServer, type IncomingMessage, METHODS, type ServerResponse } from 'node:http';
 import { duplexPair } from 'node:stream';
@@ -17,9 +17,9 @@ import { fillIn, MAX_HEAD, oddRequests, REQUEST_KINDS, type RequestsCase } from 
 import { inLowerCase } from './response-reading.ts';
 import { Finding, type Tally, type Target } from './target.ts';
 
-/** Longer texts are not cut at every place. */
+/** Longer texts are cut at some places only. */
 const CUT_EVERYWHERE = 600;
-/** Stand for tokens; what they are does not matter here. */
+/** Placeholders for tokens; their content does not matter here. */
 const TOKENS = [`a${'x'.repeat(200)}`, `b${'y'.repeat(200)}`] as const;
 
 export class RequestReaderTarget implements Target {
@@ -60,12 +60,12 @@ async function checkRequests(input: RequestsCase, random?: Random): Promise<stri
 	if (!isDeepStrictEqual(ours.requests, wanted.requests)) {
 		throw found(`the model reads it as ${JSON.stringify(wanted)}`);
 	}
-	// What has not come whole may be refused early, or not yet.
+	// An incomplete request may be refused early, or not yet.
 	if (wanted.end === 'malformed head' ? !ours.refused : ours.refused && wanted.end !== 'broken') {
 		throw found(`the model finds at its end: ${wanted.end}`);
 	}
 	const theirs = await readByLlhttp(text);
-	// Other methods are read here and refused by their gate; llhttp ends the connection.
+	// Other methods are parsed here and refused by their gate; llhttp ends the connection.
 	const unknown = ours.requests.findIndex(({ method }) => !METHODS.includes(method));
 	const known = unknown === -1 ? ours.requests : ours.requests.slice(0, unknown);
 	const same = known.map(({ method, body }) => ({ method, body }));
@@ -87,7 +87,7 @@ interface ReadRequest {
 }
 
 interface Reading {
-	/** Complete ones. */
+	/** Complete requests. */
 	readonly requests: readonly ReadRequest[];
 	readonly refused: boolean;
 }
@@ -164,7 +164,7 @@ function readByTheDecisions(text: string): { requests: ReadRequest[]; end: End }
 	return { requests: read, end: end === 'malformed' ? 'malformed head' : end === 'unfinished' ? 'broken' : 'clean' };
 }
 
-/** What Node's own server makes of it: complete requests, in order. */
+/** What Node's own server parses: complete requests, in order. */
 async function readByLlhttp(text: string): Promise<Pick<ReadRequest, 'method' | 'body'>[]> {
 	const requests: { method: string; body: string; isComplete: boolean }[] = [];
 	const server = createServer({ maxHeaderSize: MAX_HEAD, keepAliveTimeout: 0 });
@@ -207,7 +207,7 @@ async function readByLlhttp(text: string): Promise<Pick<ReadRequest, 'method' | 
 	return requests.filter(({ isComplete }) => isComplete).map(({ method, body }) => ({ method, body }));
 }
 
-/** Turns of the loop without news after which nothing more comes; all of it is in memory. */
+/** After this many turns of the event loop without news nothing more comes; all of it is in memory. */
 const QUIET_TURNS = 12;
 
 function* cuts(text: string, random: Random | undefined): Generator<string[]> {

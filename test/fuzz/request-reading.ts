@@ -3,19 +3,19 @@ import { refusedByTheModel } from '../models/path-gate.ts';
 import { readChunks, readFields, valuesOf } from './response-reading.ts';
 import type { Field } from './responses.ts';
 
-/** A request that a client has sent. */
+/** A request that a client sent. */
 export interface SentRequest {
 	readonly method: string;
 	/** Request target in origin form. */
 	readonly target: string;
 	/** Without pseudo-headers. */
 	readonly fields: readonly Field[];
-	/** Latin1; as far as it has come. */
+	/** Latin1, as far as received. */
 	readonly body: string;
 	readonly isComplete: boolean;
-	/** Of a chunked body, names as they were sent. */
+	/** Trailers of a chunked body, names as sent. */
 	readonly trailers?: readonly Field[];
-	/** Of HTTP/1.x: minor version, and the target as it came. */
+	/** HTTP/1.x only: minor version, and the target as sent. */
 	readonly minor?: number;
 	readonly wireTarget?: string;
 }
@@ -23,17 +23,17 @@ export interface SentRequest {
 export interface SentRequests {
 	readonly requests: readonly SentRequest[];
 	/**
-	 * What the bytes behind the last request are: nothing; a request that has only begun (its head, if that is whole, is
-	 * the last of `requests`); no HTTP; or what comes after the last request of the connection.
+	 * The bytes after the last request: nothing; an incomplete request (its head, if complete, is the last of `requests`); not HTTP; or bytes
+	 * after the connection's last request.
 	 */
 	readonly end: 'clean' | 'unfinished' | 'malformed' | 'over';
-	/** What comes behind the last request seems to be a HEAD. */
+	/** The bytes after the last request look like a HEAD. */
 	readonly endsOnHead: boolean;
 }
 
 /**
- * What a client has sent over HTTP/1.1, read straight down by RFC 9112 and the stricter rules of docs/reference/protocol-strictness.md, on the whole text and
- * strictly. What this reader does not find, the upstream must never see.
+ * Parses what a client sent over HTTP/1.1, by RFC 9112 and the stricter rules of docs/reference/protocol-strictness.md, on the whole text.
+ * What this parser does not find, the upstream must never see.
  */
 export function readRequests(text: string): SentRequests {
 	const requests: SentRequest[] = [];
@@ -71,7 +71,7 @@ interface ReadHead {
 	readonly target: string;
 	readonly fields: readonly Field[];
 	readonly isHttp11: boolean;
-	/** RFC 9112 section 9.3: nothing may come behind it. */
+	/** RFC 9112 section 9.3: nothing may follow it. */
 	readonly isLast: boolean;
 }
 
@@ -89,7 +89,7 @@ function readRequestHead([requestLine = '', ...fieldLines]: readonly string[]): 
 	if (hosts.length > 1 || (hosts.length === 0 && isHttp11) || !hosts.every(isAuthority)) return undefined;
 	const options = valuesOf(fields, 'connection').flatMap((value) => value.toLowerCase().split(','));
 	const has = (wanted: string) => options.some((option) => option.trim() === wanted);
-	// Behind a request for another protocol may stand another protocol.
+	// After an upgrade request the bytes may be another protocol.
 	const upgrades = has('upgrade') && valuesOf(fields, 'upgrade').length > 0;
 	const isLast = has('close') || upgrades || line[1] === 'CONNECT' || (!isHttp11 && !has('keep-alive'));
 	return { method: line[1]!, target: line[2]!, fields, isHttp11, isLast };
@@ -99,7 +99,7 @@ interface ReadBody {
 	readonly body: string;
 	readonly isComplete: boolean;
 	readonly isMalformed?: boolean;
-	/** Where the next request begins. */
+	/** Offset of the next request. */
 	readonly length: number;
 	readonly trailers?: readonly Field[];
 }
@@ -112,7 +112,7 @@ function readRequestBody(text: string, at: number, { fields, isHttp11, method }:
 	if (lengths.some((length) => !/^\d{1,16}$/.test(length) || Number(length) > Number.MAX_SAFE_INTEGER))
 		return undefined;
 	if (codings.some((coding) => coding.toLowerCase() !== 'chunked' || !isHttp11)) return undefined;
-	// RFC 9110 section 9.3.6: what follows a CONNECT is no HTTP.
+	// RFC 9110 section 9.3.6: what follows a CONNECT is not HTTP.
 	if (method === 'CONNECT') return { body: '', isComplete: true, length: at };
 	if (codings.length === 1) {
 		const chunks = readChunks(text, at);
@@ -123,7 +123,7 @@ function readRequestBody(text: string, at: number, { fields, isHttp11, method }:
 	return { body, isComplete: body.length === length, length: at + length };
 }
 
-/** RFC 9112 section 3.2: of the absolute form, path and query. */
+/** RFC 9112 section 3.2: path and query of the absolute form. */
 function originForm(target: string): string {
 	const absolute = /^https?:\/\/[^/?#@\\]+/i.exec(target);
 	if (absolute === null) return target;
@@ -135,13 +135,13 @@ export function isAuthority(value: string): boolean {
 	return /^(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._~!$&'()*+,;=%-]+)(:\d{0,5})?$/.test(value);
 }
 
-/** The token that the request shows, if it is one that may be looked at. */
+/** The request's bearer token, if its form is acceptable. */
 export function tokenOf({ fields }: SentRequest): string | undefined {
 	const values = valuesOf(fields, 'authorization');
 	return values.length === 1 ? /^bearer (.+)$/i.exec(values[0]!)?.[1] : undefined;
 }
 
-/** Whether the gates behind the token let it pass: path, route, protocol change, declared length. */
+/** Whether the gates after the token let it pass: path, route, protocol change, declared length. */
 export function mayPass(
 	{ method, target, fields }: SentRequest,
 	prefixes: readonly string[],

@@ -1,13 +1,13 @@
-/** What clients send over HTTP/1.1: right requests, one after the other, and all kinds of wrong ones. */
+/** What HTTP/1.1 clients send: valid requests, one after the other, and all kinds of wrong ones. */
 import { FRAMING_WORDS, ODD_LINES, oddChunkLines, oddFramingField } from './framing.ts';
 import { mutate } from './mutation.ts';
 import type { Random } from './random.ts';
 
-/** What one client sends on one connection. `{A}` and `{B}` stand for the tokens of its two tenants. */
+/** What one client sends on one connection. `{A}` and `{B}` are placeholders for the tokens of its two tenants. */
 export interface RequestsCase {
 	/** Latin1. */
 	readonly text: string;
-	/** Each of them is right and gets a 200. */
+	/** Number of requests if all are valid: each gets a 200. */
 	readonly valid?: number;
 }
 
@@ -30,11 +30,11 @@ export const REQUEST_KINDS = {
 
 type RequestKind = keyof typeof REQUEST_KINDS;
 
-/** Of the proxy that is fuzzed: `max_request_body_bytes`, and its `max_header_bytes`. */
+/** `max_request_body_bytes` and `max_header_bytes` of the proxy under test. */
 export const MAX_BODY = 20_000;
 export const MAX_HEAD = 16_384;
 
-/** The text with the tokens of the client, and with the length that the hidden request has then: `{S#}`, hexadecimal `{S#16}`. */
+/** Fills in the client's tokens, and the length of the hidden request: `{S#}`, hexadecimal `{S#16}`. */
 export function fillIn(text: string, [a, b]: readonly [string, string]): string {
 	const tokens = (part: string) => part.replaceAll('{A}', a).replaceAll('{B}', b);
 	const { length } = tokens(SECRET_REQUEST);
@@ -44,7 +44,7 @@ export function fillIn(text: string, [a, b]: readonly [string, string]): string 
 /** @param corpus earlier cases to build on. */
 export function oddRequests(random: Random, kind: RequestKind, corpus: readonly RequestsCase[]): RequestsCase {
 	const some = (make: (random: Random) => string) => {
-		// What is wrong may come first, in the middle, or last.
+		// The wrong part may come first, in the middle, or last.
 		const before = random.chance(0.4) ? validRequest(random) : '';
 		const behind = random.chance(0.5) ? validRequest(random) : '';
 		return { text: before + make(random) + behind };
@@ -95,15 +95,15 @@ function pipeline(random: Random): string {
 }
 
 /**
- * Requests of one service: the same fields in the same order, most of them with values of their own. What the proxy remembers of one must
- * never become a part of the next.
+ * Requests of one service: the same fields in the same order, most with unique values. What the proxy remembers of one request must never
+ * become part of the next.
  */
 function series(random: Random): string[] {
 	const names = shuffled(random, ['Host', 'Authorization', 'Traceparent', 'X-Request-Id', 'User-Agent', 'X-Any']);
 	const agent = random.text(random.between(1, 40), ID);
 	return random.list(random.between(2, 6), () => {
 		const lines = names.map((name) => `${name}: ${valueInSeries(random, name, agent)}\r\n`);
-		// Now and then a line is left out or comes in between.
+		// Sometimes a line is left out or inserted.
 		if (random.chance(0.2)) lines.splice(random.below(lines.length + 1), 0, `${plainField(random)}\r\n`);
 		const optional = lines.findIndex((line) => line.startsWith('X-Any'));
 		if (random.chance(0.2)) lines.splice(optional, 1);
@@ -131,19 +131,19 @@ function valueInSeries(random: Random, name: string, agent: string): string {
 const HEX = '0123456789abcdef';
 const ID = `${HEX}ghijklmnopqrstuvwxyzABCDEF-_.`;
 
-/** Of its own in each request. */
+/** Unique in each request. */
 export function traceparent(random: Random): string {
 	return `00-${random.text(32, HEX)}-${random.text(16, HEX)}-0${random.below(2)}`;
 }
 
-/** Of its own in each request; of any length, since a known value of the same length is what a memo could mistake it for. */
+/** Unique in each request; lengths repeat, since a memo could confuse values of the same length. */
 export function requestId(random: Random): string {
 	return random.text(random.pick([8, 16, 32, 32, 36]), ID);
 }
 
 const AUTHORIZATION = ['authorization: Bearer {A}', 'Authorization: bearer {B}', 'authorization: Bearer {A}'];
 
-/** A request that is served: head, and its body in one of the ways. */
+/** A request that is served: a head, and a body in any framing. */
 function validRequest(random: Random): string {
 	const method = random.pick(['GET', 'GET', 'POST', 'PUT', 'DELETE', 'HEAD', 'OPTIONS', 'PATCH', 'PROPFIND']);
 	const fields = [
@@ -466,13 +466,13 @@ function oddToken(random: Random): string {
 	return `GET /fuzz/token HTTP/1.1\r\nHost: edge.test\r\nAuthorization: ${value}\r\n\r\n`;
 }
 
-/** The published ways of hiding a request in another one's body. */
+/** Published ways of hiding a request in another one's body. */
 function smuggling(random: Random): string {
 	const chunk = `{S#16}\r\n${SECRET_REQUEST}\r\n0\r\n\r\n`;
 	const post = (fields: string, body: string) => `POST /fuzz/outer HTTP/1.1\r\n${GOOD_FIELDS}${fields}\r\n${body}`;
 	const te = random.pick(TE_DISGUISES);
 	return random.pick([
-		// Honest ones: the request is nothing but a body.
+		// Harmless: the hidden request is only a body.
 		post(`Content-Length: {S#}\r\n`, SECRET_REQUEST),
 		post('Transfer-Encoding: chunked\r\n', chunk),
 		// CL.TE, TE.CL, TE.TE, CL.0, 0.CL, TE.0.

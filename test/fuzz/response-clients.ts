@@ -1,7 +1,6 @@
 /**
- * Other people's HTTP/1.1 clients, fed from memory: what they make of a response is what the parser is compared with.
- * The clients are whole, with all their own checks; only the socket is replaced, so that it is known which
- * bytes they have seen, in which pieces, and that nothing more comes.
+ * Third-party HTTP/1.1 clients, fed from memory; the parser is compared with what they read. The clients are complete, with all their
+ * checks. Only the socket is replaced, so that it is known which bytes they have seen, in which pieces, and that nothing more comes.
  */
 import { request } from 'node:http';
 import { Duplex } from 'node:stream';
@@ -9,13 +8,13 @@ import { Client } from 'undici';
 import type { Field } from './responses.ts';
 
 export interface ClientReading {
-	/** `waiting`: it wants more bytes. */
+	/** `waiting`: the client wants more bytes. */
 	readonly verdict: 'complete' | 'waiting' | 'refused';
 	readonly status: number;
 	readonly fields: readonly Field[];
 	/** Latin1. */
 	readonly body: string;
-	/** `undefined`: the client does not tell. */
+	/** `undefined`: the client does not report it. */
 	readonly trailers?: readonly Field[];
 	/** Error code and message of a refusal. */
 	readonly reason: string;
@@ -26,9 +25,9 @@ type ReadingClient = (method: string, pieces: readonly string[], closes: boolean
 export const CLIENTS = {
 	/** node:http on the llhttp that is compiled into Node. */
 	node: readWithNode,
-	/** undici on its own llhttp. */
+	/** undici with its own llhttp. */
 	undici: (method, pieces, closes) => readWithUndici(method, pieces, closes, false),
-	/** undici on Milo, which shares no code with llhttp. It is new, and loses its place when a line comes in two pieces. */
+	/** undici with Milo, which shares no code with llhttp. Milo is new, and loses its position when a line comes in two pieces. */
 	milo: (method, pieces, closes) => readWithUndici(method, pieces.length > 0 ? [pieces.join('')] : [], closes, true),
 } as const satisfies Record<string, ReadingClient>;
 
@@ -82,7 +81,7 @@ async function readWithUndici(
 ): Promise<ClientReading> {
 	const socket = new MemorySocket();
 	const reading = nothing();
-	// A client that has once been given a socket never asks for another one.
+	// A client that was given a socket never asks for another one.
 	let connections = 0;
 	const client = new Client('http://upstream', {
 		connect: (_options, done) => {
@@ -120,21 +119,21 @@ async function readWithUndici(
 	return told;
 }
 
-/** Long enough not to come. */
+/** Long enough never to pass. */
 const FOREVER_MS = 3_600_000;
 
 function paired(raw: readonly string[]): Field[] {
 	return Array.from({ length: raw.length / 2 }, (_, i): Field => [raw[2 * i]!, raw[2 * i + 1]!]);
 }
 
-/** What the clients take for a socket. It drops what they send. */
+/** The clients' socket. It drops what they send. */
 class MemorySocket extends Duplex {
 	constructor() {
 		super({ allowHalfOpen: false });
 		this.on('error', () => {});
 	}
 
-	/** Hands over the pieces one after the other, each seen before the next one comes, and waits until all is settled. */
+	/** Delivers the pieces, each read before the next one comes, and waits until the client has settled. */
 	async arrive(pieces: readonly string[], closes: boolean): Promise<void> {
 		await turns(2);
 		for (const piece of pieces) {
@@ -178,7 +177,7 @@ class MemorySocket extends Duplex {
 	}
 }
 
-/** Turns of the event loop: nothing here waits for the kernel, so a turn is enough for all that a turn brings about. */
+/** Turns of the event loop: nothing here waits for the kernel, so a turn is enough for all its effects. */
 async function turns(count: number): Promise<void> {
 	for (let i = 0; i < count; i++) await new Promise((resolve) => setImmediate(resolve));
 }

@@ -1,6 +1,6 @@
 /**
- * Where we and other clients read the same bytes differently, and why that is right. What no entry explains is a
- * finding. In each entry we are the stricter, or we do as the RFC says and the client does not.
+ * Known differences between our reading and other clients' of the same bytes, with reasons. A difference without an entry is a finding.
+ * In each entry we are stricter, or we follow the RFC and the client does not.
  */
 import { isDeepStrictEqual } from 'node:util';
 import { returnedByTheContract, trailersBeyond } from '../models/header-contract.ts';
@@ -8,14 +8,14 @@ import type { ParsedResponse } from './parsed-response.ts';
 import type { ClientName, ClientReading } from './response-clients.ts';
 import type { Field, ResponseCase } from './responses.ts';
 
-/** What we and a client make of the same bytes. */
+/** Our reading and a client's. */
 export interface Comparison {
 	readonly client: ClientName;
 	readonly input: ResponseCase;
 	readonly ours: ParsedResponse;
-	/** Of the whole text, or of what we take for the response where we take it for complete. */
+	/** Of the whole text, or of the bytes that we consider the complete response. */
 	readonly theirs: ClientReading;
-	/** Of all but its last byte, where that must be too little. */
+	/** Of all but the last byte, which must be too little. */
 	readonly early: ClientReading | undefined;
 }
 
@@ -25,7 +25,7 @@ interface Difference {
 	readonly covers: (comparison: Comparison) => boolean;
 }
 
-/** We refuse, they take it: by our reason for it. Nothing is lost, as no honest server sends any of this. */
+/** We refuse, they accept: by our reason. Nothing is lost, as no honest server sends any of this. */
 const STRICTER: Readonly<Record<string, string>> = {
 	'malformed status line': 'statuses of five classes and HTTP/1.0 or 1.1 only (RFC 9110 section 15)',
 	'no status line': 'nothing may come before the status line (RFC 9112 section 2.2 is about requests)',
@@ -106,7 +106,7 @@ const DIFFERENCES: readonly Difference[] = [
 	},
 ];
 
-/** @returns how we and the client agree, or why we do not; `undefined` where nothing explains it. */
+/** @returns how we and the client agree, or why we differ; `undefined` for an unexplained difference. */
 export function explain(comparison: Comparison): string | undefined {
 	const { client, ours, theirs, early } = comparison;
 	const alike =
@@ -122,7 +122,7 @@ export function explain(comparison: Comparison): string | undefined {
 	return STRICTER[reason] && `we are stricter: ${reason}: ${STRICTER[reason]}`;
 }
 
-/** Whether a client made the same of it as we. undici leaves the blanks behind a value. */
+/** Whether the client's reading equals ours. undici keeps the blanks after a value. */
 function saysTheSame(ours: ParsedResponse, theirs: ClientReading): boolean {
 	const trimmed = theirs.fields.map(([name, value]) => [name, value.replace(/[\t ]+$/, '')] as const);
 	if (theirs.trailers !== undefined && !saysTheSameTrailers(ours, theirs.fields, theirs.trailers)) return false;

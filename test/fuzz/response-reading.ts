@@ -1,25 +1,25 @@
 import type { Field, ResponseCase } from './responses.ts';
 
-/** What a complete response says. */
+/** Content of a complete response. */
 export interface CompleteResponse {
 	readonly status: number;
-	/** As they stand in the head, values without the blanks around them. */
+	/** As in the head, values without surrounding blanks. */
 	readonly fields: readonly Field[];
 	/** Latin1. */
 	readonly body: string;
 	/** Bytes up to the end of the response, interim responses included. */
 	readonly length: number;
-	/** As they were sent, values without the blanks around them. */
+	/** As sent, values without surrounding blanks. */
 	readonly trailers: readonly Field[];
 	/** Another response may follow on the connection. */
 	readonly keepAlive: boolean;
 }
 
 /**
- * What arrived, read straight down by RFC 9112 and the stricter rules of docs/reference/protocol-strictness.md, on the whole text and with nothing in mind but
- * clarity: the measure for the parser, which sees the same text in pieces.
+ * Parses what arrived by RFC 9112 and the stricter rules of docs/reference/protocol-strictness.md, on the whole text, for clarity only: the
+ * reference for the parser, which sees the same text in pieces.
  *
- * @returns `undefined` for all that is no complete response, be it too short or wrong.
+ * @returns `undefined` for anything that is not a complete response, too short or wrong.
  */
 export function readWholeResponse({ method, closes, text }: ResponseCase): CompleteResponse | undefined {
 	let at = 0;
@@ -32,7 +32,7 @@ export function readWholeResponse({ method, closes, text }: ResponseCase): Compl
 		if (status === null || fields === undefined || fieldLines.length > 2_048 || status[2] === '101') return undefined;
 		at = end + 4;
 		if (status[2]!.startsWith('1')) {
-			// What promises another response cannot end the connection.
+			// A response that promises another one cannot end the connection.
 			if (status[1] === '0' || closesConnection(fields)) return undefined;
 			continue;
 		}
@@ -115,7 +115,7 @@ function readContent({
 }
 
 interface ReadChunks {
-	/** As far as it has come. */
+	/** As far as received. */
 	readonly body: string;
 	readonly isComplete: boolean;
 	/** Where it ends. */
@@ -150,7 +150,7 @@ export function readChunks(text: string, start: number): ReadChunks {
 	}
 }
 
-/** RFC 9112 section 7.1.1 without blanks, which some readers take for the end of the line. */
+/** RFC 9112 section 7.1.1 without blanks, which some parsers take for the end of the line. */
 function areExtensions(text: string): boolean {
 	const token = "[!#$%&'*+\\-.^_`|~0-9A-Za-z]+";
 	const quoted = '"(?:[^\\x00-\\x08\\x0a-\\x1f\\x7f"\\\\]|\\\\[\\t\\x20-\\x7e\\x80-\\xff])*"';

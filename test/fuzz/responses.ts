@@ -1,11 +1,11 @@
-/** Responses of an upstream: right ones, of which it is known what they say, and all kinds of wrong ones. */
+/** Responses of an upstream: valid ones with known content, and all kinds of wrong ones. */
 import { FRAMING_WORDS, ODD_LINES, oddChunkLines, oddFramingField } from './framing.ts';
 import { mutate } from './mutation.ts';
 import type { Random } from './random.ts';
 
 /** What arrives on a connection after one request. */
 export interface ResponseCase {
-	/** What was asked with. */
+	/** Method of the request. */
 	readonly method: string;
 	/** The upstream closes its side after the last byte. */
 	readonly closes: boolean;
@@ -17,7 +17,7 @@ export type Field = readonly [name: string, value: string];
 
 export interface ValidResponse extends ResponseCase {
 	readonly status: number;
-	/** As they stand in the head. */
+	/** As in the head. */
 	readonly fields: readonly Field[];
 	readonly body: string;
 	readonly trailers: readonly Field[];
@@ -77,7 +77,7 @@ export function oddResponse(random: Random, kind: ResponseKind, corpus: readonly
 	}
 }
 
-/** A response as RFC 9112 has it, in any of its forms. */
+/** A valid response (RFC 9112) in any of its forms. */
 export function validResponse(random: Random): ValidResponse {
 	const status = random.chance(0.15)
 		? random.pick([204, 304])
@@ -159,7 +159,7 @@ function plainFields(random: Random): Field[] {
 				case 3:
 					return [random.pick(['date', 'server', 'etag', 'vary']), random.text(random.length(30), 'ab :,"=/\xe4')];
 				default:
-					// Not one that would change the framing: those come from elsewhere.
+					// Not one that would change the framing: other generators do that.
 					return [
 						`x${random.text(random.below(10), TOKEN)}`,
 						random.text(random.length(60), 'abc \t:;,=()"\\\x80\xff'),
@@ -272,7 +272,7 @@ function oddTrailers(random: Random): string {
 	return `HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n1\r\na\r\n0\r\n${trailers.join('')}${framing}\r\n${random.pick(['', '', NEXT])}`;
 }
 
-/** Around what the parser takes at most: a head of 64 KiB, chunk extensions of 1 KiB, 32 interim responses. */
+/** Around the parser's limits: a head of 64 KiB, chunk extensions of 1 KiB, 32 interim responses. */
 function atTheLimits(random: Random): string {
 	const near = (limit: number) => limit + random.between(-8, 8);
 	const head = 'HTTP/1.1 200 OK\r\ncontent-length: 0\r\nx: ';
@@ -288,7 +288,7 @@ function atTheLimits(random: Random): string {
 	}
 }
 
-/** What responses are made of, and what does not belong there. */
+/** Fragments of responses, and text that does not belong there. */
 const WORDS = [
 	...FRAMING_WORDS,
 	'HTTP/1.1 200 OK\r\n',

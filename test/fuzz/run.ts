@@ -1,13 +1,12 @@
 /**
- * Goes on where the tests stop: makes inputs, tries them, counts what came of them.
+ * Continues where the tests stop: generates inputs, tries them, and counts their outcomes.
  *
  *   npm run fuzz -- --minutes 10                      all targets, each for its share of the time
  *   npm run fuzz -- --minutes 1 --target parser       only this one: parser, reader, http1, http2, http2-client, gates
- *   npm run fuzz -- --seed 4711                       the inputs of an earlier run, as far as the time goes
+ *   npm run fuzz -- --seed 4711                       the inputs of an earlier run, as many as there is time for
  *   npm run fuzz -- --replay test/fuzz/corpus/…       these inputs, once
  *
- * Ends with 1 when something was found. What was found lies in the corpus folder then, so that `npm test` fails, too, until
- * it is mended.
+ * Exit code 1 if something was found. Findings are stored in the corpus folder, so that `npm test` fails, too, until they are fixed.
  */
 import { readFileSync } from 'node:fs';
 import { basename, dirname } from 'node:path';
@@ -67,7 +66,7 @@ async function main(): Promise<void> {
 	report();
 }
 
-/** Tries inputs until the time is over or something is found. @returns how much was found. */
+/** Tries inputs until the time is over or something is found. @returns the number of findings. */
 async function fuzzed(fuzzer: Target, seed: number, ms: number): Promise<number> {
 	const until = performance.now() + ms;
 	try {

@@ -1,4 +1,4 @@
-/** What servers send over HTTP/2: right responses on several streams at once, and all kinds of wrong frames. */
+/** What HTTP/2 servers send: valid responses on several concurrent streams, and all kinds of wrong frames. */
 import { ERROR_CODE, FRAME, SETTING } from '../fixtures/h2-frames.ts';
 import {
 	content,
@@ -25,14 +25,14 @@ export interface AskedRequest {
 	readonly method: string;
 	/** Bytes. */
 	readonly body: number;
-	/** Its body does not end: the response comes before. */
+	/** Its body does not end before the response. */
 	readonly isOpen: boolean;
 }
 
-/** The requests of one connection, and all that comes back on it. The n-th request has stream 2n + 1. */
+/** The requests of one connection, and everything that the server sends. The n-th request has stream 2n + 1. */
 export interface ServerCase extends Pick<FramesCase, 'frames' | 'edits'> {
 	readonly requests: readonly AskedRequest[];
-	/** Each of its responses is right and whole. */
+	/** Number of responses if all are valid and complete. */
 	readonly valid?: true;
 }
 
@@ -110,14 +110,14 @@ export function oddServer(random: Random, kind: ServerKind, corpus: readonly Ser
 	}
 }
 
-/** One response: what its frames say, and what is asked for. */
+/** One response as its frames describe it, and its request. */
 interface ResponseSpec {
 	readonly request: AskedRequest;
 	readonly interims: readonly (readonly Field[])[];
 	readonly fields: readonly Field[];
 	readonly body: string;
 	readonly trailers?: readonly Field[];
-	/** The last frame does not say that it is the last. */
+	/** The last frame lacks END_STREAM. */
 	readonly endless?: boolean;
 }
 
@@ -156,7 +156,7 @@ const PLAIN: readonly Field[] = [
 	['x-tab', 'a\tb'],
 ];
 
-/** All frames of a connection: heads in any order of their streams, bodies in pieces between each other's. */
+/** All frames of a connection: heads in any order of their streams, bodies interleaved. */
 function connection(random: Random, responses: readonly ResponseSpec[]): FrameSpec[] {
 	const writer = new HpackWriter(random);
 	const frames: FrameSpec[] = [settings(random.chance(0.3) ? [[SETTING.MAX_CONCURRENT_STREAMS, 100]] : [])];
@@ -173,7 +173,7 @@ function connection(random: Random, responses: readonly ResponseSpec[]): FrameSp
 			continue;
 		}
 		const at = random.below(open.length);
-		// A header block's frames follow each other.
+		// The frames of a header block must be contiguous.
 		do frames.push(...open[at]!.splice(0, 1));
 		while (open[at]![0]?.type === FRAME.CONTINUATION);
 		if (open[at]!.length === 0) open.splice(at, 1);

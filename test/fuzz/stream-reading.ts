@@ -5,26 +5,26 @@ import { valuesOf } from './response-reading.ts';
 import type { Field } from './responses.ts';
 
 export interface SentStreams {
-	/** Requests that a strict reader takes, by stream. */
+	/** Requests that a strict parser accepts, by stream. */
 	readonly requests: ReadonlyMap<number, SentRequest>;
-	/** Those that are whole and that the client has not taken back: they get an answer. */
+	/** Complete requests that the client has not reset: they get a response. */
 	readonly awaited: readonly number[];
-	/** Streams that got as far as a whole head, right or wrong. */
+	/** Streams with a complete head, valid or not. */
 	readonly opened: ReadonlySet<number>;
-	/** From here on it is no HTTP/2 any more. */
+	/** The bytes from here on are not HTTP/2. */
 	readonly isBroken: boolean;
-	/** Bytes behind the last whole frame, or a header block without its end: whatever comes next is swallowed. */
+	/** Bytes after the last whole frame, or an unfinished header block: later bytes have no effect. */
 	readonly isUnfinished: boolean;
-	/** The client keeps the server from answering in full: by its windows, or by a GOAWAY. */
+	/** The client prevents complete responses, by its windows or by a GOAWAY. */
 	readonly holdsBack: boolean;
 }
 
 interface Stream {
 	readonly fields: readonly Field[];
 	body: string;
-	/** The client has said that it is done. */
+	/** The client has ended its side. */
 	ended: boolean;
-	/** The client has taken it back before that. */
+	/** The client reset it before that. */
 	reset: boolean;
 	malformed: boolean;
 }
@@ -32,21 +32,21 @@ interface Stream {
 const MAX_FRAME = 16_384;
 
 /**
- * What a client has sent over HTTP/2, read by RFC 9113 and the stricter rules of docs/reference/protocol-strictness.md. What this reader does not find,
- * the upstream must never see.
+ * Parses what a client sent over HTTP/2, by RFC 9113 and the stricter rules of docs/reference/protocol-strictness.md. What this parser does
+ * not find, the upstream must never see.
  */
 export function readStreams(bytes: string): SentStreams {
 	return new StreamReader().read(bytes);
 }
 
-/** Thrown for what ends the connection (RFC 9113 section 5.4.1). */
+/** Thrown for a connection error (RFC 9113 section 5.4.1). */
 class ConnectionError extends Error {}
 
 class StreamReader {
 	readonly #hpack = new HpackReader();
 	readonly #streams = new Map<number, Stream>();
 	#highest = 0;
-	/** A header block that goes on in CONTINUATION. */
+	/** A header block that continues in CONTINUATION. */
 	#block: { stream: number; text: string; endStream: boolean } | undefined;
 	#holdsBack = false;
 
@@ -58,7 +58,7 @@ class StreamReader {
 			while (!isBroken && at + 9 <= bytes.length) {
 				const length = uint(bytes, at, 3);
 				const type = bytes.charCodeAt(at + 3);
-				// The head of a frame is judged before its payload is there.
+				// The frame's header is judged before its payload has arrived.
 				if (length > MAX_FRAME) throw new ConnectionError('frame too long');
 				const end = at + 9 + length;
 				const flags = bytes.charCodeAt(at + 4);
@@ -132,13 +132,13 @@ class StreamReader {
 	#data(flags: number, id: number, payload: string): void {
 		if (id === 0 || id > this.#highest) throw new ConnectionError('DATA on no stream');
 		const stream = this.#streams.get(id);
-		// Dropped without a look at its padding.
+		// Dropped without a check of its padding.
 		if (stream === undefined || stream.ended || stream.reset) return;
 		stream.body += unpadded(flags, payload);
 		if (flags & FLAG.END_STREAM) stream.ended = true;
 	}
 
-	/** Content goes on as it comes, also of a frame that is not whole. */
+	/** Content counts as it arrives, even of an incomplete frame. */
 	#partOfData(flags: number, id: number, payload: string, length: number): void {
 		const isPadded = (flags & FLAG.PADDED) !== 0;
 		const end = isPadded ? length - payload.charCodeAt(0) : length;
@@ -169,7 +169,7 @@ class StreamReader {
 		const fields = this.#hpack.read(text);
 		const known = this.#streams.get(id);
 		if (known === undefined) {
-			// Streams are opened in order; one that was skipped is closed (RFC 9113 section 5.1.1).
+			// Streams open in order; a skipped one is closed (RFC 9113 section 5.1.1).
 			if (id < this.#highest) return;
 			this.#highest = id;
 			this.#streams.set(id, { fields, body: '', ended: endStream, reset: false, malformed: false });
@@ -207,7 +207,7 @@ function unpadded(flags: number, payload: string): string {
 const PSEUDO = [':method', ':path', ':scheme', ':authority'];
 const FORBIDDEN = ['connection', 'transfer-encoding', 'keep-alive', 'proxy-connection', 'upgrade'];
 
-/** RFC 9113 sections 8.2 and 8.3. `undefined`: a malformed request, which nobody must see. */
+/** RFC 9113 sections 8.2 and 8.3. `undefined`: a malformed request, which nobody may see. */
 function asRequest({ fields, body, ended, reset, malformed }: Stream): SentRequest | undefined {
 	const firstRegular = fields.findIndex(([name]) => !name.startsWith(':'));
 	const regular = firstRegular === -1 ? [] : fields.slice(firstRegular);
@@ -235,7 +235,7 @@ function asRequest({ fields, body, ended, reset, malformed }: Stream): SentReque
 	const lengths = valuesOf(regular, 'content-length');
 	if (lengths.length > 1 || lengths.some((length) => !/^\d{1,16}$/.test(length))) return undefined;
 	const hasItsLength = lengths.every((length) => Number(length) === body.length);
-	// A body that is longer than it may be is no beginning of one, either.
+	// A body above the limit is not the beginning of a valid one, either.
 	if (lengths.some((length) => Number(length) < body.length))
 		return { method, target: path, fields: regular, body: body.slice(0, Number(lengths[0])), isComplete: false };
 	return {

@@ -1,16 +1,16 @@
 import type { CorpusName } from './corpus.ts';
 import type { Random } from './random.ts';
 
-/** One fuzzer: makes inputs, tries them, counts what came of them. */
+/** One fuzzer: generates inputs, tries them, and counts their outcomes. */
 export interface Target {
-	/** Tries a few inputs. Throws `Finding` for the first one that something is wrong with. */
+	/** Tries a few inputs. Throws `Finding` for the first fault. */
 	batch(random: Random): Promise<void>;
 	/** Tries one input of the corpus. Throws `Finding`, too. */
 	replay(input: unknown): Promise<void>;
 	close(): Promise<void>;
 }
 
-/** Something that must not be, with the input that shows it. */
+/** A fault, with the input that shows it. */
 export class Finding extends Error {
 	readonly corpus: CorpusName;
 	readonly input: unknown;
@@ -23,7 +23,7 @@ export class Finding extends Error {
 	}
 }
 
-/** How many inputs of each kind were tried, and how they ended; one input may end in several ways. */
+/** Counts inputs of each kind, and their outcomes; one input may have several. */
 export class Tally {
 	readonly #kinds = new Map<string, { inputs: number; outcomes: Map<string, number> }>();
 
@@ -38,7 +38,7 @@ export class Tally {
 		return [...this.#kinds.values()].reduce((sum, { inputs }) => sum + inputs, 0);
 	}
 
-	/** One line for each kind, and one below it for each of its outcomes. */
+	/** One line per kind, and one below it per outcome. */
 	toString(): string {
 		return [...this.#kinds]
 			.sort(([a], [b]) => (a < b ? -1 : 1))
