@@ -1,6 +1,6 @@
 /**
- * Other people's clients in front of the real command, over both protocols: bodies of 1 MiB each way, many requests on one
- * connection, and a drain. A client that is not installed is skipped; with PROXY_TEST_ALL_CLIENTS it is a failure.
+ * Third-party clients in front of the real command, over both protocols: bodies of 1 MiB each way, many requests on one connection, and a
+ * drain. A client that is not installed is skipped; with PROXY_TEST_ALL_CLIENTS that is a failure.
  */
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
@@ -16,14 +16,14 @@ import { h2load, h2loadPreload } from './clients/commands.ts';
 import { type Edge, edgeFiles, runs } from './clients/process.ts';
 import { EXCHANGE, MIB, type Report, SMALL } from './clients/requests.ts';
 
-/** After SIGTERM every connection has been told to end when nothing new has come for so long, ms. */
+/** After SIGTERM, connections are told to end once no new one has arrived for this time, ms. */
 const QUIET_MS = 1_000;
 /**
- * Requests that have come beside those that are held before SIGTERM is sent: the first of each loop, which then go on. Not those
- * of httpx over HTTP/2, where a request that waits for its answer keeps others from reading theirs.
+ * Requests besides the held ones that must arrive before SIGTERM: the first of each loop, which then go on. httpx over HTTP/2 is the
+ * exception: a request that waits for its response keeps others from reading theirs.
  */
 const BEFORE = 5;
-/** For a client that compiles first, on a machine that does much else, ms. */
+/** For a client that compiles first, on a busy machine, ms. */
 const START_MS = 60_000;
 
 let pki: TestPki;
@@ -34,14 +34,14 @@ before(async () => {
 function start(upstream: Upstream): Promise<ProxyProcess> {
 	return startProxy({
 		config: { tenant_rps: 0 },
-		// No drain ends for its time limit, however busy the machine is.
+		// No drain may end by its time limit, however busy the machine is.
 		limits: { shutdown_drain_secs: 600 },
 		log: { access: 'all' },
 		routes: [{ prefix: '/', upstream: upstream.url }],
 	});
 }
 
-/** `/mib` is answered with 1 MiB, a POST with its own body, all else with its path; `/held` not before `release`. */
+/** The response to `/mib` has 1 MiB, that to a POST its own body, and any other its path; `/held` waits for `release`. */
 function script(release?: Promise<void>) {
 	return async (exchange: Exchange): Promise<void> => {
 		const { method, target, body } = exchange.request;
@@ -70,7 +70,7 @@ function accessLines(proxy: ProxyProcess, path: string): LogLine[] {
 	return proxy.logs.filter((line) => line.target === 'proxy::access' && String(line.path).startsWith(`${path}/`));
 }
 
-/** For `node:test`: `false`, or why a test cannot run here. */
+/** For `node:test`: `false`, or the reason why a test cannot run here. */
 function missing(isThere: boolean, packages: string): string | false {
 	if (isThere) return false;
 	if (process.env.PROXY_TEST_ALL_CLIENTS) throw new Error(`not installed: ${packages}`);
@@ -141,17 +141,17 @@ describe('whole answers to many requests on one connection, with 1 MiB each way:
 });
 
 describe('an upload that is answered before its end gets the status of its refusal:', () => {
-	/** Bytes, and whose token: `busy` has one request under way already, which is all that it may have. */
+	/** Body size, and the tenant: `busy` already has the one request in flight that its limit allows. */
 	const UPLOADS: Record<number, [bytes: number, tenant: string | undefined]> = {
 		401: [20 << 20, undefined],
 		413: [20 << 20, 'calm'],
 		429: [20 << 20, 'busy'],
-		// Collected: beyond `max_buffered_bytes`. Streaming: the upstream says so as soon as it has the head.
+		// Collected: beyond `max_buffered_bytes`. Streaming: the upstream refuses it once it has the head.
 		503: [6 << 20, 'calm'],
 	};
 	/** For clients that declare no length: a body over its limit is a 413 before it is a 503. */
 	const SHORT = '/short';
-	/** What a gRPC client gets in the place of a status of HTTP. */
+	/** What a gRPC client gets instead of an HTTP status. */
 	const GRPC_STATUSES: Record<string, readonly [code: string, message: string]> = {
 		401: ['UNAUTHENTICATED', 'unauthorized'],
 		413: ['RESOURCE_EXHAUSTED', 'payload too large'],
@@ -210,7 +210,7 @@ describe('an upload that is answered before its end gets the status of its refus
 			const path = status === '413' ? SHORT : '/grpc';
 			const { details, ...call } = await GRPC.upload({ ...edgeOf(proxy, 'h2', path), token }, bytes);
 			assert.deepEqual(call, { request: `POST ${path}/upload`, code }, details);
-			// The 503 of streaming mode is the upstream's, which speaks no gRPC.
+			// The 503 of streaming mode is the upstream's, which does not speak gRPC.
 			if (message !== '') assert.equal(details, message);
 		});
 	}
@@ -223,7 +223,7 @@ describe('a drain loses no request that is in flight:', { concurrency: 2 }, () =
 			await using upstream = await startUpstream({ script: script(release.promise) });
 			await using proxy = await start(upstream);
 			const running = client.drain(edgeOf(proxy, protocol, path));
-			// Its end is what is looked at, and must not be unhandled if it comes before.
+			// Its end is awaited later, and must not be an unhandled rejection before that.
 			running.catch(() => {});
 			await upstream.until(
 				({ requests }) => {
@@ -270,8 +270,8 @@ async function untilQuiet(upstream: Upstream): Promise<void> {
 }
 
 /**
- * Each request that has come to the upstream has its whole answer at the client. What has never come may be sent elsewhere.
- * Some clients give up all requests of a connection at a GOAWAY, whatever it says: then they have to say so themselves.
+ * Each request that reached the upstream has its complete response at the client. Others may be sent elsewhere. Some clients give up all
+ * requests of a connection at any GOAWAY: then they must report that themselves.
  */
 function assertNothingLost(
 	reports: readonly Report[],

@@ -1,4 +1,4 @@
-/** The completion scripts in the shells that they are for, and the man page in the formatters that show it. */
+/** The completion scripts in their shells, and the man page in its formatters. */
 import assert from 'node:assert/strict';
 import { execFileSync, spawnSync } from 'node:child_process';
 import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
@@ -13,13 +13,13 @@ import { temporaryFolder } from '../fixtures/pki.ts';
 const LINES = COMPLETIONS.map(({ line }) => line);
 const MAN_PAGE = resolve(import.meta.dirname, '../../man/proxy.1');
 
-/** Whatever a test needs has to be there where everything must run, see .ci/run. */
+/** CI requires all tools, see .ci/run. */
 function skipWithout(program: string): string | false {
 	const missing = spawnSync(program, ['--version']).error !== undefined;
 	return missing && !process.env.PROXY_TEST_ALL_CLIENTS && `not installed: ${program}`;
 }
 
-/** By line, what fish proposes, without its descriptions. */
+/** fish's proposals, one per line, without descriptions. */
 function inFish(dir: string): string[][] {
 	const commands = LINES.map((line) => `complete -C ${JSON.stringify(line)}; echo END`);
 	const script = [`source ${dir}/proxy.fish`, `cd ${dir}`, ...commands].join('\n');
@@ -28,7 +28,7 @@ function inFish(dir: string): string[][] {
 	);
 }
 
-/** By line, what zsh proposes. Only a terminal makes it propose anything. */
+/** zsh's proposals, one per line. It makes proposals only in a terminal. */
 function inZsh(dir: string): string[][] {
 	const capture = join(import.meta.dirname, 'shells/capture.zsh');
 	const output = execFileSync('zsh', ['-f', capture, join(dir, 'proxy.zsh'), dir, ...LINES], {

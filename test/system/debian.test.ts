@@ -1,4 +1,4 @@
-/** docs/how-to/debian.md, typed as root on a fresh Debian that systemd has started: the unit runs, serves and comes back. */
+/** docs/how-to/debian.md, typed as root on a fresh Debian under systemd: the unit runs, serves and restarts. */
 import assert from 'node:assert/strict';
 import { copyFileSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -16,7 +16,7 @@ const NODE = blockNamed('Debian, Node');
 const PROXY = blockNamed('Debian, proxy');
 const FILES = blockNamed('Debian, user and files');
 const START = blockNamed('Debian, start');
-/** Packages are fetched and installed, on a machine that does much else, ms. */
+/** Packages are downloaded and installed, on a busy machine, ms. */
 const INSTALL_MS = 600_000;
 
 const CLIENT = 'curl --silent --show-error --cacert ca.crt --cert client.crt --key client.key';
@@ -98,7 +98,7 @@ describe('a service on a fresh Debian', { skip }, () => {
 		return machine.run('systemctl show edge --property MainPID --value').stdout.trim();
 	}
 
-	/** In place of curl while Node is installed: it has the archive, with the Node of this repository, and the list of checksums. */
+	/** Replaces curl while Node is installed: it has the archive, with the Node of this repository, and the list of checksums. */
 	function standInForNodejsOrg(scratch: string, code: string): void {
 		const archive = /node-v[\d.]+-linux-x64/.exec(code)![0];
 		const tree = join(scratch, archive);
@@ -117,7 +117,7 @@ describe('a service on a fresh Debian', { skip }, () => {
 	}
 });
 
-/** `curl -fsSLO URL` and `curl -fsSL URL`. It goes once the archive has been fetched and checked. */
+/** `curl -fsSLO URL` and `curl -fsSL URL`. Removes itself after the archive was downloaded and checked. */
 const STAND_IN = `#!/bin/sh
 name=\${2##*/}
 case $1 in
@@ -126,7 +126,7 @@ case $1 in
 esac
 `;
 
-/** What the reader has already, in root's folder: certificates, keys, a token. */
+/** What the reader already has in root's folder: certificates, keys, a token. */
 async function readersOwnFiles(home: string): Promise<void> {
 	const { dir } = await createWorkspace(temporaryFolder('debian-files'), Date.now());
 	const renamed: Readonly<Record<string, string>> = {

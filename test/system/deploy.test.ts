@@ -1,6 +1,6 @@
 /**
- * What cannot be started where the tests run (a cluster, Docker's engine, GitHub's workflows, Grafana) is judged by its schema or
- * by its linter. tools/linters/install.sh installs those that Debian does not have.
+ * Manifests that cannot run here (Kubernetes, Docker's engine, GitHub's workflows, Grafana) are checked by their schema or linter.
+ * tools/linters/install.sh installs those that Debian does not have.
  */
 import assert from 'node:assert/strict';
 import { cpSync, readFileSync, writeFileSync } from 'node:fs';
@@ -12,18 +12,18 @@ import { temporaryFolder } from '../fixtures/pki.ts';
 import { dashboardProgram } from './grafana-types.ts';
 import { missingLinter, missingTools, ROOT, succeed, tool } from './tools.ts';
 
-/** The oldest and the newest Kubernetes whose schemas are asked. */
+/** The oldest and the newest Kubernetes version whose schemas are used. */
 const KUBERNETES = ['1.31', '1.37'];
 const CUSTOM = /^(?:cert-manager\.io|monitoring\.coreos\.com)\//;
 
-// biome-ignore lint/suspicious/noExplicitAny: judged below by their schemas.
+// biome-ignore lint/suspicious/noExplicitAny: checked below by their schemas.
 function build(folder: string, root = 'deploy/kubernetes'): any[] {
 	const text = succeed('kustomize', ['build', `${root}/${folder}`]);
 	return parseAllDocuments(text).map((document) => document.toJS());
 }
 
 describe('Kubernetes', { skip: missingTools('kustomize', 'kubernetes-validate') }, () => {
-	/** The example, with everything that is an option in it. */
+	/** The example with all its optional parts. */
 	const whole = join(temporaryFolder('kubernetes'), 'kubernetes');
 	cpSync(join(ROOT, 'deploy/kubernetes'), whole, { recursive: true });
 	const example = join(whole, 'overlays/example/kustomization.yaml');

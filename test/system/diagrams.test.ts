@@ -1,4 +1,4 @@
-/** Mermaid diagrams of all pages, drawn by Mermaid in a browser: one that it cannot read is a box of red text on GitHub. */
+/** Mermaid diagrams of all pages, drawn by Mermaid in a browser. GitHub shows an unreadable one as a red error box. */
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
@@ -39,7 +39,7 @@ describe('diagrams', { skip: missingLinter('mermaid') || (chromium === undefined
 });
 
 interface Drawn {
-	/** The text of the picture, without white space: a label may be broken into lines. */
+	/** The picture's text without white space: a label may be broken into lines. */
 	readonly labels: string;
 	readonly error?: string | undefined;
 }
@@ -62,7 +62,7 @@ interface Mermaid {
 	render(id: string, source: string): Promise<{ svg: string; error?: undefined }>;
 }
 
-/** Of boxes, and of arrows and notes: between bars in a flowchart, after a colon elsewhere. */
+/** Labels of boxes, arrows and notes: between bars in a flowchart, after a colon elsewhere. */
 function labelsIn(code: string): string[] {
 	const boxes = code.matchAll(/\w[[({]+"?([^"\])}]+)"?[\])}]+/g);
 	const arrow = code.startsWith('flowchart') ? /-->\|"([^"]+)"\|/g : /(?:--?>>?|Note over [^:]+)[^:\n]*: (.+)$/gm;

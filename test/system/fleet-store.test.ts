@@ -19,10 +19,10 @@ import { until } from '../fixtures/wait.ts';
 import { Ledger } from '../models/ledger.ts';
 import { missingTools } from './tools.ts';
 
-/** Shared limits with a real redis-server, by the clock of the machine. What is exact is shown with fake clocks (fleet.properties.test.ts). */
+/** Shared limits with a real redis-server, on the machine's clock. Exact limits are tested with fake clocks (fleet.properties.test.ts). */
 
 const skip = missingTools('redis-server', 'redis-sentinel');
-/** Well above what an answer takes on a busy machine: only a store that is away takes longer. */
+/** Well above the response time on a busy machine: only a store that is away takes longer. */
 const TIMEOUT_MS = 1_500;
 const AWAY = 'warn proxy::limiter: limiter store is unavailable';
 const BACK = 'info proxy::limiter: limiter store is back';
@@ -51,8 +51,8 @@ async function replicas(
 }
 
 /**
- * Says whether this process has run all the time: a machine that does other things for half a second has no say in how much passes in a time, or
- * in whether a store answers in its time. That no tenant gets too much holds on any machine.
+ * Reports whether this process ran all the time. If the machine paused it for half a second, neither throughput nor the store's response
+ * times can be judged. That no tenant gets too much holds on any machine.
  */
 function watchPauses(): { readonly hasRun: boolean } {
 	const pauses = monitorEventLoopDelay({ resolution: 10 });
@@ -64,7 +64,7 @@ function watchPauses(): { readonly hasRun: boolean } {
 	};
 }
 
-/** A machine that has not run may have lost the store once more. */
+/** After a pause of the machine the store may have been lost once more. */
 function assertSaidOnce(all: readonly SharedLimitsReplica[], hasRun: boolean): void {
 	for (const { log } of all) {
 		const said = log.lines.filter((line) => line === AWAY || line === BACK);
@@ -72,14 +72,14 @@ function assertSaidOnce(all: readonly SharedLimitsReplica[], hasRun: boolean): v
 	}
 }
 
-/** Whether one more request would be admitted at this moment. */
+/** Whether one more request would be admitted now. */
 function hasRoom(slots: ReturnType<SharedLimitsReplica['slots']>): boolean {
 	const isTaken = slots.tryClaim();
 	if (isTaken) slots.release();
 	return isTaken;
 }
 
-/** Asks as often as is given, evenly over all. @returns what was admitted, and what was asked. */
+/** Sends requests at this rate, evenly over all replicas. @returns how many were admitted, and how many were sent. */
 async function ask(
 	all: readonly SharedLimitsReplica[],
 	tenant: string,
@@ -96,7 +96,7 @@ async function ask(
 	return { admitted, asked };
 }
 
-/** Another tenant asks for far more than its limit: all replicas together admit its burst and its rate. @returns what they admitted. */
+/** Another tenant sends far more than its limit: all replicas together admit its burst and its rate. @returns how many they admitted. */
 async function asksForMore(all: readonly SharedLimitsReplica[], rate: Rate, seconds: number): Promise<number> {
 	const begin = performance.now();
 	const { admitted } = await ask(all, 'b', rate, 400, seconds);
@@ -118,7 +118,7 @@ describe('limits that replicas share through a real redis-server', { skip, concu
 			await using server = await startRedis();
 			await using relay = await startSlowRelay(Number(server.port), { ms: latencyMs });
 			await using all = await replicas(3, latencyMs === 0 ? server : relay.port, config);
-			// So long that the delay is known to all.
+			// Long enough for every replica to know the delay.
 			for (const [i, one] of all.entries()) one.ask(`first ${i}`, new Rate(1));
 			await sleep(3 * latencyMs + 1_500);
 			const said = all.map(({ log }) => log.lines.length);
@@ -128,7 +128,7 @@ describe('limits that replicas share through a real redis-server', { skip, concu
 			let [one, two, three] = [0, 0, 0];
 			const over = ask(all, 'over', new Rate(100), 400, rounds);
 			for (let round = 0; round < rounds; round++) {
-				// A second and a millisecond lie between two bursts, also where timers are late.
+				// A second and a millisecond lie between two bursts, even if timers are late.
 				for (let i = 0; i < 10; i++) {
 					if (all[0]!.ask('one', rate)) one++;
 					if (all[(round + i) % 2]!.ask('two', rate)) two++;
@@ -197,7 +197,7 @@ describe('limits that replicas share through a real redis-server', { skip, concu
 			await ask(all, 'a', rate, 80, 1);
 			await begin(server);
 			const from = performance.now();
-			// A tenant that is idle would notice only with its sign of life.
+			// An idle tenant would notice only with its next keepalive.
 			const asked = ask(all, 'a', rate, 80, 2);
 			await until(async () => all.every(({ facts }) => facts.isAway), 'the store to be away');
 			t.diagnostic(`away after ${Math.round(performance.now() - from)} ms: ${all[0]!.facts.reason}`);
@@ -287,7 +287,7 @@ describe('limits that replicas share through a real redis-server', { skip, concu
 		const within = { tenant: 'within', rps: 90, perSecond: 40, seconds: 2 };
 		const over = { tenant: 'over', rps: 90, perSecond: 300, seconds: 2 };
 		await Promise.all([first.ask(over), second.ask(over), third.ask(over)]);
-		// It stops with requests that are not settled.
+		// It is stopped with unsettled requests.
 		const stopped = third.ask({ ...over, seconds: 1 });
 		await sleep(500);
 		third.pause();
@@ -322,7 +322,7 @@ describe('limits that replicas share through a real redis-server', { skip, concu
 		const slots = all.map((one) => one.slots('under way', 6));
 		for (let i = 0; i < 6; i++) assert.ok(slots[i % 2]!.tryClaim());
 		await ask(all, 'over', rate, 400, 1);
-		// What was too much at one time is paid back at another: the rate is that of the long run.
+		// An excess at one time is paid back later: the rate holds in the long run.
 		let passed = 0;
 		for (const hours of [1, 0, -1, 0]) {
 			clock.set(hours * 3_600);
@@ -341,7 +341,7 @@ describe('limits that replicas share through a real redis-server', { skip, concu
 			const most = 90 * seconds + 3 * 90 + (4 * 90 * Math.max(250, delayMs)) / 1000;
 			assert.ok(over.admitted <= most, `${over.admitted} of ${most}`);
 			passed += over.admitted;
-			// Who has not asked for a tenant has not heard of it either.
+			// A replica that had no requests of a tenant has no state of it, either.
 			await until(() => !hasRoom(slots[2]!), 'the third one to know what the others have under way');
 			await until(() => all[2]!.facts.replicas === 3, 'the third one to see the others');
 		}
@@ -379,7 +379,7 @@ describe('limits that replicas share through a real redis-server', { skip, concu
 		await until(() => one.facts.replicas === 1, 'the replica to see itself');
 		const key = one.key('a');
 		const tag = Number(BigInt.asUintN(6, key));
-		// Replicas of that layout have all of the tenant's limit, and others are said to be there.
+		// Replicas of the old layout have all of the tenant's limit, and report further replicas.
 		const far = String(Date.now() * 1_000 + 3_600_000_000);
 		const old = new Map([
 			[`proxy:{${tag}}:${keyInHex(key)}`, far],

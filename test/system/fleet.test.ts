@@ -7,7 +7,7 @@ import { missingTools } from './tools.ts';
 /** Proxies, one store, and one balancer that speaks the PROXY protocol; the long form is `npm run fleet:load`. */
 
 const RPS = 20;
-/** Between two requests of the quickest tenant whose requests all meet one replica. */
+/** Time between two requests of the fastest tenant whose requests all reach one replica. */
 const PROMPT_MS = 50;
 const LIMIT = { rps: RPS, burst: RPS };
 const PLAN = { awaySeconds: 1, logsAll: true } as const;
@@ -25,8 +25,8 @@ test('replicas share limits, whatever happens to their store', {
 		say,
 	});
 	assertPromise(t, outcome);
-	// That it is 95 % is proved with a clock of its own (fleet.properties.test.ts). A machine on which the store seemed to be away, or
-	// answers come late, says nothing of it.
+	// The 95 % are proved with a fake clock (fleet.properties.test.ts). A machine on which the store seemed to be away, or responses come
+	// late, proves nothing about them.
 	t.diagnostic(`99 of 100 answers came within ${Math.round(outcome.answeredMs)} ms`);
 	const isPrompt = outcome.wasCalm && outcome.answeredMs < PROMPT_MS;
 	for (const { asks, least, average } of isPrompt ? byKind(outcome.tenants) : []) {
@@ -38,7 +38,7 @@ test('replicas share limits, whatever happens to their store', {
 		const { status, text, headers } = refusal;
 		assert.deepEqual([status, text], [429, 'rate limited']);
 		assert.match(String(headers['ratelimit-policy']), /^"tenant";q=20;w=1$/);
-		// What was too much over all replicas is paid back first, so it may take longer than one period.
+		// An excess over all replicas is paid back first, so this may take longer than one period.
 		assert.match(String(headers.ratelimit), /^"tenant";r=0;t=[1-9]$/);
 		assert.match(String(headers['retry-after']), /^[1-9]$/);
 	}
@@ -56,7 +56,7 @@ test('replicas share limits while Sentinel chooses another store', {
 	);
 });
 
-/** What holds on any machine: no tenant gets too much, no request is lost, and everybody is known by his own address. */
+/** Holds on any machine: no tenant gets too much, no request is lost, and every client has its own address. */
 function assertPromise(t: TestContext, { tenants, phases, withheld, logged, mislogged, errors }: FleetFigures): void {
 	for (const { plan, sent, passed, refused, worst, most, part, misnamed } of tenants) {
 		const { name, asksRps, connections, protocol } = plan;
@@ -71,7 +71,7 @@ function assertPromise(t: TestContext, { tenants, phases, withheld, logged, misl
 	for (const { what, all, codes } of phases) {
 		t.diagnostic(`${what}: ${JSON.stringify(all)}`);
 		assert.equal(all.other, 0, `${what}: answers that were neither 200 nor 429`);
-		// What is under way at a proxy that is killed ends with it.
+		// Requests in flight at a killed proxy end with it.
 		if (what !== REPLICA_KILLED) assert.deepEqual(codes, {}, `${what}: requests were lost`);
 	}
 	assert.equal(withheld, 0);

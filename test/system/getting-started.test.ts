@@ -1,4 +1,4 @@
-/** docs/tutorial/getting-started.md and docs/how-to/operations.md, typed as somebody does who reads them: what they print is what the pages say. */
+/** docs/tutorial/getting-started.md and docs/how-to/operations.md, typed as a reader does: their output is what the pages say. */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { describe, test } from 'node:test';
@@ -65,7 +65,7 @@ test('the comparison takes … for a part of a line or for whole lines, and noth
 	assert.ok(!isAsExpected('a\n', 'a\nb\n…\n'));
 });
 
-/** What the reader of the example has already: certificates, a token, services; and the file that it shows. */
+/** What the example's reader already has: certificates, a token, services; and the file that it shows. */
 function readersOwn(config: string): string {
 	return `cp certs/client-ca.crt certs/clients-ca.crt
 cp certs/server-ca.crt ca.crt; cp certs/alice.crt client.crt; cp certs/alice.key client.key

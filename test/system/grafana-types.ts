@@ -1,13 +1,13 @@
-/** A program that compiles where a dashboard's JSON is what Grafana's own types want, unknown keys refused. */
+/** A program that compiles if a dashboard's JSON has Grafana's own types; unknown keys are errors. */
 
-/** @param sdk the folder of the package @grafana/grafana-foundation-sdk; @param dashboard JSON text */
+/** @param sdk folder of the package @grafana/grafana-foundation-sdk; @param dashboard JSON text */
 export function dashboardProgram(sdk: string, dashboard: string): string {
 	return `
 import type { Dataquery } from '${sdk}/dist/cog/variants_gen.d.ts';
 import type { Dashboard } from '${sdk}/dist/dashboard/types.gen.d.ts';
 import type { Dataquery as PrometheusQuery } from '${sdk}/dist/prometheus/types.gen.d.ts';
 
-/** What a type is in JSON: enums are their values, and queries those of Prometheus. */
+/** The JSON form of a type: enums are their values, and queries are Prometheus queries. */
 type Json<T> = 0 extends 1 & T
 	? T
 	: T extends string

@@ -1,6 +1,6 @@
 /**
- * Other people's gRPC on both sides of the real command: the cases of gRPC's interoperability tests, with servers in the clear, over TLS, behind
- * nginx and Envoy, and with clients behind Envoy. What is not installed is skipped; with PROXY_TEST_ALL_CLIENTS it is a failure.
+ * Third-party gRPC on both sides of the real command: the cases of gRPC's interoperability tests. Servers are in clear text, over TLS, and
+ * behind nginx and Envoy; clients also behind Envoy. What is not installed is skipped; with PROXY_TEST_ALL_CLIENTS that is a failure.
  */
 import { deepEqual } from 'node:assert/strict';
 import { after, before, test } from 'node:test';
@@ -16,7 +16,7 @@ import { missing } from './tools.ts';
 const { core, go } = PEERS;
 const noPeer = ({ command }: Peer) => missing(command instanceof Error ? [command.message] : []);
 
-/** A server and the way to it. Each is a service of its own, and so has a route. */
+/** A server and the path to it. Each is its own service and so has a route. */
 interface Way {
 	readonly service: string;
 	readonly skip: string | false;
@@ -34,7 +34,7 @@ const WAYS = {
 };
 
 const open = new AsyncDisposableStack();
-/** Ports of servers, by what their service is called behind the server's name. */
+/** Ports of servers, by the suffix of their service's name. */
 const clear = new Map<string, number>();
 const secure = new Map<string, number>();
 let pki: TestPki;

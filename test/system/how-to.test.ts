@@ -1,4 +1,4 @@
-/** Pages of docs/how-to/ that are typed as a reader types them: what they print is what the pages say. */
+/** Pages of docs/how-to/, typed as a reader does: their output is what the pages say. */
 import { spawnSync } from 'node:child_process';
 import { describe, test } from 'node:test';
 import { blockNamed } from '../fixtures/doc-blocks.ts';

@@ -1,4 +1,4 @@
-/** Other people's HTTP/2 servers as upstreams: nghttpd, nginx and hypercorn, in the clear. A server that is not installed is skipped. */
+/** Third-party HTTP/2 servers as upstreams: nghttpd, nginx and hypercorn, in clear text. A server that is not installed is skipped. */
 import { deepEqual, equal, ok } from 'node:assert/strict';
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -20,13 +20,13 @@ import { missingTools } from './tools.ts';
 interface Server {
 	readonly name: string;
 	readonly command: string;
-	/** Of a server that also says back what it gets at `/echo`. */
+	/** Whether the server also echoes bodies at `/echo`. */
 	readonly echoes: boolean;
-	/** Writes what it needs. @returns its arguments. */
+	/** Writes the server's files. @returns its arguments. */
 	readonly prepare: (folder: string, port: string) => readonly string[];
 }
 
-/** As text, for servers of files and of programs alike. */
+/** As text, for file servers and programs alike. */
 const FILE = countedBytes(700_000).toString('hex').slice(0, 700_000);
 
 const SERVERS: readonly Server[] = [
@@ -53,7 +53,7 @@ http { access_log off; server { listen 127.0.0.1:${port} http2; root ${folder};
 	},
 	{
 		name: 'hypercorn',
-		// Debian's, which has Debian's packages.
+		// Debian's Python, which has Debian's packages.
 		command: '/usr/bin/python3',
 		echoes: true,
 		prepare: (folder, port) => {
@@ -106,7 +106,7 @@ test('gRPC calls of h2load, with a hundred bytes each way: nghttpd echoes each o
 		});
 		await until(async () => notAtRest(await proxy.metrics()).length === 0, 'all gauges at zero');
 		equal(await proxy.metric('proxy_grpc_responses_total', { upstream: address, code: '0' }), CALLS);
-		// What h2load counts without a look at it.
+		// Requests that h2load counts without checking them.
 		const headers = { te: 'trailers', 'content-type': 'application/grpc' };
 		const body = readFileSync(message);
 		const answer = await request('h2', proxy, { method: 'POST', path: '/echo.Service/Echo', headers, body });

@@ -1,6 +1,6 @@
 /**
- * The Dockerfile, built by buildah and run by bubblewrap: no engine and no registry of images can be had where the tests run,
- * so the base images are stand-ins (image/stand-ins.ts). What only the real ones can show is built by .github/workflows/ci.yml.
+ * The Dockerfile, built by buildah and run by bubblewrap. No engine and no image registry is available here, so the base images are
+ * stand-ins (image/stand-ins.ts). .github/workflows/ci.yml builds with the real ones.
  */
 import assert from 'node:assert/strict';
 import { chmodSync, readFileSync, writeFileSync } from 'node:fs';
@@ -19,7 +19,7 @@ const BASES = {
 	node: /^FROM (\S+) AS node$/m.exec(DOCKERFILE)?.[1]?.replace('$' + '{NODE_VERSION}', NODE_VERSION) ?? '',
 	cc: /^FROM (gcr\.io\S+)$/m.exec(DOCKERFILE)?.[1] ?? '',
 };
-/** Compiling and copying images, on a machine that does much else, ms. */
+/** Time for compiling and copying images on a busy machine, ms. */
 const BUILD_MS = 300_000;
 
 test('the Dockerfile passes hadolint', { skip: missingTools('hadolint') }, () => {
@@ -55,7 +55,7 @@ describe('the image', { skip: missingTools('buildah', 'bwrap', 'busybox', 'nsent
 			const name = buildah('from', '--pull-never', 'edge').trim();
 			const { Docker } = JSON.parse(buildah('inspect', '--type', 'image', 'edge'));
 			config = Docker.config;
-			// Out of the storage, which only root may read.
+			// Copied out of the storage, which only root may read.
 			root = join(scratch, 'root');
 			chmodSync(scratch, 0o755);
 			succeed('cp', ['--archive', buildah('mount', name).trim(), root]);
@@ -75,7 +75,7 @@ describe('the image', { skip: missingTools('buildah', 'bwrap', 'busybox', 'nsent
 	});
 
 	test('is small, has no shell and no npm, and nothing of the sources', () => {
-		// The node binary is 130 MB of it, glibc and its kin 18 MB; what is left is for packages.
+		// The node binary takes 130 MB, glibc and related libraries 18 MB; the rest is for packages.
 		assert.ok(size < 210_000_000, `${size} bytes`);
 		const files = succeed('find', ['.', '-path', './app/*', '-prune', '-o', '-type', 'f', '-print'], { cwd: root });
 		assert.doesNotMatch(files, /\/(?:sh|bash|busybox|npm|npx)$/m);

@@ -15,7 +15,7 @@ const noParser = missing(
 	'python3-prometheus-client',
 );
 
-/** Reads standard input, and prints what it has understood. */
+/** Parses standard input, and prints the result. */
 const READ_OPENMETRICS = `
 import json, sys
 from prometheus_client.openmetrics.parser import text_string_to_metric_families

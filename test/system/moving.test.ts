@@ -1,4 +1,4 @@
-/** docs/how-to/moving.md: the same job in the words of each proxy, started with what stands there, and what each of them answers. */
+/** docs/how-to/moving.md: the same job for each proxy, started with the page's configuration, and the responses of each. */
 import assert from 'node:assert/strict';
 import { type ChildProcess, execFileSync, spawn, spawnSync } from 'node:child_process';
 import { createPublicKey, createSign } from 'node:crypto';
@@ -21,10 +21,10 @@ import { succeed } from './tools.ts';
 const installed = (name: string) => spawnSync(name, ['-v']).error === undefined;
 const missing = ['openssl', 'curl'].find((name) => spawnSync(name, ['version']).error !== undefined);
 
-/** What a client gets: a status and the tenant that the upstream was told, or nothing. */
+/** What a client gets: a status and the tenant that the upstream received, or nothing. */
 type Outcome = string;
 interface Question {
-	/** As the table of the page has it. */
+	/** As in the page's table. */
 	readonly name: string;
 	readonly path?: string;
 	readonly token?: 'good' | 'elsewhere' | 'none';
@@ -42,7 +42,7 @@ const QUESTIONS: readonly Question[] = [
 	{ name: '`/billing/../search`', path: '/billing/../search' },
 ];
 const NO_HANDSHAKE = 'no answer';
-/** In the order of the questions; what the page says in its table. */
+/** In the order of the requests; the cells of the page's table. */
 const ANSWERS: Readonly<Record<string, readonly Outcome[]>> = {
 	'this proxy': ['200 billing acme', NO_HANDSHAKE, '401', '401', '200 billing acme', '404', '400'],
 	'HAProxy 2.6': ['200 billing acme', NO_HANDSHAKE, '401', '401', '200 billing acme', '404', '400'],
@@ -130,7 +130,7 @@ test("the page's table says what the proxies have answered", () => {
 		for (const [n, answers] of Object.values(ANSWERS).entries()) {
 			const status = answers[i] === NO_HANDSHAKE ? 'handshake fails' : answers[i]!.slice(0, 3);
 			const says = cells[n]?.trim() ?? '';
-			// "replaced" and "dropped" are about the header of an answer that is 200.
+			// "replaced" and "dropped" are about a response header of a 200.
 			assert.ok(
 				says.startsWith(status) || (status === '200' && /^(?:replaced|dropped)$/.test(says)),
 				`${name}: ${says}, ${status}`,
@@ -140,14 +140,14 @@ test("the page's table says what the proxies have answered", () => {
 });
 
 /**
- * Our proxy takes its address for a moment before it listens, to see whether it is free; it says itself when it is ready. It waits for the
- * health of its two upstreams no longer than 2 s, so a busy machine finds them healthy later.
+ * Our proxy binds its address for a moment before it listens, to check that it is free; it logs when it is ready. It waits for the health of
+ * its two upstreams for 2 s at most, so on a busy machine they become healthy later.
  */
 function isServing(said: string): boolean {
 	return said.includes('"message":"ready"') && said.split('"message":"upstream is healthy"').length >= 3;
 }
 
-/** A proxy that is running, and what it has said. */
+/** A running proxy and its output. */
 class Peer {
 	readonly #process: ChildProcess;
 	said = '';

@@ -1,6 +1,6 @@
 /**
- * Other people's servers, asked for paths that the gates forward by the route `/` next to a protected `/admin`: none of them may serve
- * `/admin`. They are asked directly, since the proxy forwards a path byte for byte. A server that is not installed is skipped.
+ * Third-party servers receive paths that the gates forward by the route `/` next to a protected `/admin`: none of them may serve `/admin`.
+ * They are called directly, since the proxy forwards a path byte for byte. A server that is not installed is skipped.
  */
 import assert from 'node:assert/strict';
 import { type ChildProcess, spawn } from 'node:child_process';
@@ -18,14 +18,14 @@ import { temporaryFolder } from '../fixtures/pki.ts';
 import { until } from '../fixtures/wait.ts';
 import { missingTools, ROOT } from './tools.ts';
 
-/** `go run` compiles the server and a part of Go's library first, ms. */
+/** `go run` first compiles the server and part of Go's library, ms. */
 const COMPILED_MS = 240_000;
 
 interface Server {
 	readonly name: string;
 	readonly command: string;
 	readonly args: readonly string[];
-	/** What it runs, and a path besides `/admin` by which it serves `/admin`: proof that there is something to find. */
+	/** What it runs, and a path besides `/admin` by which it serves `/admin`: proof that a finding is possible. */
 	readonly source: (port: string) => string;
 	readonly alias: string;
 }
@@ -114,7 +114,7 @@ for (const server of SERVERS) {
 			agent.destroy();
 			if (child === undefined || child.exitCode !== null) return;
 			const ended = once(child, 'exit');
-			// `go run` does not pass a signal on.
+			// `go run` does not forward signals.
 			process.kill(-child.pid!, 'SIGKILL');
 			await ended;
 		});
@@ -143,7 +143,7 @@ test('there are paths enough of both kinds', () => {
 	assert.ok(FORWARDED.length > 300 && ALL.length - FORWARDED.length > 300, `${FORWARDED.length} of ${ALL.length}`);
 });
 
-/** A redirect is an answer of its own: who follows it asks for another path. */
+/** A redirect is a response of its own: a client that follows it sends another path. */
 function answerTo(agent: Agent, port: string, path: string): Promise<string> {
 	return new Promise((resolve, reject) => {
 		get({ host: '127.0.0.1', port, path, agent }, (response) => {
@@ -158,7 +158,7 @@ function answerTo(agent: Agent, port: string, path: string): Promise<string> {
 	});
 }
 
-/** `admin` spelled in every way, between whatever could become a separator, vanish or end a path. */
+/** `admin` in every spelling, between everything that could become a separator, vanish or end a path. */
 function paths(): string[] {
 	const names = ['admin', '%61dmin', 'ADMIN', 'adm%c1%a9n', 'ad%0amin', 'adm%ffin', '%2561dmin', 'admi', 'x'];
 	const before = ['/', '/%2f', '/x/', '/;a/', '/x%2f', '/%5c', '/%ff/', '/%c0%af', '/%2fhost/'];

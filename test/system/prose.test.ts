@@ -1,4 +1,4 @@
-/** The pages by Vale, with the rules of `npm run check`; test/unit/tools/checks.test.ts has `tools/checks/prose.ts`. */
+/** Vale on all pages, with the rules of `npm run check`; test/unit/tools/checks.test.ts tests `tools/checks/prose.ts`. */
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -8,7 +8,7 @@ import { judgeByVale } from '../../tools/checks/vale.ts';
 import { temporaryFolder } from '../fixtures/pki.ts';
 import { ROOT } from './tools.ts';
 
-// Not a failure in any case: tools/linters/install.sh has the reason.
+// Not always a failure: tools/linters/install.sh gives the reason.
 const skip = judgeByVale([]) === undefined && 'not installed: vale';
 
 describe('Vale', { skip }, () => {

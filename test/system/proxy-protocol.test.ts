@@ -1,4 +1,4 @@
-/** docs/how-to/tcp-balancer.md: HAProxy before the proxy, with what stands there and with the other ways to send a header. */
+/** docs/how-to/tcp-balancer.md: HAProxy before the proxy, with the page's configuration and with the other ways to send a header. */
 import assert from 'node:assert/strict';
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -17,16 +17,16 @@ import { type Stage, startStage } from '../fixtures/stage.ts';
 import { until } from '../fixtures/wait.ts';
 import { missingTools } from './tools.ts';
 
-/** What the proxy sees HAProxy come from. */
+/** HAProxy's address as the proxy sees it. */
 const BALANCER = '127.0.0.2';
-/** Clients, by the family in which they come to HAProxy. */
+/** Clients, by the address family of their connection to HAProxy. */
 const CLIENTS = [
 	['127.0.0.1', '127.0.0.3'],
 	['::1', '::1'],
 ] as const;
 
 const OF_THE_PAGE = 'send-proxy-v2 proxy-v2-options crc32c check port 9090';
-/** Told by a check, and not only supposed at the start. */
+/** Reported by a check, not only assumed at the start. */
 const UP = /^UP L[47]OK$/;
 /** By the words on the `server` line. */
 const WAYS = [
@@ -52,7 +52,7 @@ describe('HAProxy before the proxy', { skip: missingTools('haproxy') }, () => {
 	for (const way of WAYS) {
 		it(`by ${way}: the proxy knows whose connections they are`, async () => {
 			const from = stage.proxy.logs.length;
-			// Counted, because lines of one kind are limited.
+			// Counted, because log lines of one kind are limited.
 			const looks = () => stage.proxy.metric('proxy_tls_handshake_refusals_total', { reason: 'nothing sent' });
 			const looked = await looks();
 			await using haproxy = await startHaproxy(stage, way);
@@ -69,7 +69,7 @@ describe('HAProxy before the proxy', { skip: missingTools('haproxy') }, () => {
 					assert.deepEqual(headerValues(stage.upstream.requests.at(-1)!.headers, 'x-forwarded-for'), [client]);
 				}
 			}
-			// Its health checks are no failures that anybody would look at, and have its own address. Version 1 spells it out.
+			// Its health checks are not failures that matter, and have their own address. Version 1 states it in text.
 			const named = way === 'send-proxy check' ? BALANCER : '';
 			const failures = () => stage.proxy.logs.slice(from).filter(({ message }) => message === 'handshake failed');
 			if (way !== OF_THE_PAGE) await until(async () => (await looks()) >= looked + 2, 'health checks of the TLS port');
@@ -77,7 +77,7 @@ describe('HAProxy before the proxy', { skip: missingTools('haproxy') }, () => {
 			// A connection that is reset before it is accepted has no address.
 			const expected = [`debug,nothing sent,${BALANCER},${named}`, 'debug,nothing sent,,'];
 			for (const line of failures()) assert.ok(expected.includes(told(line)), told(line));
-			// While a check is under way its outcome reads `* L7OK`.
+			// While a check runs its outcome reads `* L7OK`.
 			await until(async () => UP.test(await haproxy.status()), 'the server to be up still');
 		});
 	}
@@ -86,11 +86,11 @@ describe('HAProxy before the proxy', { skip: missingTools('haproxy') }, () => {
 interface Haproxy extends AsyncDisposable {
 	readonly port: number;
 	readonly said: string;
-	/** How the server is, and how that was found out: `UP L4OK`. */
+	/** The server's state, and how it was found: `UP L4OK`. */
 	status(): Promise<string>;
 }
 
-/** With the lines of the page, but for addresses, ports and `way`. */
+/** With the page's lines, except for addresses, ports and `way`. */
 async function startHaproxy({ proxy }: Stage, way: string): Promise<Haproxy> {
 	const folder = temporaryFolder('haproxy');
 	const control = join(folder, 'control.sock');
@@ -137,7 +137,7 @@ async function startHaproxy({ proxy }: Stage, way: string): Promise<Haproxy> {
 	};
 }
 
-/** Nothing as long as nobody listens there. */
+/** Nothing until a server listens there. */
 async function ask(path: string, question: string): Promise<string> {
 	const socket = connectTcp({ path });
 	socket.write(`${question}\n`);

@@ -1,6 +1,6 @@
 /**
- * The programs of docs/how-to/grpc.md, websocket.md and server-sent-events.md, as their pages have them, through the real command: each
- * server behind it, and each client with the certificate and the token that the pages name.
+ * The programs of docs/how-to/grpc.md, websocket.md and server-sent-events.md, exactly as on their pages, through the real command: each
+ * server behind it, and each client with the page's certificate and token.
  */
 import { deepEqual, equal, match } from 'node:assert/strict';
 import { copyFileSync, existsSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
@@ -18,11 +18,11 @@ import { startWebSocketUpstream } from '../fixtures/web-socket-upstream.ts';
 import { runs } from './clients/process.ts';
 import { missing, missingTools, ROOT, succeed } from './tools.ts';
 
-/** Compilers and virtual machines start slowly on a machine that does much else, ms. */
+/** Compilers and virtual machines start slowly on a busy machine, ms. */
 const PATIENCE_MS = 240_000;
-/** The other build passes unary calls as well: `test/wire/grpc.test.ts`. */
+/** The other build forwards unary calls, too: `test/wire/grpc.test.ts`. */
 const oneMode = BODY_MODE === 'collected' && 'streaming mode has them';
-/** Debian's, which has Debian's packages. */
+/** Debian's Python, which has Debian's packages. */
 const PYTHON = '/usr/bin/python3';
 const JARS = join(ROOT, '.linters/grpc-java');
 const pki = await testPki();
@@ -30,7 +30,7 @@ const pki = await testPki();
 const python = (...modules: string[]) =>
 	missing(modules.filter((name) => !runs(PYTHON, '-c', `import ${name}`)).map((name) => `python3-${name}`));
 
-/** A folder with what every client of the pages reads, and programs of theirs. */
+/** A folder with the files that every client of the pages reads, and their programs. */
 function folderWith(programs: Readonly<Record<string, string>>, token = pki.token('acme')): string {
 	const folder = temporaryFolder('recipe');
 	copyFileSync(pki.caPath, join(folder, 'ca.crt'));
@@ -45,14 +45,14 @@ function folderWith(programs: Readonly<Record<string, string>>, token = pki.toke
 
 const start = (folder: string, ...command: string[]) => new Program(command, { cwd: folder, env: process.env });
 
-/** Runs to its end. @returns all that it has said. */
+/** Runs to the end. @returns all output. */
 async function said(folder: string, ...command: string[]): Promise<string> {
 	await using program = start(folder, ...command);
 	await program.ended(PATIENCE_MS);
 	return program.text;
 }
 
-/** In front of a server at this port, whose health is probed. */
+/** In front of a server at this port, with health probes. */
 async function proxyTo(port: string, route: Partial<RouteEntry>, scheme = 'http'): Promise<ProxyProcess> {
 	const proxy = await startProxy({
 		routes: [{ prefix: '/', upstream: `${scheme}://127.0.0.1:${port}`, ...route }],
@@ -68,7 +68,7 @@ const authorityOf = ({ port }: ProxyProcess) => `localhost:${port}`;
 interface Recipe {
 	readonly name: string;
 	readonly skip: string | false;
-	/** Makes what is run from the texts of the page. @returns commands, and what the client says of a health check that passes. */
+	/** Builds programs from the page's text. @returns commands, and what the client prints for a successful health check. */
 	readonly build: () => Promise<{
 		readonly folder: string;
 		readonly server: (port: string) => readonly string[];
@@ -101,7 +101,7 @@ const RECIPES: readonly Recipe[] = [
 	},
 	{
 		name: 'grpc-java',
-		// Not with `missing`: a machine of the CI need not have Maven and a JDK.
+		// Not with `missing`: a CI machine need not have Maven and a JDK.
 		skip: oneMode || (!existsSync(JARS) && 'no libraries: test/system/recipes/install.sh gets them by Maven'),
 		build: async () => {
 			const folder = folderWith({
@@ -200,7 +200,7 @@ describe('FastAPI', { skip: python('fastapi', 'uvicorn', 'websockets') }, () => 
 
 		test("reach the page's curl at once, also after those that it has had", async () => {
 			const { code } = blockNamed('Server-Sent Events, curl');
-			// The shell becomes curl, so that the end of one is that of the other.
+			// The shell is replaced by curl, so that ending one ends the other.
 			const line = `exec ${code.replace('edge.example.com:8443', authorityOf(proxy))}`;
 			const folder = folderWith({
 				'events.sh': line,
@@ -208,7 +208,7 @@ describe('FastAPI', { skip: python('fastapi', 'uvicorn', 'websockets') }, () => 
 			});
 			const first = async (script: string) => {
 				await using curl = start(folder, 'sh', script);
-				// The stream goes on: it is the first event that has come, and nothing has ended.
+				// The stream goes on: the first event has arrived, and nothing has ended.
 				await until(() => /^data: /m.test(curl.stdout), 'an event', PATIENCE_MS);
 				return curl.stdout.trimEnd();
 			};

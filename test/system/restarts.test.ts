@@ -1,4 +1,4 @@
-/** docs/reference/upstreams.md, "Restarts": what becomes of requests when an address of their group goes. Each row of the table there is a row here. */
+/** docs/reference/upstreams.md, "Restarts": what happens to requests when an address of their group goes away. Each row of the page's table is a row here. */
 import { deepEqual, equal, match, notEqual, ok } from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer } from 'node:http';
@@ -14,7 +14,7 @@ import { ASKED_ONCE, BODY_MODE, firstVerdicts, type ProxyProcess, startProxy } f
 import { type Exchange, startUpstream, type Upstream } from '../fixtures/upstream.ts';
 import { until } from '../fixtures/wait.ts';
 
-/** `saved`: the client gets the other address's answer. */
+/** `saved`: the client gets the other address's response. */
 type Result = 'saved' | '502' | 'broken off' | 'complete';
 
 interface Row {
@@ -25,12 +25,12 @@ interface Row {
 	readonly streaming: Result;
 }
 
-/** What the address does that meets the request first; `undefined`: it is gone before that. */
+/** What the address does that gets the request first; `undefined`: it is gone before that. */
 interface Moment {
 	readonly words: string;
 	readonly connection: 'used' | 'new';
 	readonly act?: (exchange: Exchange) => void;
-	/** Of `proxy_upstream_retries_total`, where the request is saved. */
+	/** Label of `proxy_upstream_retries_total` for a saved request. */
 	readonly reason?: 'unreachable' | 'stale' | 'unanswered' | 'broken';
 }
 
@@ -80,7 +80,7 @@ const ROWS: readonly Row[] = [
 		{ moment, methods: UNSAFE, body: 'whole', collected: '502', streaming: '502' },
 	]),
 	...(['none', 'whole'] as const).flatMap((body): Row[] => [
-		// The answer to a HEAD has no middle.
+		// The response to a HEAD has no middle.
 		{ moment: 'begun', methods: ['GET', 'OPTIONS'], body, collected: 'saved', streaming: 'broken off' },
 		{ moment: 'begun', methods: UNSAFE, body, collected: '502', streaming: 'broken off' },
 	]),
@@ -94,10 +94,10 @@ interface Group {
 	readonly row: Row;
 	readonly protocol: Protocol;
 	readonly upstreams: readonly [Upstream, Upstream];
-	/** What the next request meets, and where that was. */
+	/** What the next request gets, and at which address. */
 	act: ((exchange: Exchange) => void) | undefined;
 	victim: Upstream | undefined;
-	/** How many of its requests had been sent again when that was asked last: a page of so many upstreams takes its time. */
+	/** Retries at the last count: a page of so many upstreams takes its time. */
 	retried: number;
 }
 
@@ -109,13 +109,13 @@ before(async () => {
 		PROTOCOLS.flatMap((protocol) => ROWS.map((row, i) => startGroup(`row-${i}-${protocol}`, row, protocol))),
 	);
 	proxy = await startProxy({
-		// One worker: what is known of connections is the same for all requests.
+		// One worker: all requests share one pool of connections.
 		workers: 1,
 		config: { ...ASKED_ONCE, tenant_rps: 0 },
 		upstreams: groups.map(({ name, upstreams }) => {
 			return { name, addresses: upstreams.map(({ authority }) => authority), balance: 'round-robin' };
 		}),
-		// What is met again and again is the moment, not the breaker.
+		// The test repeats the moment of the failure; the breaker must not interfere.
 		routes: groups.map(({ name }) => ({ prefix: `/${name}`, upstream: name, failures: 100 })),
 	});
 	await firstVerdicts(proxy);
@@ -140,7 +140,7 @@ async function startGroup(name: string, row: Row, protocol: Protocol): Promise<G
 	return group;
 }
 
-/** Each address has a connection that has been used, or none. */
+/** Each address has a used connection, or none. */
 async function prepare({ upstreams, name }: Group, connection: 'used' | 'new', client: Connection): Promise<void> {
 	const open = () => upstreams.map(({ openConnections }) => openConnections.filter(({ bytes }) => bytes > 0).length);
 	if (connection === 'used') {
@@ -154,7 +154,7 @@ async function prepare({ upstreams, name }: Group, connection: 'used' | 'new', c
 	await until(() => open().every((count) => count === 0), 'the connections to end');
 }
 
-/** @returns requests that were sent again since that was asked last; all of a group's for one reason. */
+/** @returns retries since the last call; all of one reason per group. */
 async function newRetries(group: Group, reason: string): Promise<number> {
 	const before = group.retried;
 	group.retried = await proxy.metric('proxy_upstream_retries_total', { group: group.name, reason });
@@ -166,7 +166,7 @@ function assertResult(result: Result, answer: Answer, group: Group, method: stri
 	const { victim, upstreams, protocol } = group;
 	if (result === '502') return assertOwnAnswer(answer, 502, 'bad gateway', method);
 	if (result === 'broken off') {
-		// 0 where the reset has overtaken the head.
+		// 0 if the reset has overtaken the head.
 		ok(answer.status === 200 || answer.status === 0, `${answer.status}`);
 		notEqual(answer.ended, 'complete', 'it looks whole');
 		if (protocol === 'h2') equal(answer.resetCode, ERROR_CODE.INTERNAL_ERROR);
@@ -177,7 +177,7 @@ function assertResult(result: Result, answer: Answer, group: Group, method: stri
 	deepEqual([answer.status, answer.text, answer.ended], [200, method === 'HEAD' ? '' : text, 'complete']);
 }
 
-/** Meets an address that does something. */
+/** The request reaches an address that does something. */
 async function meet(group: Group, method: string, client: Connection): Promise<void> {
 	const { row, name } = group;
 	const { act, reason }: Moment = MOMENTS[row.moment];
@@ -191,7 +191,7 @@ async function meet(group: Group, method: string, client: Connection): Promise<v
 	if (reason !== undefined) equal(await newRetries(group, reason), result === 'saved' ? 1 : 0, reason);
 }
 
-/** An address is gone; the next request that would go there finds it out. */
+/** An address is gone; the next request to it notices. */
 async function miss(group: Group, method: string, client: Connection): Promise<void> {
 	const { row, name, upstreams } = group;
 	const [gone, other] = upstreams;
@@ -212,7 +212,7 @@ async function miss(group: Group, method: string, client: Connection): Promise<v
 	await gone.listen(port);
 }
 
-/** An address goes that has half of the body, and nobody has the first half any more. */
+/** An address goes away with half of the body, and nobody has the first half any more. */
 async function missHalfWay(group: Group, method: string, client: Connection): Promise<void> {
 	const { name, upstreams } = group;
 	const before = requestsOf(group).length;
@@ -247,7 +247,7 @@ for (const protocol of PROTOCOLS) {
 	});
 }
 
-/** As it stands in the page: rows that differ only in their body, or in the age of a connection, are one. */
+/** As on the page: rows that differ only in their body, or in the age of a connection, are one. */
 function tableOf(rows: readonly Row[]): string {
 	const lines = Map.groupBy(rows, ({ moment, methods, collected, streaming }) => {
 		return [MOMENTS[moment].words, inWords(methods), 'BODY', collected, streaming].join(' | ');
@@ -265,7 +265,7 @@ function inWords(methods: readonly string[]): string {
 	return methods === ALL ? 'any' : methods.map((name) => `\`${name}\``).join(', ');
 }
 
-/** Every address goes with what is under way there, and comes back, while nobody stops asking. */
+/** Every address goes away with its requests in flight and comes back, while clients keep sending. */
 test('under load nothing is lost that could be saved, and nothing unsafe is delivered twice', async () => {
 	const servers = await Promise.all([SlowUpstream.start(), SlowUpstream.start(), SlowUpstream.start()]);
 	const delivered = new Map<string, number>();
@@ -291,7 +291,7 @@ test('under load nothing is lost that could be saved, and nothing unsafe is deli
 				continue;
 			}
 			lost.push({ method, path, answer: `${answer.status} ${answer.text} ${answer.ended}` });
-			// Where the proxy has not read all of the body, the connection is over.
+			// If the proxy has not read all of the body, the connection ends.
 			await client.close();
 			client = await connect(protocol, under);
 		}
@@ -326,9 +326,9 @@ test('under load nothing is lost that could be saved, and nothing unsafe is deli
 	await Promise.all(servers.map((server) => server.stop()));
 });
 
-/** Answers with the path, after a while, so that requests are under way whenever it stops. */
+/** Responds with the path after a while, so that requests are in flight whenever it stops. */
 class SlowUpstream {
-	/** How often each path came whole, at all of them. */
+	/** How often each path arrived completely, over all addresses. */
 	delivered = new Map<string, number>();
 	asked = 0;
 	readonly #server = createServer({ keepAliveTimeout: 60_000 }, (request, response) => {
@@ -351,13 +351,13 @@ class SlowUpstream {
 		return `127.0.0.1:${this.#port}`;
 	}
 
-	/** On the port that it had. */
+	/** On its old port. */
 	async listen(): Promise<void> {
 		await once(this.#server.listen(this.#port, '127.0.0.1'), 'listening');
 		this.#port = (this.#server.address() as AddressInfo).port;
 	}
 
-	/** As a process that is killed: it takes no connection any more, and drops those it has. */
+	/** Like a killed process: it accepts no connection, and drops the open ones. */
 	async stop(): Promise<void> {
 		const closed = new Promise((resolve) => this.#server.close(resolve));
 		this.#server.closeAllConnections();

@@ -25,7 +25,7 @@ import { until } from '../fixtures/wait.ts';
 import { RecordedLog } from '../unit/control/fixtures/recorded-log.ts';
 import { missingTools } from './tools.ts';
 
-/** The client and the scripts against a real redis-server: what it says when it is away, full, read-only, failing over. */
+/** The client and the scripts against a real redis-server: what it reports when the store is away, full, read-only, failing over. */
 
 const skip = missingTools('redis-server', 'redis-sentinel');
 const NO_FILES: StoreFiles = {
@@ -35,15 +35,15 @@ const NO_FILES: StoreFiles = {
 	ca: undefined,
 	identity: undefined,
 };
-/** Generous: the tests are about what becomes of a failure, not about how fast a machine is. */
+/** Generous: the tests are about failures, not about the machine's speed. */
 const TIMEOUT_MS = 10_000;
-/** For tests in which somebody does not answer. */
+/** For tests in which somebody does not respond. */
 const SHORT = { timeoutMs: 1_500 };
 
 interface Connected extends Disposable {
 	readonly client: StoreClient;
 	readonly store: RedisFleetStore;
-	/** Settles so many milliseconds of one tenant's rate; resolves with how many its moment is ahead, or why nothing came of it. */
+	/** Settles this many milliseconds of one tenant's rate. Resolves with how many its time is ahead, or why that failed. */
 	readonly take: (ms: number) => Promise<number | StoreFailureReason>;
 }
 
@@ -89,7 +89,7 @@ describe('a real redis-server as the store', { skip }, () => {
 		using b = await connect(server, {}, {}, 0x0an);
 		assert.equal(await a.take(30_000), 30_000);
 		const both = (await b.take(30_000)) as number;
-		// What has been paid back in the meantime is not ours to say.
+		// What was paid back in the meantime is not known here.
 		assert.ok(both > 50_000 && both <= 60_000, String(both));
 		assert.equal(a.client.state.type, 'up');
 	});
@@ -128,7 +128,7 @@ describe('a real redis-server as the store', { skip }, () => {
 		await until(async () => typeof (await a.take(1)) === 'number', 'the store to answer');
 		paused.pause();
 		assert.equal(await a.take(1), 'timeout');
-		// It is not waited for again before there is a connection.
+		// Later calls do not wait for it before there is a connection.
 		assert.equal(a.client.state.type, 'away');
 		assert.equal(await a.take(1), 'timeout');
 		paused.resume();
@@ -247,7 +247,7 @@ describe('a real redis-server as the store', { skip }, () => {
 	});
 
 	it('is a Cluster', async () => {
-		// By default it lies where the kernel takes ports from.
+		// By default it is in the kernel's range of ephemeral ports.
 		const bus = ['--cluster-port', await freePort()];
 		await using node = await startRedis({
 			args: ['--cluster-enabled', 'yes', '--cluster-announce-ip', '127.0.0.1', ...bus],
@@ -296,7 +296,7 @@ describe('a real redis-server as the store', { skip }, () => {
 			using frozen = await connect([first, ...others], { sentinelName: 'main', ...SHORT });
 			await until(async () => typeof (await frozen.take(1)) === 'number', `the primary, with Sentinel ${i + 1} frozen`);
 			first.resume();
-			// The one that it speaks to freezes later.
+			// Its current primary freezes later.
 			using later = await connect([first, ...others], { sentinelName: 'main', ...SHORT });
 			await until(async () => typeof (await later.take(1)) === 'number', 'the primary');
 			first.pause();
@@ -312,7 +312,7 @@ describe('a real redis-server as the store', { skip }, () => {
 		await first.kill();
 		using killed = await connect([first, ...others], { sentinelName: 'main', ...SHORT });
 		await until(async () => typeof (await killed.take(1)) === 'number', 'the primary, with a Sentinel killed');
-		// Nobody answers there, as where packets are dropped: a backlog that is full.
+		// Nobody answers there, as when packets are dropped: a full backlog.
 		using silent = await silentPort();
 		using dropped = await connect([{ port: silent.port } as RedisServer, ...others], {
 			sentinelName: 'main',

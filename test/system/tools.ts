@@ -1,4 +1,4 @@
-/** Linters and builders of other people, as child processes: from `.linters/bin` (tools/linters/install.sh), or from PATH. */
+/** Third-party linters and builders as child processes: from `.linters/bin` (tools/linters/install.sh), or from PATH. */
 import { spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { delimiter, join, resolve } from 'node:path';
@@ -7,7 +7,7 @@ import { neutralEnvironment } from '../fixtures/program.ts';
 export const ROOT = resolve(import.meta.dirname, '../..');
 const PATH = `${resolve(ROOT, '.linters/bin')}${delimiter}${process.env.PATH}`;
 
-/** For a program of theirs that goes on while the test does. */
+/** For a program that runs while the test does. */
 export function toolEnvironment(): NodeJS.ProcessEnv {
 	return { ...neutralEnvironment(), PATH };
 }
@@ -38,25 +38,25 @@ export function tool(command: string, args: readonly string[], { cwd = ROOT, inp
 	return { status, stdout, all: `${stdout}${stderr}` };
 }
 
-/** @returns standard output; throws with all that was said where the exit code is not 0. */
+/** @returns standard output; throws with all output if the exit code is not 0. */
 export function succeed(command: string, args: readonly string[], options?: ToolOptions): string {
 	const { status, stdout, all } = tool(command, args, options);
 	if (status !== 0) throw new Error(`${command} ${args.join(' ')} ended with ${status}:\n${all}`);
 	return stdout;
 }
 
-/** For `node:test`: `false`, or which of these commands are not there. With PROXY_TEST_ALL_CLIENTS that is a failure. */
+/** For `node:test`: `false`, or which of these commands are missing. With PROXY_TEST_ALL_CLIENTS that is a failure. */
 export function missingTools(...commands: string[]): string | false {
 	const there = (command: string) => spawnSync('sh', ['-c', `command -v ${command}`], { env: { PATH } }).status === 0;
 	return missing(commands.filter((command) => !there(command)));
 }
 
-/** The same for a package that tools/linters/install.sh gets from npm. */
+/** As above, for a package that tools/linters/install.sh installs from npm. */
 export function missingLinter(name: string): string | false {
 	return missing(existsSync(join(ROOT, '.linters/node_modules', name)) ? [] : [name]);
 }
 
-/** The same for whatever was looked for in another way. @param what is not there. */
+/** As above, for anything that was looked up in another way. @param what is missing. */
 export function missing(what: readonly string[]): string | false {
 	if (what.length === 0) return false;
 	const message = `not installed: ${what.join(', ')}`;

@@ -1,6 +1,6 @@
 /**
- * WebSockets of a real browser through the real command: Chromium as Debian has it, over HTTP/1.1 and over HTTP/2 (RFC 8441). It is given a
- * token by its own protocol for developers: a page cannot set one.
+ * WebSockets of a real browser through the real command: Debian's Chromium, over HTTP/1.1 and over HTTP/2 (RFC 8441). The DevTools protocol
+ * sets its token: a page cannot set one.
  */
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
@@ -46,7 +46,7 @@ describe('a WebSocket of Chromium', { skip: missing(chromium === undefined ? ['c
 	});
 	after(() => open.disposeAsync());
 
-	/** A page of the proxy's, which a WebSocket over HTTP/2 shares its connection with. */
+	/** A page of the proxy's origin, whose connection a WebSocket over HTTP/2 shares. */
 	async function openPageOver(protocol: Protocol, tenant = 'tenant') {
 		const relay = await startCertificateRelay(proxy, protocol, pki);
 		const context = await browser.createBrowserContext();
@@ -104,7 +104,7 @@ describe('a WebSocket of Chromium', { skip: missing(chromium === undefined ? ['c
 	}
 });
 
-/** What runs in the page. */
+/** Runs in the page. */
 const PAGE = `
 	const at = (path) => new WebSocket('wss://' + location.host + path, ['chat.v1', 'other']);
 	const once = (target, event) => new Promise((resolve) => target.addEventListener(event, resolve, { once: true }));

@@ -1,6 +1,6 @@
 /**
- * The proxy changes nothing of what two WebSocket peers say to each other, however odd: each case of `websocket/cases.ts` is played with and without
- * it, and what comes back is the same. The other side is `ws` or Python's `websockets`, as a server and as a client.
+ * The proxy changes nothing of what two WebSocket peers send each other, however odd: each case of `websocket/cases.ts` is played with and
+ * without it, and the responses are the same. The peer is `ws` or Python's `websockets`, as a server and as a client.
  */
 import assert from 'node:assert/strict';
 import { connect, type Socket } from 'node:net';
@@ -28,33 +28,33 @@ import { type Case, GROUPS } from './websocket/cases.ts';
 import { play } from './websocket/exchange.ts';
 import { type FrameReader, OPCODE } from './websocket/frames.ts';
 
-/** Debian's, which has Debian's packages. */
+/** Debian's Python, which has Debian's packages. */
 const PYTHON = '/usr/bin/python3';
 const noPython = missing(runs(PYTHON, '-c', 'import websockets') ? [] : ['python3-websockets']);
-/** A Python that starts on a machine that does much else, ms. */
+/** Time for Python to start on a busy machine, ms. */
 const PATIENCE_MS = 90_000;
-/** Cases that are played at the same time. */
+/** Cases played at the same time. */
 const AT_ONCE = 8;
 
 /** Servers that echo, by the name of their route. */
 const SERVERS = {
 	ws: { skip: false, direct: 'ws' },
 	'ws-h2': { skip: false, direct: 'ws' },
-	// It speaks HTTP/2 on both sides: of a CONNECT it makes an Upgrade without a key, which no server of HTTP/1.1 takes.
+	// It speaks HTTP/2 on both sides: it turns a CONNECT into an Upgrade without a key, which no HTTP/1.1 server accepts.
 	envoy: { skip: noEnvoy, direct: 'ws' },
 	python: { skip: noPython, direct: 'python' },
 } as const satisfies Record<string, { skip: string | false; direct: string }>;
 
 const open = new AsyncDisposableStack();
-/** Where servers listen in the clear. */
+/** Where servers listen in clear text. */
 const ports = new Map<string, number>();
 let pki: TestPki;
 let proxy: ProxyProcess;
-/** In front of the proxy: it turns HTTP/1.1 into the extended CONNECT. */
+/** In front of the proxy: turns HTTP/1.1 into the extended CONNECT. */
 let front: Envoy<'edge'>;
 /** Plays to clients. */
 let raw: RawUpstream;
-/** Clients of it, by the path that they ask for. */
+/** Clients of it, by the path that they request. */
 const arrivals = new Map<string, PromiseWithResolvers<Socket>>();
 
 before(async () => {
@@ -111,7 +111,7 @@ function clientAt(path: string): Promise<Duplex> {
 	return within(arrival(path).promise, `a client at ${path}`, PATIENCE_MS);
 }
 
-/** Plays all cases, some at a time. @param start by the case's place. @returns what has come back of each. */
+/** Plays all cases, several at once. @param start by the case's index. @returns the responses to each. */
 async function playAll(
 	cases: readonly Case[],
 	isMasked: boolean,
@@ -138,7 +138,7 @@ function assertSame(cases: readonly Case[], got: readonly FrameReader[], wanted:
 for (const [server, { skip, direct }] of Object.entries(SERVERS)) {
 	describe(`a server, ${server},`, { skip }, () => {
 		for (const [group, some] of Object.entries(GROUPS)) {
-			// What `ws` answers does not depend on how its reads are cut.
+			// The responses of `ws` do not depend on how its reads are cut.
 			const cases = direct === 'ws' ? [...some, ...some.flatMap(atOnce)] : some;
 			test(`sends the same bytes over each protocol: ${group}`, async () => {
 				const wanted = await playAll(cases, true, () => connectTo(ports.get(direct)!, `/${direct}/echo`));
@@ -210,7 +210,7 @@ describe("a client, Python's websockets,", { skip: noPython }, () => {
 	});
 });
 
-/** All that a short case sends, in one write and without waiting. */
+/** Everything that a short case sends, in one write and without waiting. */
 function atOnce({ id, steps }: Case): Case[] {
 	const sends = steps.filter((step) => 'send' in step);
 	const all = sends.flatMap(({ send }) => send);

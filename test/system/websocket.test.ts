@@ -1,6 +1,6 @@
 /**
- * Other people's WebSockets through the real command: Python's `websockets` on both sides, and Socket.IO. What is not installed is
- * skipped; with PROXY_TEST_ALL_CLIENTS it is a failure.
+ * Third-party WebSockets through the real command: Python's `websockets` on both sides, and Socket.IO. What is not installed is skipped; with
+ * PROXY_TEST_ALL_CLIENTS that is a failure.
  */
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
@@ -20,10 +20,10 @@ import { startWebSocketUpstream, type WebSocketUpstream } from '../fixtures/web-
 import { edgeFiles, runs } from './clients/process.ts';
 import { missing } from './tools.ts';
 
-/** Debian's, which has Debian's packages. */
+/** Debian's Python, which has Debian's packages. */
 const PYTHON = '/usr/bin/python3';
 const noPython = missing(runs(PYTHON, '-c', 'import websockets') ? [] : ['python3-websockets']);
-/** A Python that starts on a machine that does much else, ms. */
+/** Time for Python to start on a busy machine, ms. */
 const PATIENCE_MS = 90_000;
 
 let pki: TestPki;
@@ -67,7 +67,7 @@ describe("Python's websockets", { skip: noPython }, () => {
 	});
 	after(() => open.disposeAsync());
 
-	/** Runs the client to its end. @returns what it has seen. */
+	/** Runs the client to the end. @returns what it saw. */
 	async function run(upstream: string, what: string, token?: string): Promise<Seen[]> {
 		await using program = clientProgram(upstream, what, token);
 		assert.equal(await program.ended(PATIENCE_MS), 0, program.output());
@@ -95,7 +95,7 @@ describe("Python's websockets", { skip: noPython }, () => {
 			]);
 			const line = await proxy.waitForLog(({ path }) => path === `${upstream}/echo`, undefined, from);
 			assert.equal(line.tunnel_end, 'client');
-			// The compressible ones are compressed on their way; the others cannot be.
+			// The compressible ones are compressed in transit; the others cannot be.
 			const bytes = Number(line.bytes_in);
 			assert.ok(bytes > 8 << 20 && bytes < 9 << 20, `${bytes} bytes`);
 		});

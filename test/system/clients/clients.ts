@@ -1,14 +1,15 @@
 /**
- * Clients that other people have written, run as processes in front of the proxy.
+ * Third-party clients, run as processes in front of the proxy.
  *
- * Those that are libraries have a small program in this folder. Each is called with BASE PROTOCOL MODE, takes EDGE_CA,
- * EDGE_CERT, EDGE_KEY (paths) and EDGE_TOKEN from its environment, and prints one JSON line (`Report`) for each request
- * when it is over. In the mode `exchange` it sends the requests of `EXCHANGE`, one after the other. In the mode `drain`
- * it asks for `/first`, and then at once for all of `HELD` and for GET `/loop/<loop>/<i>` in four loops, each until the
- * first request without an answer. In the mode `upload` it sends POST `/upload` with EDGE_UPLOAD bytes. The body of a POST is `MIB`, in a drain `SMALL`: httpcore 0.16 (below httpx) can wait for ever
- * for the windows of uploads while other requests are under way on the same connection.
+ * A client that is a library has a small program in this folder. It is called with BASE PROTOCOL MODE and takes EDGE_CA, EDGE_CERT,
+ * EDGE_KEY (paths) and EDGE_TOKEN from its environment. It prints one JSON line (`Report`) for each finished request.
+ * - `exchange` sends the requests of `EXCHANGE`, one after the other.
+ * - `drain` requests `/first`, then at once all of `HELD`, and GET `/loop/<loop>/<i>` in four loops, each until the first request without
+ *   a response.
+ * - `upload` sends POST `/upload` with EDGE_UPLOAD bytes.
  *
- * curl and nghttp do the same as far as their command lines can say it (`commands.ts`).
+ * The body of a POST is `MIB`, in a drain `SMALL`: httpcore 0.16 (below httpx) can wait for ever for upload windows while other requests are
+ * in flight on the connection. curl and nghttp do the same as far as their command lines allow (`commands.ts`).
  */
 import { resolve } from 'node:path';
 import type { Protocol } from '../../fixtures/clients.ts';
@@ -19,25 +20,25 @@ import { EXCHANGE, HELD, type Report } from './requests.ts';
 
 export interface Client {
 	readonly name: string;
-	/** What Debian calls it. */
+	/** Debian's package. */
 	readonly packages: string;
 	readonly protocols: readonly Protocol[];
-	/** TLS connections that `exchange` takes. */
+	/** Number of TLS connections that `exchange` opens. */
 	readonly connections: number;
-	/** Which of `HELD` it can have in flight together with others. */
+	/** Which of `HELD` it can have in flight at once. */
 	readonly held: readonly string[];
-	/** A fault of its own: at any GOAWAY it gives up what is in flight. Its errors then, and which fault it is. */
+	/** A fault of its own: at any GOAWAY it gives up what is in flight. Its error messages then, and a link to the fault. */
 	readonly gaveUp?: { readonly error: RegExp; readonly why: string };
 	/** Whether it runs on this machine. */
 	isThere(): boolean;
 	exchange(edge: Edge): Promise<Report[]>;
 	/** Ends when the proxy takes no more requests, and those of `held` are over. */
 	drain(edge: Edge): Promise<Report[]>;
-	/** A POST of so many bytes; absent where the client's command line cannot say it. */
+	/** A POST of this many bytes; absent if its command line cannot do that. */
 	upload?(edge: Edge, bytes: number): Promise<Report[]>;
 }
 
-/** Sent by clients that have no loops, so their number is fixed: more than are answered before the drain begins. */
+/** Sent by clients without loops: more requests than are answered before the drain begins. */
 const MANY = Array.from({ length: 10_000 }, (_, i) => `GET /loop/0/${i}`);
 const GETS = HELD.filter((request) => request.startsWith('GET'));
 const PYTHONS = ['python3', '/usr/bin/python3'];
@@ -60,7 +61,7 @@ export const CLIENTS: readonly Client[] = [
 		name: 'nghttp',
 		packages: 'nghttp2-client',
 		protocols: ['h2'],
-		// It has one body for all requests or none, and shows either the body of an answer or the statuses of all.
+		// It has one body for all requests or none, and shows either a response's body or all statuses.
 		connections: 3,
 		held: GETS,
 		isThere: () => runs('nghttp', '--version'),
@@ -106,16 +107,16 @@ export const CLIENTS: readonly Client[] = [
 	}),
 ];
 
-/** What a gRPC client says of one call. */
+/** A gRPC client's report of one call. */
 interface CallReport {
 	/** Method and path. */
 	readonly request: string;
-	/** The name of its gRPC status. */
+	/** Name of its gRPC status. */
 	readonly code: string;
 	readonly details: string;
 }
 
-/** A gRPC client (C-core, by Python) that calls `/upload` with a message of so many bytes and a deadline of 30 s. */
+/** A gRPC client (C-core, by Python) that calls `/upload` with a message of this many bytes and a deadline of 30 s. */
 export const GRPC = {
 	packages: 'python3-grpcio',
 	isThere: (): boolean => python('grpc') !== undefined,
@@ -125,7 +126,7 @@ export const GRPC = {
 };
 
 interface Program extends Pick<Client, 'name' | 'packages' | 'gaveUp' | 'isThere'> {
-	/** The command line before BASE PROTOCOL MODE; asked for once. */
+	/** The command line before BASE PROTOCOL MODE; found once. */
 	command(): string[] | Promise<string[]>;
 }
 
@@ -150,7 +151,7 @@ function program({ command, ...rest }: Program): Client {
 	};
 }
 
-/** The interpreter that has these modules: where there are several, it need not be the first one on PATH. */
+/** The interpreter that has these modules: with several on PATH, it need not be the first one. */
 function python(modules: string): string | undefined {
 	return PYTHONS.find((interpreter) => runs(interpreter, '-c', `import ${modules}`));
 }

@@ -1,4 +1,4 @@
-/** curl, nghttp and h2load by their command lines. */
+/** curl, nghttp and h2load, by their command lines. */
 import { createHash } from 'node:crypto';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
@@ -10,19 +10,19 @@ export function curl(edge: Edge, requests: readonly string[]): Promise<Report[]>
 	return runCurl(edge, requests, edgeFiles(edge).mib, []);
 }
 
-/** Eight at a time, over one connection where the protocol allows it. */
+/** Eight at once, over one connection if the protocol allows it. */
 export function curlParallel(edge: Edge, requests: readonly string[]): Promise<Report[]> {
 	return runCurl(edge, requests, edgeFiles(edge).small, ['--parallel', '--parallel-max', '8']);
 }
 
-/** @param bytes of its body. */
+/** @param bytes size of its body. */
 export function curlUpload(edge: Edge, bytes: number): Promise<Report[]> {
 	const body = join(temporaryFolder('curl'), 'upload');
 	writeFileSync(body, Buffer.alloc(bytes));
 	return runCurl(edge, ['POST /upload'], body, []);
 }
 
-/** `body` is the path of what a POST sends. */
+/** `body` is the path of a POST's body. */
 async function runCurl(edge: Edge, requests: readonly string[], body: string, flags: string[]): Promise<Report[]> {
 	const { ca, cert, key } = edgeFiles(edge);
 	const folder = temporaryFolder('curl');
@@ -35,7 +35,7 @@ async function runCurl(edge: Edge, requests: readonly string[], body: string, fl
 	const config: string[] = [];
 	for (const [i, request] of requests.entries()) {
 		const [ownMethod, path] = split(request);
-		// Options hold for all addresses of a group.
+		// An option applies to all addresses of a group.
 		if (ownMethod !== method) {
 			config.push(...(method === '' ? [] : ['next']), ...common);
 			if (ownMethod === 'POST') config.push(quoted(['data-binary', `@${body}`]));
@@ -48,7 +48,7 @@ async function runCurl(edge: Edge, requests: readonly string[], body: string, fl
 		{},
 		{
 			input: config.join('\n'),
-			// It ends with the last request's outcome.
+			// Its exit code is that of the last request.
 			mayFail: true,
 		},
 	);
@@ -73,11 +73,11 @@ function reportOfCurl(result: CurlResult): Report {
 	return { request, status: result.http_code, digest: sha256(readFileSync(result.filename_effective)) };
 }
 
-/** All over one connection, as many at a time as the proxy allows. */
+/** All over one connection, as many at once as the proxy allows. */
 export async function nghttp(edge: Edge, requests: readonly string[]): Promise<Report[]> {
 	const paths = requests.map((request) => split(request)[1]);
 	const text = await output([...nghttpCommand(edge), '--stat', '--null-out', ...paths.map((path) => edge.base + path)]);
-	// `  13   +1.02ms     +101us    919us  200   12 /path`: with a code of 0 where there was no answer.
+	// ` 13 +1.02ms +101us 919us 200 12 /path`; the code is 0 without a response.
 	const rows = text.matchAll(/^ *\d+ .* (\d+) +\S+ (\/\S*)$/gm);
 	return [...rows].map(([, status, path]) => {
 		const request = `GET ${path}`;
@@ -85,7 +85,7 @@ export async function nghttp(edge: Edge, requests: readonly string[]): Promise<R
 	});
 }
 
-/** One request, for the sake of its answer's body; it has been a 200 when that is right. */
+/** One request, for its response body; a correct body proves a 200. */
 export async function nghttpBody(edge: Edge, request: string): Promise<Report[]> {
 	const [method, path] = split(request);
 	const data = method === 'POST' ? ['--data', edgeFiles(edge).mib] : [];
@@ -96,19 +96,19 @@ export async function nghttpBody(edge: Edge, request: string): Promise<Report[]>
 
 function nghttpCommand(edge: Edge): string[] {
 	const { cert, key } = edgeFiles(edge);
-	// What the proxy allows by default: a client that has not read its SETTINGS yet takes it for 100, and nghttp repeats nothing.
+	// The proxy's default limit: a client that has not read SETTINGS yet assumes 100, and nghttp repeats nothing.
 	const streams = '--peer-max-concurrent-streams=64';
 	return ['nghttp', streams, '--cert', cert, '--key', key, '--header', `authorization: Bearer ${edge.pki.token()}`];
 }
 
 interface H2loadResult {
-	/** Requests with a status of the 200s. */
+	/** Requests with a 2xx status. */
 	readonly answered: number;
 	/** All others. */
 	readonly failed: number;
 }
 
-/** h2load knows no client certificates; a library of the benchmark's gives it one. */
+/** h2load has no option for client certificates; a library of the benchmark adds one. */
 export async function h2loadPreload(): Promise<string> {
 	const library = join(temporaryFolder('h2load'), 'client_cert.so');
 	await output([

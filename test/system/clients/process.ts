@@ -8,7 +8,7 @@ import type { TestPki } from '../../fixtures/pki.ts';
 import { within } from '../../fixtures/wait.ts';
 import { MIB, SMALL } from './requests.ts';
 
-/** Where a client shall go, and as whom. */
+/** Where a client connects, and as which tenant. */
 export interface Edge {
 	/** `https://host:port/prefix` */
 	readonly base: string;
@@ -18,14 +18,14 @@ export interface Edge {
 	readonly token?: string;
 }
 
-/** Compiling is part of it, on a machine that does much else; above the time limits that clients set themselves. */
+/** Includes compiling, on a busy machine; above the clients' own time limits. */
 const DEADLINE_MS = 180_000;
 
 export function runs(command: string, ...args: string[]): boolean {
 	return spawnSync(command, args, { stdio: 'ignore' }).status === 0;
 }
 
-/** Standard output as text (latin1). Rejects when the process fails, with what it says on standard error. */
+/** Standard output as text (latin1). Rejects if the process fails, with its standard error. */
 export async function output(
 	command: readonly string[],
 	env: Readonly<Record<string, string>> = {},
@@ -61,7 +61,7 @@ interface EdgeFiles {
 
 let files: EdgeFiles | undefined;
 
-/** What clients that are processes need as files. */
+/** Files for clients that are processes. */
 export function edgeFiles({ pki }: Edge): EdgeFiles {
 	if (files !== undefined) return files;
 	const write = (name: string, bytes: Buffer) => {
@@ -84,7 +84,7 @@ export function tokenOf({ token, pki }: Edge): string {
 	return token ?? pki.token();
 }
 
-/** The same for the programs of this folder. @param upload bytes. */
+/** As above, for the programs of this folder. @param upload bytes. */
 export function edgeEnvironment(edge: Edge, upload = 0): Record<string, string> {
 	const { ca, cert, key } = edgeFiles(edge);
 	return { EDGE_CA: ca, EDGE_CERT: cert, EDGE_KEY: key, EDGE_TOKEN: tokenOf(edge), EDGE_UPLOAD: `${upload}` };

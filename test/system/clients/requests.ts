@@ -1,6 +1,6 @@
-/** What the clients send. The programs in other languages say the same again. */
+/** What the clients send. The programs in other languages repeat it. */
 
-/** What a client says of one request: status and SHA-256 (hexadecimal) of a whole answer, or why there is none. */
+/** Outcome of one request: status and SHA-256 (hexadecimal) of a complete response, or why there is none. */
 export interface Report {
 	/** Method and path. */
 	readonly request: string;

@@ -1,4 +1,4 @@
-/** undici as a client of the proxy. What it does and prints is said in programs.ts. */
+/** undici as a client of the proxy; `clients.ts` says what it sends and prints. */
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { Readable } from 'node:stream';
@@ -15,7 +15,7 @@ const read = (variable: string) => readFileSync(process.env[variable]!);
 const agent = new Agent({
 	allowH2: protocol === 'h2',
 	pipelining: protocol === 'h2' ? 100 : 1,
-	// Over HTTP/2 requests share one connection. Over HTTP/1.1 those at a time have one each.
+	// Over HTTP/2 requests share one connection. Over HTTP/1.1 each concurrent request has its own.
 	connections: protocol === 'h2' || mode !== 'drain' ? 1 : null,
 	connect: { ca: read('EDGE_CA'), cert: read('EDGE_CERT'), key: read('EDGE_KEY') },
 });
@@ -43,14 +43,14 @@ async function drain(): Promise<void> {
 	]);
 }
 
-/** Not in one buffer: with 10 MB to send Node's own HTTP/2 takes no header of an answer any more (`maxSessionMemory`). */
+/** Not as one buffer: with 10 MB to send, Node's HTTP/2 reads no more response headers (`maxSessionMemory`). */
 function* pieces(): Iterable<Buffer> {
 	for (let left = Number(process.env.EDGE_UPLOAD); left > 0; left -= SMALL.length) {
 		yield SMALL.subarray(0, Math.min(left, SMALL.length));
 	}
 }
 
-/** One request and its report. Resolves with whether there was a whole answer. */
+/** One request and its report. Resolves with whether the response was complete. */
 async function ask(
 	method: Dispatcher.HttpMethod,
 	path: string,

@@ -1,15 +1,15 @@
-/** A Debian of its own: made from the mirror that this machine uses, and started by systemd-nspawn with a systemd, a process table and a network of its own. */
+/** A fresh Debian from this machine's mirror, started by systemd-nspawn with its own systemd, process table and network. */
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { globSync } from 'node:fs';
 import { until, within } from '../../fixtures/wait.ts';
 import { type Outcome, succeed, tool } from '../tools.ts';
 
-/** systemd and its services on a machine that does much else, ms. */
+/** Time for systemd and its services on a busy machine, ms. */
 const BOOT_MS = 120_000;
 const SUITE = 'bookworm';
 
-/** Fills `root` with the smallest Debian that systemd starts in; no package lists, as in an image of a cloud. */
+/** Fills `root` with the smallest Debian that systemd starts in; without package lists, as in a cloud image. */
 export function installDebian(root: string): void {
 	const sources = globSync('/etc/apt/{sources.list,sources.list.d/*.{list,sources}}');
 	succeed('mmdebstrap', ['--quiet', '--mode=root', '--variant=apt', '--include=systemd-sysv', SUITE, root, ...sources]);
@@ -17,10 +17,10 @@ export function installDebian(root: string): void {
 
 const NSPAWN = ['--quiet', '--register=no', '--keep-unit', '--console=pipe', `--machine=edge-${process.pid}`];
 
-// Where this machine still has the hierarchies of version 1 next to it: the Debian knows version 2.
+// Where this machine also has version 1 hierarchies: the Debian uses version 2.
 process.env.SYSTEMD_NSPAWN_UNIFIED_HIERARCHY = '1';
 
-/** Commands in `root` before it is started: with this machine's network and the authorities that Node trusts here, without a systemd. */
+/** Runs commands in `root` before it is started: with this machine's network and the CAs that Node trusts here, without systemd. */
 export function runBeforeBoot(root: string, code: string): Outcome {
 	const authorities = process.env.NODE_EXTRA_CA_CERTS;
 	const trust = authorities ? [`--bind-ro=${authorities}:${TRUSTED}`, `--setenv=NODE_EXTRA_CA_CERTS=${TRUSTED}`] : [];
@@ -33,7 +33,7 @@ const TRUSTED = '/run/trusted.pem';
 export class Machine implements AsyncDisposable {
 	readonly #nspawn: ChildProcess;
 	readonly #exited: Promise<unknown>;
-	/** Its systemd, as this machine numbers it. */
+	/** Process id of its systemd on this machine. */
 	#leader = '';
 
 	private constructor(nspawn: ChildProcess) {
@@ -41,7 +41,7 @@ export class Machine implements AsyncDisposable {
 		this.#exited = once(nspawn, 'close');
 	}
 
-	/** Resolves when systemd has started all that it starts. */
+	/** Resolves when systemd has started all units. */
 	static async boot(root: string): Promise<Machine> {
 		const args = [...NSPAWN, '--boot', '--private-network', `--directory=${root}`];
 		const machine = new Machine(spawn('systemd-nspawn', args, { stdio: 'ignore' }));
@@ -49,13 +49,13 @@ export class Machine implements AsyncDisposable {
 		return machine;
 	}
 
-	/** The commands, as root in one shell, in /root. */
+	/** Runs commands as root in one shell, in /root. */
 	run(code: string): Outcome {
 		const inside = ['bash', '--norc', '-euc', `cd /root\n${code}`];
 		return tool('nsenter', ['--target', this.#leader, '--all', ...inside], { cwd: '/' });
 	}
 
-	/** Of a process in the machine, by the number that it has there. */
+	/** @param pid of a process, as numbered inside the machine. */
 	statusOf(pid: string): string {
 		return this.run(`cat /proc/${pid}/status`).stdout;
 	}

@@ -1,14 +1,14 @@
 /**
- * Other people's gRPC, as client and as server: C-core (by Python) and grpc-go. Both are one program that knows no service: messages are bytes, as
- * in fixtures/grpc-interop.ts.
+ * Third-party gRPC, as client and as server: C-core (by Python) and grpc-go. Each is one program without service definitions: messages are
+ * bytes, as in fixtures/grpc-interop.ts.
  *
- * `serve NAME…` is the service under these names, with GRPC_CERT and GRPC_KEY (paths). It prints its `Ports`. `UnaryCall` and `FullDuplexCall`
- * answer with what they get and `x-connection`, `StreamingInputCall` with the number of bytes, and `StreamingOutputCall` with messages of the sizes that it is
- * asked for. Metadata `x-grpc-test-echo-…` comes back, and `x-fails-bin` has the code and message with which a call ends. `Sleep` goes on until it is
- * cancelled, and `Asleep` says how many do with the same key.
+ * `serve NAME…` serves these services, with GRPC_CERT and GRPC_KEY (paths), and prints its `Ports`. `UnaryCall` and `FullDuplexCall` echo
+ * and send `x-connection`. `StreamingInputCall` responds with the number of bytes, `StreamingOutputCall` with messages of the requested
+ * sizes. Metadata `x-grpc-test-echo-…` comes back. `x-fails-bin` has the code and message with which a call ends. `Sleep` runs until it is
+ * cancelled; `Asleep` returns how many calls with the same key still do.
  *
- * `call BASE NAME CASES` runs cases against that service, with the environment of `edgeEnvironment`. It prints a line of JSON for each: what
- * `SEEN` has.
+ * `call BASE NAME CASES` runs cases against that service, with the environment of `edgeEnvironment`. It prints a JSON line for each, as in
+ * `SEEN`.
  */
 import { join } from 'node:path';
 import { temporaryFolder } from '../../fixtures/pki.ts';
@@ -16,7 +16,7 @@ import { neutralEnvironment, type Program, startProgram } from '../../fixtures/p
 import { type Edge, edgeEnvironment, output } from '../clients/process.ts';
 import { succeed, tool } from '../tools.ts';
 
-/** What each case has to see; those of gRPC's interoperability tests have their names from there. */
+/** What each case must see; cases of gRPC's interoperability tests keep their names. */
 const UNARY = {
 	empty_unary: { code: 0, same: true },
 	large_unary: { code: 0, same: true },
@@ -41,7 +41,7 @@ const CONVERSATIONS = {
 	ping_pong: { code: 0, answered: 300, rest: 0 },
 	cancel_after_first_response: { code: 1, same: true },
 };
-/** Calls at once until as many connections of the proxy have come to an end as are enough to see. */
+/** Concurrent calls, until enough of the proxy's connections have ended. */
 const ENDS = { many_connections: { failed: [] } };
 
 const SEEN = { ...UNARY, ...FINITE, ...CONVERSATIONS, ...ENDS };
@@ -53,7 +53,7 @@ export const CASES = {
 	ends: names(ENDS),
 };
 
-/** Where a server listens: in the clear, over TLS, and in the clear with connections that end by GOAWAY after 100 ms. */
+/** Where a server listens: in clear text, over TLS, and in clear text with connections that end by GOAWAY after 100 ms. */
 export type Ports = Readonly<Record<'clear' | 'tls' | 'aging', number>>;
 
 export interface Peer {
@@ -62,7 +62,7 @@ export interface Peer {
 	readonly command: readonly string[] | Error;
 }
 
-/** Debian's, which has Debian's packages. */
+/** Debian's Python, which has Debian's packages. */
 const PYTHON = '/usr/bin/python3';
 const GO = join(import.meta.dirname, 'go');
 
@@ -76,7 +76,7 @@ function commandOfCore(): Peer['command'] {
 	return [PYTHON, join(import.meta.dirname, 'peer.py')];
 }
 
-/** Compiled into the folder of this run, so the other body mode finds it there. */
+/** Compiled into the folder of this run, so that the other body mode finds it there. */
 function commandOfGo(): Peer['command'] {
 	const { PROXY_TEST_PKI: shared = join(temporaryFolder('grpc-go'), 'pki.json') } = process.env;
 	const binary = join(shared, '../grpc-go');
@@ -92,7 +92,7 @@ export interface Server extends AsyncDisposable {
 	readonly ports: Ports;
 }
 
-/** @param services names under which it serves. */
+/** @param services names of its services. */
 export async function startServer(
 	{ command }: Peer,
 	services: readonly string[],
@@ -108,7 +108,7 @@ export async function startServer(
 	};
 }
 
-/** @returns what the client has seen, by case. */
+/** @returns what the client saw, by case. */
 export async function callAs(
 	{ command }: Peer,
 	edge: Edge,
@@ -126,7 +126,7 @@ export async function callAs(
 	);
 }
 
-/** What `callAs` has to return. */
+/** Expected result of `callAs`. */
 export function wanted(cases: readonly Case[]): Readonly<Record<string, unknown>> {
 	return Object.fromEntries(cases.map((name) => [name, SEEN[name]]));
 }

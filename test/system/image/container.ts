@@ -1,11 +1,11 @@
-/** An image of buildah's, run by bubblewrap as a strict runtime would: fixed user, no capability, read-only root, a network of its own. */
+/** An image built by buildah, run by bubblewrap as a strict runtime would: fixed user, no capability, read-only root, its own network. */
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import type { Readable } from 'node:stream';
 import { json } from 'node:stream/consumers';
 import { within } from '../../fixtures/wait.ts';
 
-/** What of an image's configuration a runtime reads (OCI image configuration, and Docker's `Healthcheck`). */
+/** The parts of an image's configuration that a runtime reads (OCI image configuration, and Docker's `Healthcheck`). */
 export interface ImageConfig {
 	readonly User: string;
 	readonly Env: readonly string[];
@@ -18,17 +18,17 @@ export interface ImageConfig {
 }
 
 export interface Container extends AsyncDisposable {
-	/** What has come on standard output and standard error. */
+	/** Standard output and standard error so far. */
 	output(): string;
-	/** The process of the image's command, as this machine numbers it. */
+	/** Process id of the image's command on this machine. */
 	pid(): number;
-	/** As `docker exec`: in its namespaces, as its user. */
+	/** Like `docker exec`: in its namespaces, as its user. */
 	exec(...command: string[]): { readonly status: number | null; readonly output: string };
-	/** As `docker stop`: the image's stop signal. @returns the exit code */
+	/** Like `docker stop`: sends the image's stop signal. @returns the exit code */
 	stop(): Promise<number | null>;
 }
 
-/** @param etc the folder that is mounted, read-only, as the image's working directory */
+/** @param etc folder to mount, read-only, as the image's working directory */
 export async function startContainer(root: string, config: ImageConfig, etc: string): Promise<Container> {
 	const [uid = 0, gid = 0] = config.User.split(':').map(Number);
 	const environment = config.Env.flatMap((pair) => {

@@ -1,13 +1,12 @@
 /**
- * Base images made of this machine's files, under the names that the Dockerfile asks for: no registry of images can be
- * reached where the tests run. What they have is what the real ones promise, and no more: a library that the Dockerfile
- * forgets to bring is missing here, too.
+ * Base images made of this machine's files, under the names in the Dockerfile: no image registry can be reached here. They contain
+ * what the real ones promise and no more, so a library that the Dockerfile forgets is missing here, too.
  */
 import { copyFileSync, cpSync, mkdirSync, realpathSync, symlinkSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { ROOT, succeed } from '../tools.ts';
 
-/** What the distroless image `cc` has of Debian's libraries. */
+/** Debian's libraries in the distroless image `cc`. */
 const CC = ['libc6', 'libgcc-s1', 'libstdc++6'];
 
 /** Node 26 of tools/runtime: the newest that npm has. */
@@ -16,13 +15,13 @@ const NODE = realpathSync(join(ROOT, 'node_modules/.bin/node'));
 const CA_FILE = '/etc/ssl/certs/ca-certificates.crt';
 
 interface StandIns {
-	/** `FROM` of the stages that build. */
+	/** `FROM` of the build stages. */
 	readonly node: string;
 	/** `FROM` of the last stage. */
 	readonly cc: string;
 }
 
-/** Makes both in a storage of images; `scratch` is a folder for their files. */
+/** Makes both in an image storage; `scratch` is a folder for their files. */
 export function makeStandIns(buildah: (...args: string[]) => string, scratch: string, names: StandIns): void {
 	commit(buildah, nodeImage(join(scratch, 'node')), names.node, ['--env', `NODE_EXTRA_CA_CERTS=${CA_FILE}`]);
 	commit(buildah, ccImage(join(scratch, 'cc')), names.cc, []);
@@ -68,7 +67,7 @@ function ccImage(folder: string): string {
 	return folder;
 }
 
-/** As Debian's packages bring them, under the same paths. */
+/** As Debian's packages install them, under the same paths. */
 function copyLibraries(folder: string, ...packages: string[]): void {
 	const paths = succeed('dpkg-query', ['--listfiles', ...packages]).split('\n');
 	for (const library of paths.filter((path) => /\.so(\.[0-9.]+)?$/.test(path))) {

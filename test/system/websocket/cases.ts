@@ -1,25 +1,25 @@
 /**
- * What a WebSocket peer can be sent, good and bad, in the groups of Autobahn's test suite and by its numbers. Nothing here says what has to come back:
- * that is what the other side sends where nobody stands between.
+ * What can be sent to a WebSocket peer, valid and invalid, in the groups and numbers of Autobahn's test suite. The expected responses are
+ * not here: they are what the peer sends without the proxy.
  */
 import { createHash } from 'node:crypto';
 import { binary, close, type Frame, fragments, frame, OPCODE, type Payload, ping, pong, text } from './frames.ts';
 
 export interface Case {
-	/** Autobahn's number; of a group that it splits finer, with a name of ours. */
+	/** Autobahn's number; for a finer split of a group, with a name of ours. */
 	readonly id: string;
 	readonly steps: readonly Step[];
 }
 
-/** Frames that are sent, in writes of so many bytes where it says so; or how many frames have to come before the next step. */
+/** Frames to send, in writes of the given size; or how many frames must arrive before the next step. */
 export type Step = { readonly send: readonly Frame[]; readonly piece?: number } | { readonly answers: number };
 
 const ANSWER: Step = { answers: 1 };
 
-/** By the kinds of bytes of which each reader of UTF-8 has its own opinion; the good ones have an answer. */
+/** By kinds of bytes that UTF-8 decoders treat differently; valid ones get a response. */
 const GOOD = [
 	...['00', '7f', 'c280', 'dfbf', 'e0a080', 'f0908080', 'f48fbfbf', 'ed9fbf', 'ee8080'],
-	// No characters, but code points that may be sent.
+	// Not characters, but valid code points.
 	...['efbfbf', 'f3bfbfbf'],
 ];
 const BAD = {
@@ -54,7 +54,7 @@ function inPieces(piece: number, ...frames: readonly Frame[]): Step {
 	return { send: frames, piece };
 }
 
-/** Text that is nowhere the same. */
+/** Text without repetitions. */
 function words(bytes: number): Buffer {
 	const pieces: Buffer[] = [];
 	for (let i = 0; i < bytes; i += 64) pieces.push(Buffer.from(createHash('sha256').update(`${i}`).digest('hex')));
@@ -125,7 +125,7 @@ function fragmentation(): Case[] {
 	const open = { ...lone, isFinal: false };
 	const hello = text('Hello, world!');
 	const five = fragments(OPCODE.text, ...['1', '2', '3', '4', '5'].map((n) => `fragment${n}`));
-	/** As one write, frame by frame, and octet by octet. */
+	/** In one write, frame by frame, and byte by byte. */
 	const thrice = (first: number, frames: readonly Frame[], behind: readonly Step[] = []): Case[] => [
 		{ id: `5.${first}`, steps: [send(...frames), ...behind] },
 		{ id: `5.${first + 1}`, steps: [...frames.map((one) => send(one)), ...behind] },
@@ -188,7 +188,7 @@ function utf8(): Case[] {
 	];
 }
 
-/** The bad byte is in the middle: a reader that checks at once does not wait for the rest. */
+/** The invalid byte is in the middle: a decoder that checks at once does not wait for the rest. */
 function failFast(greek: Buffer): Case[] {
 	const beyond = Buffer.from('f4908080', 'hex');
 	const parts: readonly Payload[][] = [

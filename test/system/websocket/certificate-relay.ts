@@ -1,4 +1,4 @@
-/** Stands between a browser and the proxy, with a client certificate. */
+/** Sits between a browser and the proxy, with a client certificate. */
 import { readFileSync } from 'node:fs';
 import type { AddressInfo } from 'node:net';
 import { connect, createServer, type TLSSocket } from 'node:tls';
@@ -7,7 +7,7 @@ import type { TestPki } from '../../fixtures/pki.ts';
 import type { Target } from '../../fixtures/tls-client.ts';
 
 /**
- * A browser picks a client certificate in a dialogue. So this presents one for it, and passes every byte in both directions as it is.
+ * A browser picks a client certificate in a dialogue. This relay presents one for it, and forwards every byte in both directions.
  *
  * @param protocol that is offered to the browser, and to the proxy.
  */

@@ -1,4 +1,4 @@
-/** Plays a case on a WebSocket whose handshake is over, byte by byte as the case has it, and keeps what comes back. */
+/** Plays a case on an open WebSocket, byte by byte as the case says, and keeps what comes back. */
 import { once } from 'node:events';
 import type { Duplex } from 'node:stream';
 import { setImmediate } from 'node:timers/promises';
@@ -6,7 +6,7 @@ import { Changes } from '../../fixtures/wait.ts';
 import type { Case, Step } from './cases.ts';
 import { close, encode, FrameReader, OPCODE } from './frames.ts';
 
-/** @param isMasked as frames of clients are. @returns all that has come, to the end of the connection. */
+/** @param isMasked as a client's frames are. @returns everything received until the connection ends. */
 export async function play({ id, steps }: Case, duplex: Duplex, isMasked: boolean): Promise<FrameReader> {
 	const reader = new FrameReader();
 	const changes = new Changes();

@@ -1,4 +1,4 @@
-/** Frames of WebSockets (RFC 6455 section 5.2), also such as nobody may send: written by hand, and read back. */
+/** WebSocket frames (RFC 6455 section 5.2), including invalid ones: encoded and decoded by hand. */
 
 export const OPCODE = { continuation: 0, text: 1, binary: 2, close: 8, ping: 9, pong: 10 } as const;
 
@@ -26,14 +26,14 @@ export function close(code: number, rest: Payload = ''): Frame {
 	return frame(OPCODE.close, Buffer.concat([Buffer.from([code >> 8, code & 0xff]), Buffer.from(rest as string)]));
 }
 
-/** A message in pieces. @param opcode of the first one. */
+/** A fragmented message. @param opcode of the first frame. */
 export function fragments(opcode: number, ...payloads: readonly Payload[]): Frame[] {
 	return payloads.map((payload, i) =>
 		frame(i === 0 ? opcode : OPCODE.continuation, payload, { isFinal: i === payloads.length - 1 }),
 	);
 }
 
-/** Of a client; the same each time, so that what it sends is the same. */
+/** A client's mask; always the same, so that its bytes are the same. */
 const MASK = Buffer.from([0x37, 0xfa, 0x21, 0x3d]);
 
 export function encode({ opcode, payload, isFinal, reserved }: Frame, isMasked: boolean): Buffer {
@@ -53,15 +53,15 @@ function unmasked(payload: Buffer, key: Buffer): Buffer {
 	return Buffer.from(payload.map((byte, i) => byte ^ key[i % 4]!));
 }
 
-/** Reads what encodes well: the programs that are tested send nothing else. */
+/** Decodes valid encodings only: the programs under test send nothing else. */
 export class FrameReader {
-	/** Whole ones so far. */
+	/** Complete frames so far. */
 	readonly frames: Frame[] = [];
-	/** All that has come. */
+	/** Everything received. */
 	readonly all: Buffer[] = [];
 	readonly #pieces: Buffer[] = [];
 	#bytes = 0;
-	/** Bytes without which there is no whole frame. */
+	/** Bytes needed for a complete frame. */
 	#needed = 2;
 
 	push(piece: Buffer): void {
@@ -79,12 +79,12 @@ export class FrameReader {
 		return this.frames.some(({ opcode }) => opcode === OPCODE.close);
 	}
 
-	/** What is no whole frame yet. */
+	/** The bytes of an incomplete frame. */
 	get rest(): number {
 		return this.#bytes;
 	}
 
-	/** @returns what it leaves, of which more is needed. */
+	/** @returns the incomplete rest, of which more is needed. */
 	#read(bytes: Buffer): Buffer {
 		const isMasked = (bytes[1]! & 0x80) !== 0;
 		const short = bytes[1]! & 0x7f;
