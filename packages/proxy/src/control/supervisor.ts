@@ -12,8 +12,8 @@ import { openAdmin } from './admin/open.ts';
 import { Readiness } from './admin/readiness.ts';
 import { watchCrls } from './crl/watch.ts';
 import { Drain } from './drain.ts';
+import { readSpec } from './files/findings.ts';
 import { reloadedFiles, type StartFiles } from './files/inspection.ts';
-import { usable } from './files/named-file.ts';
 import { judgeTlsFiles } from './files/tls-files.ts';
 import { judgeUpstreamTlsFiles } from './files/upstream-tls-files.ts';
 import { HealthProber } from './health/health.ts';
@@ -231,16 +231,13 @@ function createReloader(
 			return current;
 		},
 		read: {
-			tls: async (current) => {
-				const { material: spec, warnings } = usable(current, await judgeTlsFiles(current, new Date()));
-				return { spec, warnings };
-			},
+			tls: (current) => readSpec(current, (found) => judgeTlsFiles(found, new Date())),
 			identity: (current) => readReloadedIdentity(current, inForce.identity),
-			routing: async (current) => {
-				const judged = await judgeUpstreamTlsFiles(current, current, new Date());
-				const { upstreamTls: tls, warnings } = usable(current, judged);
-				return { spec: { routes: current.routes, tls }, warnings };
-			},
+			routing: (current) =>
+				readSpec(current, async (found) => {
+					const tls = await judgeUpstreamTlsFiles(found, current, new Date());
+					return tls && { routes: current.routes, tls };
+				}),
 		},
 		resources,
 		keysChangedInVain: (current) => keysChangedInVain(config, current, inForce.identity),

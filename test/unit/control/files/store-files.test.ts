@@ -3,6 +3,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import type { ConfigFiles } from '../../../../packages/proxy/src/config/config.ts';
+import { Findings } from '../../../../packages/proxy/src/control/files/findings.ts';
 import { judgeStoreFiles } from '../../../../packages/proxy/src/control/files/store-files.ts';
 import { temporaryFolder, testPki } from '../../../fixtures/pki.ts';
 
@@ -13,15 +14,11 @@ const file = (name: string, text: string) => {
 	writeFileSync(join(folder, name), text);
 	return join(folder, name);
 };
-const judge = (limiter: NonNullable<ConfigFiles['limiter']>) =>
-	judgeStoreFiles({
-		path: 'c.toml',
-		lines: { 'limiter.password_path': 7 },
-		tls: {},
-		jwt: {},
-		issuerFiles: [],
-		limiter,
-	});
+const judge = async (limiter: NonNullable<ConfigFiles['limiter']>) => {
+	const lines = { 'limiter.password_path': 7 };
+	const found = new Findings({ path: 'c.toml', lines, tls: {}, jwt: {}, issuerFiles: [], limiter });
+	return { store: await judgeStoreFiles(found), problems: found.problems };
+};
 
 describe('the files of [limiter]', () => {
 	it('are read if they are named', async () => {
@@ -41,10 +38,10 @@ describe('the files of [limiter]', () => {
 			keyPath: pki.server.keyPath,
 		});
 		assert.deepEqual(problems, []);
-		assert.equal(store?.password, SECRET);
+		assert.equal(store.password, SECRET);
 		// Blanks may be part of a password.
-		assert.equal(store?.sentinelPassword, ` ${SECRET} `);
-		assert.equal(store?.identity?.key, readFileSync(pki.server.keyPath, 'utf8'));
+		assert.equal(store.sentinelPassword, ` ${SECRET} `);
+		assert.equal(store.identity?.key, readFileSync(pki.server.keyPath, 'utf8'));
 	});
 
 	for (const [what, limiter, message] of [
@@ -61,8 +58,7 @@ describe('the files of [limiter]', () => {
 		["another's key", { certPath: pki.caPath, keyPath: pki.server.keyPath }, /does not match the first certificate/],
 	] as const) {
 		it(`are refused with the remedy: ${what}`, async () => {
-			const { store, problems } = await judge(limiter);
-			assert.equal(store, undefined);
+			const { problems } = await judge(limiter);
 			assert.equal(problems.length, 1);
 			assert.match(problems[0]!.message, message);
 			assert.ok(!problems[0]!.message.includes(SECRET));

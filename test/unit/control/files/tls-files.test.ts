@@ -8,9 +8,9 @@ import { type RouteEntry, renderConfig } from '../../../../packages/proxy/src/cl
 import type { Config } from '../../../../packages/proxy/src/config/config.ts';
 import { describeProblem } from '../../../../packages/proxy/src/config/error.ts';
 import { parseConfig } from '../../../../packages/proxy/src/config/load.ts';
+import { Findings, readSpec } from '../../../../packages/proxy/src/control/files/findings.ts';
 import { judgeJwtKeyFile } from '../../../../packages/proxy/src/control/files/identity-files.ts';
 import { inspect, readStartFiles } from '../../../../packages/proxy/src/control/files/inspection.ts';
-import { usable } from '../../../../packages/proxy/src/control/files/named-file.ts';
 import { judgeTlsFiles } from '../../../../packages/proxy/src/control/files/tls-files.ts';
 import { type TestPki, testPki } from '../../../fixtures/pki.ts';
 
@@ -59,15 +59,15 @@ function textWith({ cert, key, ca, jwt }: Paths, routes: readonly RouteEntry[] =
 }
 
 const configWith = (paths: Paths): Config => parseConfig(textWith(paths), 'config.toml');
-const read = async (config: Config) => usable(config, await judgeTlsFiles(config, new Date()));
+const read = (config: Config) => readSpec(config, (found) => judgeTlsFiles(found, new Date()));
 
 describe('the TLS files', () => {
 	test('are read whole', async () => {
-		const { material, warnings } = await read(configWith({}));
+		const { spec: material, warnings } = await read(configWith({}));
 		const texts = { cert: pki.server.certPem, key: pki.server.keyPem, ca: pki.ca.certPem };
 		assert.deepEqual(material, { ...texts, minVersion: undefined, clients: CLIENTS });
 		const strict = parseConfig(textWith({}).replace('[tls]', '[tls]\nmin_version = "1.3"'), 'config.toml');
-		assert.deepEqual((await read(strict)).material, {
+		assert.deepEqual((await read(strict)).spec, {
 			...texts,
 			minVersion: '1.3',
 			clients: CLIENTS,
@@ -77,7 +77,7 @@ describe('the TLS files', () => {
 
 	test('may begin with a byte order mark', async () => {
 		const cert = pki.writeFile('bom.crt', `\ufeff${pki.server.certPem}`);
-		const { material } = await read(configWith({ cert }));
+		const { spec: material } = await read(configWith({ cert }));
 		assert.equal(material.cert, pki.server.certPem);
 	});
 
@@ -102,10 +102,14 @@ describe('the TLS files', () => {
 });
 
 describe('the JWT key', () => {
-	const problemsOf = async (jwt: string) => (await judgeJwtKeyFile(configWith({ jwt }))).problems;
+	const judge = async (paths: Paths) => {
+		const found = new Findings(configWith(paths));
+		return { keys: await judgeJwtKeyFile(found), problems: found.problems, warnings: found.warnings };
+	};
+	const problemsOf = async (jwt: string) => (await judge({ jwt })).problems;
 
 	test('is passed on as text', async () => {
-		const { value: keys, problems, warnings } = await judgeJwtKeyFile(configWith({}));
+		const { keys, problems, warnings } = await judge({});
 		assert.deepEqual([keys?.keys[0]?.pem, problems, warnings], [pki.tokenKey.publicKeyPem, [], []]);
 	});
 

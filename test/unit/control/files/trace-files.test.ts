@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
+import { Findings } from '../../../../packages/proxy/src/control/files/findings.ts';
 import { judgeTraceFiles, readHeaderLines } from '../../../../packages/proxy/src/control/files/trace-files.ts';
 import { temporaryFolder, testPki } from '../../../fixtures/pki.ts';
 
@@ -12,8 +13,11 @@ const file = (name: string, text: string) => {
 	writeFileSync(join(folder, name), text);
 	return join(folder, name);
 };
-const judge = (trace: { caPath?: string; headersPath?: string }) =>
-	judgeTraceFiles({ path: 'c.toml', lines: { 'trace.headers_path': 7 }, tls: {}, jwt: {}, issuerFiles: [], trace });
+const judge = async (trace: { caPath?: string; headersPath?: string }) => {
+	const lines = { 'trace.headers_path': 7 };
+	const found = new Findings({ path: 'c.toml', lines, tls: {}, jwt: {}, issuerFiles: [], trace });
+	return { trace: await judgeTraceFiles(found), problems: found.problems };
+};
 
 describe('the file of header fields', () => {
 	it('is lines of name and value, with comments', () => {
@@ -44,13 +48,12 @@ describe('the files of [trace]', () => {
 		assert.deepEqual((await judge({})).trace, { ca: undefined, headers: {} });
 		const headersPath = file('headers', `authorization: ${SECRET}\n`);
 		const { trace } = await judge({ caPath: pki.caPath, headersPath });
-		assert.deepEqual(trace?.headers, { authorization: SECRET });
-		assert.match(trace?.ca ?? '', /BEGIN CERTIFICATE/);
+		assert.deepEqual(trace.headers, { authorization: SECRET });
+		assert.match(trace.ca ?? '', /BEGIN CERTIFICATE/);
 	});
 
 	it('are all judged, at the keys that name them', async () => {
-		const { trace, problems } = await judge({ caPath: file('ca', 'x'), headersPath: join(folder, 'none') });
-		assert.equal(trace, undefined);
+		const { problems } = await judge({ caPath: file('ca', 'x'), headersPath: join(folder, 'none') });
 		assert.deepEqual(
 			problems.map(({ key, line }) => [key, line]),
 			[

@@ -3,8 +3,8 @@ import { before, describe, test } from 'node:test';
 import { issue } from '../../../../packages/proxy/src/cli/demo/pki.ts';
 import { ConfigError, describeProblem } from '../../../../packages/proxy/src/config/error.ts';
 import { parseConfig } from '../../../../packages/proxy/src/config/load.ts';
+import { readSpec } from '../../../../packages/proxy/src/control/files/findings.ts';
 import { inspect, reloadedFiles } from '../../../../packages/proxy/src/control/files/inspection.ts';
-import { usable } from '../../../../packages/proxy/src/control/files/named-file.ts';
 import { judgeUpstreamTlsFiles } from '../../../../packages/proxy/src/control/files/upstream-tls-files.ts';
 import { type ClientCert, type TestPki, testPki } from '../../../fixtures/pki.ts';
 
@@ -38,7 +38,7 @@ const NOW = new Date();
 
 async function read(tls: Record<string, string>, now = NOW) {
 	const config = parseConfig(textWith(tls), 'config.toml');
-	return { config, ...usable(config, await judgeUpstreamTlsFiles(config, config, now)) };
+	return { config, ...(await readSpec(config, (found) => judgeUpstreamTlsFiles(found, config, now))) };
 }
 
 async function problemsOf(tls: Record<string, string>): Promise<string[]> {
@@ -53,7 +53,11 @@ async function problemsOf(tls: Record<string, string>): Promise<string[]> {
 
 describe('the files of TLS to upstreams', () => {
 	test('are read for each upstream that names some, and missed by none', async () => {
-		const { upstreamTls, warnings, config } = await read({
+		const {
+			spec: upstreamTls,
+			warnings,
+			config,
+		} = await read({
 			ca_path: pki.otherCaPath,
 			cert_path: certPath,
 			key_path: keyPath,

@@ -3,11 +3,10 @@ import { caId } from '@mtls-edge-proxy/gate/identity/certificate-facts.ts';
 import { inOneLine } from '@mtls-edge-proxy/gate/identity/distinguished-name.ts';
 import { hasSigned } from '@mtls-edge-proxy/gate/identity/possible-chains.ts';
 import { casOf, nth, readBlocks } from '@mtls-edge-proxy/gate/tls/certificates.ts';
-import type { ConfigFiles } from '../../config/config.ts';
-import { type ConfigProblem, problemAt } from '../../config/error.ts';
+import { problemAt } from '../../config/error.ts';
 import type { CrlSeed } from '../../identity/client-chain.ts';
 import { shareSerials } from '../../memory/serial-memory.ts';
-import { type Judged, readNamedBytes } from '../files/named-file.ts';
+import type { Findings, NamedFile } from '../files/findings.ts';
 import { type Pause, pauses } from '../slices.ts';
 import { type Crl, CrlError, isIssuedBy, maySignCrls, readCrl } from './crl.ts';
 
@@ -17,58 +16,49 @@ import { type Crl, CrlError, isIssuedBy, maySignCrls, readCrl } from './crl.ts';
  *
  * @param bundle text of `tls.client_ca_path`; `undefined` if that is wrong: the lists are not verified then.
  */
-export async function judgeCrlFiles(
-	files: ConfigFiles,
-	bundle: string | undefined,
-	now: Date,
-): Promise<Judged<{ readonly crls: readonly CrlSeed[] }>> {
-	const problems: ConfigProblem[] = [];
-	const warnings: ConfigProblem[] = [];
-	const found: { readonly crl: Crl; readonly which: string; readonly about: (message: string) => ConfigProblem }[] = [];
+export async function judgeCrlFiles(found: Findings, bundle: string | undefined, now: Date): Promise<CrlSeed[]> {
+	const { tls, lines } = found.files;
+	const before = found.problems.length;
+	const lists: (CrlFile['crls'][number] & { readonly file: NamedFile })[] = [];
 	const ofBundle = bundle === undefined ? [] : casOf(bundle).map((pem) => new X509Certificate(pem));
 	const besides: X509Certificate[] = [];
 	const pause = pauses();
-	for (const [i, path] of (files.tls.crlPath ?? []).entries()) {
-		const listed = files.lines[`tls.crl_path[${i}]`] !== undefined;
-		const {
-			bytes,
-			problems: unread,
-			about,
-		} = await readNamedBytes(files, listed ? `tls.crl_path[${i}]` : 'tls.crl_path', path, MAX_CRL_BYTES);
-		problems.push(...unread);
+	for (const [i, path] of (tls.crlPath ?? []).entries()) {
+		const listed = lines[`tls.crl_path[${i}]`] !== undefined;
+		const file = found.file(listed ? `tls.crl_path[${i}]` : 'tls.crl_path', path);
+		const bytes = await file.bytes(MAX_CRL_BYTES);
 		if (bytes === undefined) continue;
 		const { crls, certificates, faults } = await readCrlFile(bytes, pause);
-		problems.push(...faults.map(about));
-		found.push(...crls.map((one) => ({ ...one, about })));
+		for (const fault of faults) file.fault(fault);
+		lists.push(...crls.map((one) => ({ ...one, file })));
 		besides.push(...certificates);
 	}
+	if (bundle === undefined) return [];
 	const cas = belowBundle(ofBundle, besides);
 	const seeds: CrlSeed[] = [];
-	for (const { crl, which, about } of found) {
-		if (bundle === undefined) continue;
+	for (const { crl, which, file } of lists) {
 		const issuer = cas.find((ca) => isIssuedBy(crl, ca));
-		if (issuer === undefined) problems.push(about(`${which} ${FOREIGN}`));
-		else if (!maySignCrls(issuer)) problems.push(about(`${which} ${NOT_MEANT_TO}`));
+		if (issuer === undefined) file.fault(`${which} ${FOREIGN}`);
+		else if (!maySignCrls(issuer)) file.fault(`${which} ${NOT_MEANT_TO}`);
 		else seeds.push(await seedOf(crl, issuer, pause));
-		if (issuer !== undefined) warnings.push(...ageWarnings(crl, now).map((message) => about(`${which} ${message}`)));
+		if (issuer !== undefined) for (const warning of ageWarnings(crl, now)) file.warn(`${which} ${warning}`);
 	}
-	if (found.length > 0 && problems.length === 0) warnings.push(...absenceWarnings(files, ofBundle, seeds));
-	return { ...(problems.length === 0 && { crls: seeds }), problems, warnings };
+	if (lists.length > 0 && found.problems.length === before) warnOfAbsence(found, ofBundle, seeds);
+	return seeds;
 }
 
 /** CAs without any CRL, fresh or stale. */
-function absenceWarnings(
-	{ lines, tls }: ConfigFiles,
+function warnOfAbsence(
+	{ files: { lines, tls }, warnings }: Findings,
 	bundle: readonly X509Certificate[],
 	crls: readonly CrlSeed[],
-): ConfigProblem[] {
+): void {
 	const what = tls.crlRequired ? 'its clients are refused' : 'its certificates are not checked for revocation';
-	return bundle
-		.filter((ca) => !crls.some((crl) => crl.caId === caId(ca)))
-		.map(({ subject }) => {
-			const which = `the CA "${inOneLine(subject)}" of tls.client_ca_path`;
-			return problemAt(lines, 'tls.crl_path', `there is no CRL of ${which}: ${what}; add its CRL`);
-		});
+	for (const ca of bundle) {
+		if (crls.some((crl) => crl.caId === caId(ca))) continue;
+		const which = `the CA "${inOneLine(ca.subject)}" of tls.client_ca_path`;
+		warnings.push(problemAt(lines, 'tls.crl_path', `there is no CRL of ${which}: ${what}; add its CRL`));
+	}
 }
 
 const FOREIGN =

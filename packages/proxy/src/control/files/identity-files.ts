@@ -3,11 +3,8 @@ import { DEFAULT_RULES, type IssuerSeed } from '@mtls-edge-proxy/gate/identity/i
 import { type KeySetSeed, readKeySet } from '@mtls-edge-proxy/gate/identity/key-set.ts';
 import type { IdentitySeed } from '@mtls-edge-proxy/gate/identity/trust.ts';
 import type { RemoteIssuer } from '@mtls-edge-proxy/gate/jwks/remote-issuer.ts';
-import type { Config, ConfigFiles, IssuerConfig, IssuerFile } from '../../config/config.ts';
-import type { ConfigProblem } from '../../config/error.ts';
-import { certificates, type Judged, readParsed } from './named-file.ts';
-
-/** Reads and judges the files of trusted keys and certificates, for the start, a reload and `proxy check` alike. */
+import type { Config, IssuerConfig, IssuerFile } from '../../config/config.ts';
+import { certificates, type Findings, type NamedFile } from './findings.ts';
 
 export interface IdentityFiles {
 	/** Issuers whose keys come over the network have none yet. */
@@ -15,32 +12,28 @@ export interface IdentityFiles {
 	readonly remotes: readonly RemoteIssuer[];
 }
 
-/** @param config `undefined` if the configuration has faults elsewhere: its files are checked anyway. */
+/**
+ * Reads and judges the files of trusted keys and certificates.
+ *
+ * @param config `undefined` if the configuration has faults elsewhere: its files are checked anyway.
+ */
 export async function judgeIdentityFiles(
-	files: ConfigFiles,
+	found: Findings,
 	config: Config | undefined,
-): Promise<Judged<IdentityFiles>> {
-	const problems: ConfigProblem[] = [];
-	const warnings: ConfigProblem[] = [];
+): Promise<IdentityFiles | undefined> {
 	const contents: Contents = { keys: new Map(), authorities: new Map() };
-	const note = (judged: Judged<object>) => {
-		problems.push(...judged.problems);
-		warnings.push(...judged.warnings);
-	};
-	for (const file of files.issuerFiles) note(await judgeIssuerFile(files, file, contents));
-	const jwt = files.jwt === undefined ? undefined : await judgeJwtKeyFile(files);
-	if (jwt !== undefined) note(jwt);
-	if (config === undefined || problems.length > 0) return { problems, warnings };
+	for (const file of found.files.issuerFiles) await judgeIssuerFile(found, file, contents);
+	const jwtKeys = await judgeJwtKeyFile(found);
+	if (config === undefined) return undefined;
 	const remotes = config.issuers.flatMap((issuer) => remoteOf(issuer, contents));
-	const identity = { issuers: seeds(config, jwt?.value, contents), quotas: { tenants: config.tenants } };
-	return { identity, remotes, problems, warnings };
+	const identity = { issuers: seeds(config, jwtKeys, contents), quotas: { tenants: config.tenants } };
+	return { identity, remotes };
 }
 
 /** Reads and judges the keys of `[jwt] jwks_path`. They stay text: each worker makes its own key objects. */
-export function judgeJwtKeyFile(files: ConfigFiles): Promise<Judged<{ readonly value: KeySetSeed }>> {
-	return readParsed(files, 'jwt.jwks_path', files.jwt?.jwksPath, (text, warn) => {
-		return readKeys(text, DEFAULT_RULES.algorithms, warn);
-	});
+export function judgeJwtKeyFile(found: Findings): Promise<KeySetSeed | undefined> {
+	const file = found.file('jwt.jwks_path', found.files.jwt?.jwksPath);
+	return file.parsed((text) => readKeys(text, DEFAULT_RULES.algorithms, file));
 }
 
 /** Contents of the files of `[[issuers]]`, by the full key that names each. */
@@ -49,20 +42,20 @@ interface Contents {
 	readonly authorities: Map<string, string>;
 }
 
-function judgeIssuerFile(files: ConfigFiles, file: IssuerFile, contents: Contents): Promise<Judged<object>> {
-	const { key, path, content, algorithms } = file;
-	return readParsed(files, key, path, (text, warn) => {
+function judgeIssuerFile(found: Findings, { key, path, content, algorithms }: IssuerFile, contents: Contents) {
+	const file = found.file(key, path);
+	return file.parsed((text) => {
 		if (content === 'authorities') return contents.authorities.set(key, certificates(text));
 		if (content === 'key' && /^\s*\{/.test(text)) {
 			throw new Error('contains JSON, not a PEM public key; name a JWK Set with jwks_path');
 		}
-		return contents.keys.set(key, readKeys(text, algorithms, warn));
+		return contents.keys.set(key, readKeys(text, algorithms, file));
 	});
 }
 
-function readKeys(text: string, algorithms: readonly Algorithm[], warn: (message: string) => void): KeySetSeed {
+function readKeys(text: string, algorithms: readonly Algorithm[], file: NamedFile): KeySetSeed {
 	const { seed, skipped } = readKeySet(text, algorithms);
-	for (const entry of skipped) warn(`ignores ${entry}`);
+	for (const entry of skipped) file.warn(`ignores ${entry}`);
 	return seed;
 }
 

@@ -7,6 +7,7 @@ import { configWarnings } from '../../config/warnings.ts';
 import type { TlsMaterial } from '../../shared/messages.ts';
 import { FileWatch, stampOf } from '../reload/file-watch.ts';
 import { systemTimers } from '../timers.ts';
+import { Findings } from './findings.ts';
 import { judgeIdentityFiles } from './identity-files.ts';
 import { judgeStoreFiles, type StoreFiles } from './store-files.ts';
 import { judgeTlsFiles } from './tls-files.ts';
@@ -41,21 +42,18 @@ interface Inspection {
 
 /** Reads the configuration and all files that it names, and finds every fault in them. */
 export async function inspect(path: string, now: Date): Promise<Inspection> {
-	const { config, problems, files } = await readConfig(path);
-	const tls = await judgeTlsFiles(files, now);
-	const { identity, remotes = [], ...found } = await judgeIdentityFiles(files, config);
-	const { upstreamTls, ...upstreams } = await judgeUpstreamTlsFiles(files, config, now);
-	const { trace, ...traceFound } = await judgeTraceFiles(files);
-	const { store, ...storeFound } = await judgeStoreFiles(files);
-	const judged = [tls, found, upstreams, traceFound, storeFound];
-	const warnings = [...(config === undefined ? [] : configWarnings(config)), ...judged.flatMap((one) => one.warnings)];
-	const { material } = tls;
-	const usable = config && material && identity && upstreamTls && trace && store;
-	return {
-		files: usable && { config, tls: material, identity, remotes, upstreamTls, trace, store, warnings },
-		problems: [...problems, ...judged.flatMap((one) => one.problems)],
-		warnings,
-	};
+	const { config, problems: faults, files } = await readConfig(path);
+	const found = new Findings(files);
+	const tls = await judgeTlsFiles(found, now);
+	const identity = await judgeIdentityFiles(found, config);
+	const upstreamTls = await judgeUpstreamTlsFiles(found, config, now);
+	const trace = await judgeTraceFiles(found);
+	const store = await judgeStoreFiles(found);
+	const problems = [...faults, ...found.problems];
+	const warnings = [...(config === undefined ? [] : configWarnings(config)), ...found.warnings];
+	const isUsable = problems.length === 0 && config && tls && identity && upstreamTls;
+	const usable = isUsable ? { config, tls, ...identity, upstreamTls, trace, store, warnings } : undefined;
+	return { files: usable, problems, warnings };
 }
 
 /**

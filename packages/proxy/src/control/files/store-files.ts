@@ -1,9 +1,8 @@
 import { createPrivateKey, type X509Certificate } from 'node:crypto';
 import { createSecureContext } from 'node:tls';
 import { readCertificates } from '@mtls-edge-proxy/gate/tls/certificates.ts';
-import type { ConfigFiles, LimiterConfig } from '../../config/config.ts';
-import type { ConfigProblem } from '../../config/error.ts';
-import { certificates, type Judged, readParsed } from './named-file.ts';
+import type { LimiterConfig } from '../../config/config.ts';
+import { certificates, type Findings } from './findings.ts';
 
 /** Contents of the files of `[limiter]`. */
 export interface StoreFiles {
@@ -18,38 +17,28 @@ export interface StoreFiles {
 	readonly identity: { readonly cert: string; readonly key: string } | undefined;
 }
 
-/** Reads and judges the files of `[limiter]`. Messages never quote them. */
-export async function judgeStoreFiles(files: ConfigFiles): Promise<Judged<{ readonly store: StoreFiles }>> {
-	const problems: ConfigProblem[] = [];
-	const warnings: ConfigProblem[] = [];
-	const read = async <T>(
-		key: string,
-		pathKey: keyof LimiterConfig & `${string}Path`,
-		parse: (text: string, warn: (message: string) => void) => T,
-	): Promise<T | undefined> => {
-		const { value, ...judged } = await readParsed(files, `limiter.${key}`, files.limiter?.[pathKey], parse);
-		problems.push(...judged.problems);
-		warnings.push(...judged.warnings);
-		return value;
-	};
-	const password = await read('password_path', 'passwordPath', readPassword);
-	const sentinelPassword = await read('sentinel_password_path', 'sentinelPasswordPath', readPassword);
-	const secret = await read('secret_path', 'secretPath', (text) => {
+/** Messages never quote the files of `[limiter]`. */
+export async function judgeStoreFiles(found: Findings): Promise<StoreFiles> {
+	const fileAt = (key: string, pathKey: keyof LimiterConfig & `${string}Path`) =>
+		found.file(`limiter.${key}`, found.files.limiter?.[pathKey]);
+	const password = await fileAt('password_path', 'passwordPath').parsed(readPassword);
+	const sentinelPassword = await fileAt('sentinel_password_path', 'sentinelPasswordPath').parsed(readPassword);
+	const secret = await fileAt('secret_path', 'secretPath').parsed((text) => {
 		const trimmed = text.trim();
 		if (trimmed.length >= MIN_SECRET) return trimmed;
 		throw new Error(`has fewer than ${MIN_SECRET} characters; fill it from a random source (openssl rand -hex 32)`);
 	});
-	const ca = await read('ca_path', 'caPath', certificates);
-	const chain = await read('cert_path', 'certPath', (pem, warn) => {
+	const ca = await fileAt('ca_path', 'caPath').parsed(certificates);
+	const certFile = fileAt('cert_path', 'certPath');
+	const chain = await certFile.parsed((pem) => {
 		const [leaf] = readCertificates(pem);
 		const { validToDate } = leaf!;
-		if (validToDate < new Date()) warn(`the leaf expired on ${validToDate.toISOString()}; renew it`);
+		if (validToDate < new Date()) certFile.warn(`the leaf expired on ${validToDate.toISOString()}; renew it`);
 		return { pem, leaf: leaf! };
 	});
-	const key = await read('key_path', 'keyPath', (pem) => readKeyOf(pem, chain));
+	const key = await fileAt('key_path', 'keyPath').parsed((pem) => readKeyOf(pem, chain));
 	const identity = chain === undefined || key === undefined ? undefined : { cert: chain.pem, key };
-	const store = { password, sentinelPassword, secret, ca, identity };
-	return { ...(problems.length === 0 && { store }), problems, warnings };
+	return { password, sentinelPassword, secret, ca, identity };
 }
 
 /** Half of what `openssl rand -hex 32` gives. */

@@ -1,6 +1,5 @@
-import type { ConfigFiles } from '../../config/config.ts';
 import { http } from '../../shared/node-http.ts';
-import { certificates, type Judged, readParsed } from './named-file.ts';
+import { certificates, type Findings } from './findings.ts';
 
 /** Contents of the files of `[trace]`. */
 export interface TraceFiles {
@@ -10,13 +9,11 @@ export interface TraceFiles {
 	readonly headers: Readonly<Record<string, string>>;
 }
 
-/** Reads and judges the files of `[trace]`. */
-export async function judgeTraceFiles(files: ConfigFiles): Promise<Judged<{ readonly trace: TraceFiles }>> {
-	const ca = await readParsed(files, 'trace.ca_path', files.trace?.caPath, certificates);
-	const headers = await readParsed(files, 'trace.headers_path', files.trace?.headersPath, readHeaderLines);
-	const problems = [...ca.problems, ...headers.problems];
-	const trace = { ca: ca.value, headers: headers.value ?? {} };
-	return { ...(problems.length === 0 && { trace }), problems, warnings: [] };
+export async function judgeTraceFiles(found: Findings): Promise<TraceFiles> {
+	const { caPath, headersPath } = found.files.trace ?? {};
+	const ca = await found.file('trace.ca_path', caPath).parsed(certificates);
+	const headers = await found.file('trace.headers_path', headersPath).parsed(readHeaderLines);
+	return { ca, headers: headers ?? {} };
 }
 
 /** Fields that the exporter sets. */

@@ -2,15 +2,10 @@ import type { LogFields, Logger } from '@mtls-edge-proxy/gate/shared/log.ts';
 import type { Config } from '../../config/config.ts';
 import { type ConfigProblem, describeProblem } from '../../config/error.ts';
 import { changedInVain, type VainSetting, vainSetting } from '../../config/start-settings.ts';
+import type { ReadSpec } from '../files/findings.ts';
 import type { InForce } from '../state/in-force.ts';
 import type { Resources, Specs } from '../state/resources.ts';
 import type { ReloadedPart, ReloadJournal } from './journal.ts';
-
-/** The specification of one resource, read from files. */
-export interface ReadSpec<Spec> {
-	readonly spec: Spec;
-	readonly warnings: readonly ConfigProblem[];
-}
 
 interface ReloadParts {
 	/** The configuration of the start. */
