@@ -1,9 +1,9 @@
 /**
- * What the access log costs a request, without the request: its record, its line, its part of the message to the main
- * thread, and that thread's part of taking it.
+ * The cost of the access log per request, without the request: its record, its line, its share of the message to the main thread, and
+ * that thread's work for it.
  *
- *   node bench/access-log.ts            [log] access = "all"
- *   node bench/access-log.ts ids        with request_id = true
+ *   node bench/access-log.ts [log]   access = "all"
+ *   node bench/access-log.ts ids     with request_id = true
  */
 import { setImmediate as turn } from 'node:timers/promises';
 import { MessageChannel } from 'node:worker_threads';
@@ -15,7 +15,7 @@ import { correlate } from '../packages/proxy/src/gates/correlation.ts';
 
 const ROUNDS = 8;
 const REQUESTS = 50_000;
-/** Requests that end in one turn of the loop. */
+/** Requests that end in one turn of the event loop. */
 const PER_TURN = 30;
 
 const clock = { now: () => performance.now(), wallSeconds: () => Date.now() / 1000 };

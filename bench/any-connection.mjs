@@ -5,12 +5,12 @@
 const wanted = Number(process.env.BENCH_CONNECTIONS);
 const { pop } = Array.prototype;
 
-// An experiment that leaves the product as it is.
+// An experiment that does not change the product.
 Array.prototype.pop = function () {
 	const last = this.length - 1;
 	const upstream = this[last]?.upstream;
 	if (upstream?.group === 'cold') {
-		// None to hand out: the pool makes one.
+		// No idle connection: the pool opens one.
 		if (upstream.connections.total < wanted && Math.random() < 0.3) return undefined;
 		const any = Math.floor(Math.random() * this.length);
 		[this[any], this[last]] = [this[last], this[any]];

@@ -1,10 +1,10 @@
-/** What `npm run bench` measures, and what it leaves in results.json: the figures behind the chart and the tables. */
+/** What `npm run bench` measures and stores in results.json: the figures behind the chart and the tables. */
 export interface Case {
 	readonly name: string;
 	readonly title: string;
 	/** Arguments of compare.py. */
 	readonly args: readonly string[];
-	/** In the chart: a few cases, one that is lost among them. */
+	/** Drawn in the chart, which has only a few cases. */
 	readonly drawn?: true;
 	/** A program that this case needs besides those of compare.py. */
 	readonly needs?: string;
@@ -58,7 +58,7 @@ export const CASES: readonly Case[] = [
 	{ name: 'h2-mib', title: 'Answers of 1 MiB, HTTP/2, 16 connections', args: ['--proto', 'h2', ...MIB] },
 ];
 
-/** A line of compare.py's; CPU time in µs a request (a connection, for handshakes), over the rounds. */
+/** A line of compare.py; CPU time in µs per request (per connection for handshakes), over the rounds. */
 export interface Row {
 	/** compare.py's name: `ours`, `haproxy whole job`, `nginx mTLS only` …. The first word is the key of its version. */
 	readonly name: string;
@@ -71,9 +71,9 @@ export interface Row {
 }
 
 export interface CaseResult {
-	/** Of a `Case`. */
+	/** Name of a `Case`. */
 	readonly name: string;
-	/** What of this project was measured. */
+	/** The measured version of this project. */
 	readonly commit: string;
 	readonly rounds: number;
 	readonly seconds: number;

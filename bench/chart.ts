@@ -3,8 +3,8 @@
  *
  *   node bench/chart.ts
  *
- * By hand: libraries for charts draw into a browser's document or bring one of their own (tens of packages), and bars with
- * their figures next to them need no axis, no legend and no layout.
+ * Written by hand: chart libraries draw into a browser's document or bring their own (tens of packages). Bars with figures next to
+ * them need no axis, no legend and no layout.
  */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { resolve } from 'node:path';
@@ -12,9 +12,9 @@ import { CASES, type CaseResult, type Results, type Row } from './cases.ts';
 
 const WIDTH = 760;
 const MARGIN = 24;
-/** Where bars begin; names end before. */
+/** Left edge of the bars; names end before it. */
 const BARS_X = 232;
-/** What the longest bar may have: its figures follow it. */
+/** Length of the longest bar, which leaves room for its figures. */
 const BARS_WIDTH = WIDTH - MARGIN - BARS_X - 110;
 const ROW = 19;
 const BAR = 12;
@@ -33,7 +33,7 @@ const STYLE = `
 		.ours { fill: #4493f8; } .whole { fill: #7d8590; } .tls { fill: #3d444d; }
 	}`;
 
-/** The chart as the text of an SVG, light and dark as the reader's system has it. The same results give the same text. */
+/** The chart as SVG text, light or dark by the reader's system. The same results give the same text. */
 export function drawChart(results: Results): string {
 	const drawn = CASES.flatMap(({ name, title, drawn }) => {
 		const result = results.cases.find((one) => one.name === name);
@@ -44,7 +44,7 @@ export function drawChart(results: Results): string {
 	for (const { title, rows } of drawn) {
 		parts.push(text(MARGIN, y + HEADING - 14, 'text case', title));
 		y += HEADING;
-		// A handshake costs fifty requests: each case has its own scale.
+		// A handshake costs as much as fifty requests: each case has its own scale.
 		const longest = Math.max(...rows.map(({ cpu_us_median }) => cpu_us_median));
 		for (const row of rows) {
 			parts.push(...bar(row, y, (row.cpu_us_median / longest) * BARS_WIDTH, results.versions));
@@ -74,7 +74,7 @@ export function drawChart(results: Results): string {
 	].join('\n');
 }
 
-/** Those that do the same job stand next to each other. */
+/** Groups proxies that do the same job. */
 function wholeJobFirst(rows: readonly Row[]): Row[] {
 	return rows.toSorted((a, b) => Number(isTlsOnly(a)) - Number(isTlsOnly(b)));
 }
@@ -128,7 +128,7 @@ function round(value: number): number {
 	return Math.round(value * 10) / 10;
 }
 
-/** A case as compare.py prints it, for RESULTS.md. */
+/** A case in compare.py's output format, for RESULTS.md. */
 export function table({ name, commit, rounds, seconds, rows }: CaseResult): string {
 	const title = CASES.find((one) => one.name === name)?.title ?? name;
 	const columns = (cells: string[]) => cells.map((cell) => cell.padStart(9)).join('');

@@ -1,9 +1,9 @@
 /**
- * One limit over many replicas, simulated: the proxy's own limiter and settlement, with a store, a network and a clock that are made up. The
- * same seed gives the same figures on any machine.
+ * One limit over many replicas, simulated: the proxy's own limiter and settlement, with a simulated store, network and clock. The same
+ * seed gives the same figures on any machine.
  *
- *   npm run fleet              all cases, some minutes: bench/fleet.json, docs/images/fleet.svg, and the rows of docs/internals/shared-rate-limits.md
- *   node bench/fleet.ts --draw the chart and the rows again from bench/fleet.json
+ *   npm run fleet                  all cases, some minutes: bench/fleet.json, docs/images/fleet.svg, and the rows of docs/internals/shared-rate-limits.md
+ *   node bench/fleet.ts --draw     draws the chart and the rows again from bench/fleet.json
  */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { resolve } from 'node:path';
@@ -14,27 +14,27 @@ import { Fleet } from '../test/models/fleet.ts';
 export interface FleetCase {
 	readonly replicas: number;
 	readonly tenants: number;
-	/** Of each tenant; its burst is the same. */
+	/** Rate and burst of each tenant. */
 	readonly rps: number;
 }
 
 export interface FleetResult extends FleetCase {
-	/** Requests a second, of all tenants. */
+	/** Requests per second of all tenants. */
 	readonly asked: number;
-	/** The most that a tenant was admitted in any window beyond its rate, in hundredths of what the promise allows. */
+	/** The most that a tenant was admitted beyond its rate in any window, in percent of the promised bound. */
 	readonly mostPercent: number;
-	/** Of tenants that ask for three times their rate: what they were admitted once the first burst was paid back, in hundredths of it. */
+	/** Tenants that send three times their rate: what they were admitted after the first burst was paid back, in percent of the rate. */
 	readonly overPercent: number;
-	/** Of tenants that ask for no more than their rate: the least that one of them was admitted, in hundredths of what it asked for. */
+	/** Tenants within their rate: the least that one of them was admitted, in percent of its requests. */
 	readonly leastPercent: number;
-	/** The same of all of them together. */
+	/** The same for all of them together. */
 	readonly servedPercent: number;
-	/** At the store, each second: round trips of all replicas, and keys in them. */
+	/** Load of the store per second: round trips of all replicas, and keys in them. */
 	readonly trips: number;
 	readonly keys: number;
-	/** From the end of an outage of 5 s until all replicas share their limits again, ms. */
+	/** Time from the end of an outage of 5 s until all replicas share their limits again, ms. */
 	readonly recoveryMs: number;
-	/** After the outage: the most that a tenant was admitted, as `mostPercent`. */
+	/** After the outage: the most that a tenant was admitted, like `mostPercent`. */
 	readonly mostAfterPercent: number;
 }
 
@@ -49,14 +49,14 @@ export const FLEET_CASES: readonly FleetCase[] = [
 ];
 
 const SEED = 1;
-/** Requests of the store take so long, there and back, ms: 1 to 3. */
+/** Round-trip time to the store, ms: 1 to 3. */
 const LATENCY = [0.5, 1] as const;
-/** Twice what it takes to pay a burst back that was spent everywhere at once. */
+/** Twice the time to pay back a burst that was spent at all replicas at once. */
 const WARM_MS = 12_000;
 const STEADY_MS = 12_000;
 const OUTAGE_MS = 5_000;
 const AFTER_MS = 12_000;
-/** Of all tenants that ask for little, requests a second. */
+/** Requests per second of all tenants with a low rate. */
 const LITTLE = 6_000;
 
 /** @param scale below 1: a shorter run, for tests. */
@@ -75,7 +75,7 @@ export function simulate(given: FleetCase, scale = 1): FleetResult {
 		return fleet.now - from;
 	};
 
-	// Replicas serve once the store has answered.
+	// Replicas serve after the store's first response.
 	fleet.run(1_000, () => {});
 	fleet.run(WARM_MS, ask);
 	const { now: from, trips, keysSent } = fleet;
@@ -115,18 +115,18 @@ export function simulate(given: FleetCase, scale = 1): FleetResult {
 	};
 }
 
-/** Of `N * burst + (N + 1) * rps * U`: docs/internals/shared-rate-limits.md. */
+/** `N * burst + (N + 1) * rps * U`: docs/internals/shared-rate-limits.md. */
 function mostPercent(fleet: Fleet, { replicas, tenants, rps }: FleetCase, from: number): number {
 	const beyond = Array.from({ length: Math.min(tenants, 100) }, (_, tenant) => fleet.mostBeyondRate(tenant, from));
 	return percent(Math.max(...beyond), replicas * rps + ((replicas + 1) * rps * LEAST_SLACK_MS) / 1000);
 }
 
 interface Demand {
-	/** Tenants that ask for three times their rate, for all of it, and for little. */
+	/** Tenants that send three times their rate, exactly their rate, and little. */
 	readonly over: readonly number[];
 	readonly full: readonly number[];
 	readonly little: readonly number[];
-	/** Requests a second: of all, of each with little. */
+	/** Requests per second: of all, and of each with little. */
 	readonly perSecond: number;
 	readonly each: number;
 	readonly rps: number;
@@ -148,7 +148,7 @@ function demandOf({ tenants, rps }: FleetCase): Demand {
 	};
 }
 
-/** Tenants are at all replicas, each with weights of its own: some are nearly all at one, some are everywhere alike. */
+/** Each tenant uses all replicas with its own weights: some send nearly everything to one, some spread evenly. */
 function asking(fleet: Fleet, demand: Demand, replicas: number, random: () => number): (now: number) => void {
 	const owed = { over: 0, full: 0, little: 0 };
 	const turns = { over: 0, full: 0, little: 0 };
@@ -191,7 +191,7 @@ function percent(part: number, of: number): number {
 	return Math.round((1_000 * part) / of) / 10;
 }
 
-// --- What is shown of it. ---
+// --- Output. ---
 
 const ROOT = resolve(import.meta.dirname, '..');
 export const FLEET_FILE = resolve(ROOT, 'bench/fleet.json');
@@ -241,7 +241,7 @@ const TOP = 64;
 /** End of the axis, percent. */
 const MOST = 120;
 
-/** Points of what tenants get, from 0: those at their rate, and those over it, next to the rate itself. */
+/** Scale of the tenants' shares, from 0: those at their rate, and those over it, next to the rate itself. */
 export function drawFleet(results: readonly FleetResult[]): string {
 	const scale = (value: number) => LEFT + (value / MOST) * (RIGHT - LEFT);
 	const y = (row: number) => TOP + row * ROW_HEIGHT;

@@ -1,12 +1,12 @@
 /**
- * What the embedded gate costs on a token that it has verified before, compared with the libraries that one would otherwise
- * put together: `jose` and `fast-jwt` (with its cache) for the token, `rate-limiter-flexible` for the limit.
+ * The cost of the embedded gate for a token that it has verified before, compared with the libraries that one would otherwise
+ * combine: `jose` and `fast-jwt` (with its cache) for the token, `rate-limiter-flexible` for the limit.
  *
  *   node bench/gate.ts
  *
- * All run in turn, in many short rounds of one process, so that a slow moment of the machine meets all of them. Counted
- * is CPU time, of all threads, so that neighbours on the machine cost nobody anything; the table shows medians. Exit
- * code 1 where `check` takes longer than it may.
+ * All run in turn, in many short rounds of one process, so that a slow moment of the machine affects all of them. The unit is CPU
+ * time of all threads, which other processes on the machine do not change; the table has medians. Exit code 1 if `check` takes
+ * longer than its limit.
  */
 import { createPublicKey, generateKeyPairSync } from 'node:crypto';
 import { createVerifier } from 'fast-jwt';
@@ -14,21 +14,21 @@ import { jwtVerify, SignJWT } from 'jose';
 import { RateLimiterMemory } from 'rate-limiter-flexible';
 import { createGate } from '../packages/gate/src/embed/gate.ts';
 
-/** What `check` may take on a known token, in ns. */
+/** Limit for `check` on a known token, ns. */
 const ALLOWED_NS = 1500;
 const TENANTS = 1000;
 const ROUNDS = 25;
 const ROUND_MS = 20;
-/** High enough that nobody is refused: a refusal would be cheaper. */
+/** So high that nobody is refused: a refusal would cost less. */
 const RPS = 1_000_000;
 const ISSUER = 'https://issuer.test';
 const AUDIENCE = 'edge';
 
 interface Contender {
 	readonly name: string;
-	/** Works on `n` requests, the i-th by `tokens[i]`. */
+	/** Handles `n` requests, the i-th with `tokens[i]`. */
 	run(tokens: readonly string[]): unknown;
-	/** ns of CPU time a request, one figure a round. */
+	/** CPU time per request, ns; one figure per round. */
 	readonly figures: number[];
 }
 
@@ -54,7 +54,7 @@ async function main(): Promise<void> {
 	if (check > ALLOWED_NS) process.exitCode = 1;
 }
 
-/** The gate first: the others are compared with it. */
+/** The gate comes first: the others are compared with it. */
 function createContenders(pem: string): Contender[] {
 	const options = { jwtPublicKey: pem, issuer: ISSUER, audience: AUDIENCE };
 	const limited = createGate({ ...options, tenantRps: RPS });
@@ -99,7 +99,7 @@ function contenderAsync(name: string, one: (token: string) => Promise<unknown>):
 	return { name, run, figures: [] };
 }
 
-/** @returns ns of CPU time a request, over about `ROUND_MS`. */
+/** @returns CPU time per request, ns, over about `ROUND_MS`. */
 async function measure({ run }: Contender, tokens: readonly string[]): Promise<number> {
 	let micros = 0;
 	let requests = 0;

@@ -64,7 +64,7 @@ def connect(d, port, alpn, opening, is_whole):
 def context(d, alpn):
     if alpn not in contexts:
         c = contexts[alpn] = ssl.create_default_context(cafile=d / 'ca.crt')
-        # The bench's CA says less of itself than Python 3.13 asks for.
+        # The bench's CA certificate has fewer extensions than Python 3.13 requires.
         c.verify_flags &= ~getattr(ssl, 'VERIFY_X509_STRICT', 0)
         c.load_cert_chain(d / 'client.crt', d / 'client.key')
         c.set_alpn_protocols([alpn])
@@ -128,7 +128,7 @@ def main():
                         if socket.socket().connect_ex(('127.0.0.1', port)) == 0: break
                         time.sleep(.1)
                     time.sleep(1)
-                    # The first ones load code and open the upstream's connection.
+                    # The first connections load code and open the upstream's connection.
                     for _ in range(20): connect(d, port, alpn, opening, is_whole).close()
                     time.sleep(1)
                     before = resident(proxy.pid)

@@ -1,5 +1,5 @@
 /**
- * What a request pays for the limiter: in one process, and where the limit is shared with other replicas through a store.
+ * The limiter's cost per request: in one process, and with a limit that replicas share through a store.
  *
  *   node bench/limiter.ts
  */
@@ -24,7 +24,7 @@ const limiters = {
 };
 const keys = Array.from({ length: TENANTS }, (_, i) => BigInt.asIntN(64, BigInt(i + 1) * 0x9e3779b97f4a7c15n));
 
-/** Nanoseconds of this thread's CPU time a request: neighbours of the machine are felt less in it. */
+/** CPU time of this thread per request, ns: other processes affect it less than elapsed time. */
 function measure(limiter: TenantLimiter, startMs: number): number {
 	const begin = process.threadCpuUsage();
 	let admitted = 0;

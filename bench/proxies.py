@@ -5,12 +5,12 @@ import base64, json, os, pathlib, subprocess, sys, time
 
 HERE = pathlib.Path(__file__).resolve().parent
 SINK, UP, FULL, RAW, NGX, OURS, METRICS, ENVOY, FERRYMAN = 18000, 18001, 18443, 18444, 18445, 18446, 18447, 18448, 18450
-# The same upstream over TLS and over HTTP/2 in the clear, and one that echoes WebSocket messages.
+# The same upstream over TLS, over HTTP/2 in clear text, and as an echo for WebSocket messages.
 UP_TLS, UP_H2, UP_WS = 18002, 18003, 18004
-# Second ones of this project and of HAProxy, for what is compared with itself.
+# Second instances of this project and of HAProxy, for comparisons with themselves.
 FULL_2, OURS_2, METRICS_2 = 18453, 18456, 18457
 
-# What a gRPC message of 100 bytes is on the wire: five bytes in front of it. No proxy reads them, so nginx answers with letters.
+# A gRPC message of 100 bytes on the wire, with its five-byte prefix. No proxy parses it, so nginx sends letters.
 UNARY_BYTES = 105
 
 
@@ -57,7 +57,7 @@ def write_configs(d):
     (d / 'up.conf').write_text(f'''worker_processes 1; pid {d}/up.pid; error_log {d}/up.err; user root;
 events {{ worker_connections 8192; }}
 http {{ access_log off; keepalive_requests 1000000000; keepalive_timeout 600; {tmp}
- # Heads with a client's certificate are longer than 1 KiB, which nginx would read in two steps.
+ # Heads with a client's certificate exceed 1 KiB, which nginx would read in two steps.
  client_header_buffer_size 8k;
  client_max_body_size 0; client_body_buffer_size 4m;
  upstream sink {{ server 127.0.0.1:{SINK}; keepalive 64; keepalive_requests 1000000000; }}

@@ -1,14 +1,13 @@
 /**
- * Reloads, and drains with a restart on the same port, under load, and what they cost: not one request, or it exits
- * with 1.
+ * Reloads, and drains with a restart on the same port, under load. Exit code 1 if they cost a single request.
  *
  *   node bench/reload-drain.ts                        100 reloads, 20 drains
  *   node bench/reload-drain.ts --reloads 10 --drains 2
  *   node bench/reload-drain.ts --body streaming --workers 4
- *   PROXY_TEST_MAIN=packages/proxy/dist/main.js node bench/reload-drain.ts     what was built, not the source
+ *   PROXY_TEST_MAIN=packages/proxy/dist/main.js node bench/reload-drain.ts    the built command, not the source
  *
- * Clients, upstreams and proxy share this machine and its loopback interface. The clients never pause; what counts as a
- * loss stands in `test/fixtures/load.ts`.
+ * Clients, upstreams and proxy share this machine and its loopback interface. The clients never pause; `test/fixtures/load.ts` defines a
+ * loss.
  */
 import { performance } from 'node:perf_hooks';
 import { parseArgs } from 'node:util';
@@ -19,9 +18,9 @@ import { type ProxyProcess, startProxy } from '../test/fixtures/proxy.ts';
 import { within } from '../test/fixtures/wait.ts';
 
 const CLIENTS: LoadOptions = { h1: 16, h2: 4, streams: 8 };
-/** Of all that are drained. Below the range from which the system takes ports for clients: nobody else gets it meanwhile. */
+/** Port of all drained proxies. It is below the system's range of client ports, so that no connection takes it meanwhile. */
 const PORT = 20_000 + (process.pid % 10_000);
-/** For one drain, ms; the default limit is 25 s. */
+/** Time for one drain, ms; the default limit is 25 s. */
 const DRAIN_LIMIT_MS = 25_000;
 
 const { values } = parseArgs({
@@ -35,7 +34,7 @@ const { values } = parseArgs({
 const [reloads, drains, workers] = [Number(values.reloads), Number(values.drains), Number(values.workers)];
 const options = { workers, config: { tenant_rps: 0 }, boxedBody: values.body === 'streaming', poisonsReads: false };
 if (values.body !== 'collected' && values.body !== 'streaming') throw new Error(`--body ${values.body}`);
-// The harness checks the ready line against it, and has read it by now.
+// The harness compares the ready line with it, and has read it by now.
 process.env.PROXY_TEST_BODY = values.body;
 
 const problems = [...(await underReloads()), ...(await underDrains())];
@@ -43,7 +42,7 @@ for (const problem of problems) console.log(`  ${problem}`);
 console.log(problems.length === 0 ? 'nothing was lost' : `${problems.length} losses`);
 process.exitCode = problems.length === 0 ? 0 : 1;
 
-/** One proxy, whose certificate and upstream change with every reload. */
+/** One proxy whose certificate and upstream change with every reload. */
 async function underReloads(): Promise<string[]> {
 	if (reloads === 0) return [];
 	const pki = await testPki();
@@ -82,7 +81,7 @@ async function underReloads(): Promise<string[]> {
 	return [...problems, ...tally.losses];
 }
 
-/** One proxy after the other, on the same port, each told to go while its clients are busy. */
+/** One proxy after the other on the same port, each drained while its clients are busy. */
 async function underDrains(): Promise<string[]> {
 	await using echo = await EchoUpstream.start();
 	const took: number[] = [];

@@ -1,14 +1,14 @@
 /**
- * What the JavaScript of a request costs, from the bytes of its head to those of its answer: 64 connections over HTTP/1.1, or with `h2` 16
- * of 4 streams, whose sockets, and those to the upstream, only call back. No kernel, no TLS, no other process, so a version that costs
- * 0.1 µs more than another is seen. Compare the least of several runs in turns; neighbours of a machine can only add.
+ * CPU time of a request's JavaScript, from the bytes of its head to those of its response: 64 connections over HTTP/1.1, or with `h2` 16
+ * connections of 4 streams. Sockets are fakes that only call back: no kernel, no TLS, no other process. So a difference of 0.1 µs between two
+ * versions is visible. Compare the lowest of several runs in turn: other processes can only add.
  *
- * No two requests are alike: tokens of 1,000 tenants, 1,000 paths, unique identifiers. With `repeated` all are the same. Over HTTP/2 they are
- * coded as Go's client does: in Huffman code, each of them indexed.
+ * No two requests are alike: tokens of 1,000 tenants, 1,000 paths, unique identifiers. With `repeated` all are the same. HTTP/2 fields are
+ * encoded as Go's client does: Huffman code, each of them indexed.
  *
- *   node bench/request-script.ts [CHECKOUT] [h2] [h2c] [repeated] [N]  # its sources, not its dist; by default this one's
+ *   node bench/request-script.ts [CHECKOUT] [h2] [h2c] [repeated] [N]    # the checkout's sources, not its dist; default: this one
  *
- * h2: clients speak HTTP/2. h2c: the upstream does. N: addresses in place of a URL.
+ * h2: clients speak HTTP/2. h2c: the upstream does. N: addresses instead of a URL.
  */
 import { registerHooks } from 'node:module';
 import { resolve } from 'node:path';
@@ -17,15 +17,15 @@ import { pathToFileURL } from 'node:url';
 import { FLAG, FRAME, frame, PREFACE } from '../test/fixtures/h2-frames.ts';
 import { huffmanLiteral, integer } from '../test/fuzz/hpack.ts';
 
-/** At once. */
+/** Concurrent requests. */
 const REQUESTS_UNDER_WAY = 64;
-/** Of an HTTP/2 connection. */
+/** Streams of an HTTP/2 connection. */
 const STREAMS = 4;
-/** Header blocks of an HTTP/2 connection, sent over and over; the first of them empties the table. */
+/** Header blocks of an HTTP/2 connection, sent again and again; the first one empties the table. */
 const BLOCKS = 1024;
 const WARM_UP = 1500;
 const SAMPLES = 500;
-/** Rounds of one sample: few, so that some of them meet nobody. */
+/** Rounds of one sample: few, so that some of them run undisturbed. */
 const ROUNDS = 15;
 
 const words = process.argv.slice(2);
@@ -35,10 +35,10 @@ const isRepeated = words.includes('repeated');
 const isHttp2 = words.includes('h2');
 const isHttp2Upstream = words.includes('h2c');
 const urlOf = (path: string) => pathToFileURL(`${root}/${path}`).href;
-/** Of the other checkout: nothing is known of its types. */
+/** From the other checkout, whose types are not known. */
 const use = (path: string) => import(urlOf(path));
 
-/** What sockets have to call back in the next turn. */
+/** Callbacks that sockets make in the next turn. */
 const calls: (() => void)[] = [];
 let answered = 0;
 
@@ -47,7 +47,7 @@ interface OnRead {
 	readonly callback: (length: number) => void;
 }
 
-/** In place of `node:net` for the upstream's side. */
+/** Replaces `node:net` for the upstream's side. */
 const connect = ({ onread }: { onread: OnRead }) => {
 	const receive = (bytes: Buffer) => {
 		const { buffer, callback } = onread;
@@ -65,7 +65,7 @@ const http1Upstream = (receive: (bytes: Buffer) => void) => ({
 	},
 });
 
-/** The requests of one write get their answers in one read. */
+/** The requests of one write get their responses in one read. */
 const http2Upstream = (receive: (bytes: Buffer) => void) => {
 	let isGreeted = false;
 	return {
@@ -113,7 +113,7 @@ const NO_SOCKET = {
 	destroy() {},
 	isPaused: () => false,
 };
-/** Tokens differ in their signatures; identifiers are as long as those of real ones. */
+/** Tokens differ in their signatures; identifiers have realistic lengths. */
 const hex = (digits: number) =>
 	Array.from({ length: digits }, () => Math.floor(Math.random() * 16).toString(16)).join('');
 const TOKENS = Array.from({ length: isRepeated ? 1 : 1000 }, () => `Bearer ${'x'.repeat(300)}${hex(342)}`);
@@ -134,7 +134,7 @@ const ANSWER = Buffer.from(
 		'Content-Length: 17\r\nConnection: keep-alive\r\n\r\n{"hello":"world"}',
 );
 
-/** As nginx codes it: each field becomes the table's newest entry. */
+/** As nginx encodes it: each field becomes the table's newest entry. */
 const HTTP2_BLOCK =
 	'\x88' +
 	(
@@ -167,7 +167,7 @@ console.log(
 );
 process.exit(0);
 
-/** Each client asks once and gets its answer. */
+/** Each client sends one request and gets its response. */
 async function rounds(count: number): Promise<void> {
 	for (let i = 0; i < count; i++) {
 		answered = 0;
@@ -179,7 +179,7 @@ async function rounds(count: number): Promise<void> {
 	}
 }
 
-/** Those of a plane with one route, whose tenants have a rate. */
+/** Settings of a plane with one route, whose tenants have a rate. */
 async function connectClients(): Promise<(() => void)[]> {
 	const { FakePlane } = await use('test/unit/data/fixtures/fake-plane.ts');
 	const plane = await furnished(new FakePlane());
@@ -205,7 +205,7 @@ async function connectHttp1(plane: Plane): Promise<(() => void)[]> {
 	});
 }
 
-/** @param onWrite is called with what is written to the client, as latin1 text. */
+/** @param onWrite receives what is written to the client, as latin1 text. */
 function clientSocket(onWrite: (text: string) => void) {
 	let onData = (_: Buffer) => {};
 	const socket = {
@@ -266,7 +266,7 @@ function http2Answer(id: number): Buffer {
 	return bytes;
 }
 
-/** Coding takes its time, and tokens come again. */
+/** Encoding takes time, and tokens repeat. */
 function literalOf(value: string): string {
 	let literal = literals.get(value);
 	if (literal === undefined) {
@@ -276,7 +276,7 @@ function literalOf(value: string): string {
 	return literal;
 }
 
-/** As Go's client codes them (RFC 7541): what is not in the table becomes its newest entry. Latin1. */
+/** As Go's client encodes them (RFC 7541): a field that is not in the table becomes its newest entry. Latin1. */
 function blocksOf(first: number): string[] {
 	const table: (readonly [name: string, value: string])[] = [];
 	const sizeOf = () => table.reduce((sum, [name, value]) => sum + name.length + value.length + 32, 0);
@@ -298,13 +298,13 @@ function blocksOf(first: number): string[] {
 	return Array.from({ length: BLOCKS }, (_, i) => {
 		const [path, ...fields] = FIELDS[(first + i) % FIELDS.length]!;
 		const lines: Fields = [[':authority', '127.0.0.1'], [':path', path![1]], ...fields];
-		// The table's size to nothing and back, then `:method: GET` and `:scheme: https`.
+		// Sets the table's size to zero and back, then `:method: GET` and `:scheme: https`.
 		const prefix = i === 0 ? '\x20\x3f\xe1\x1f\x82\x87' : '\x82\x87';
 		return prefix + lines.map(([name, value]) => coded([name.toLowerCase(), value])).join('');
 	});
 }
 
-/** The plane of the unit tests, with what a worker has in its place. */
+/** The plane of the unit tests, with a worker's parts instead of fakes. */
 async function furnished(plane: Plane): Promise<Plane> {
 	const { Endpoint } = await use('packages/proxy/src/data/upstream/endpoint.ts');
 	const { transportsOf } = await use('packages/proxy/src/data/upstream/transport.ts');

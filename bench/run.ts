@@ -1,13 +1,13 @@
 /**
  * Measures this project and other proxies, and draws the chart of the README.
  *
- *   npm run bench                              every case: bench/results.json, docs/images/bench.svg, and tables; some 20 minutes
- *   npm run bench -- --rounds 2 --secs 1       the same, shorter
- *   npm run bench -- --only h2 --only h1       these cases anew, the other results as they are
- *   npm run bench -- --proto h2 --conns 16     one comparison by hand, with the options of compare.py; nothing is kept
- *   npm run bench -- --help                    this, and the options of compare.py
+ *   npm run bench                                  every case: bench/results.json, docs/images/bench.svg, and tables; about 20 minutes
+ *   npm run bench -- --rounds 2 --secs 1           the same, shorter
+ *   npm run bench -- --only h2 --only h1           only these cases; other results stay
+ *   npm run bench -- --proto h2 --conns 16         one comparison by hand, with the options of compare.py; nothing is stored
+ *   npm run bench -- --help                        this text, and the options of compare.py
  *
- * It needs what compare.py needs. Proxies that are not installed are left out, and it says so.
+ * It needs what compare.py needs. Proxies that are not installed are left out with a message.
  */
 import { execFileSync, spawnSync } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
@@ -43,7 +43,7 @@ function main(args: string[]): void {
 	console.log('written: bench/results.json, docs/images/bench.svg');
 }
 
-/** The options of a run over all cases; `undefined` where any other is there, which is for compare.py. */
+/** The options of a run over all cases; `undefined` if there is any other option, which is for compare.py. */
 function ownOptions(args: string[]): { only: string[] | undefined; rounds: string; secs: string } | undefined {
 	const options = {
 		only: { type: 'string', multiple: true },
@@ -69,7 +69,7 @@ interface Comparison {
 function measure({ name, args }: Case, rounds: string, secs: string, versions: Record<string, string>): CaseResult {
 	const command = [COMPARE, ...args, '--rounds', rounds, '--secs', secs, '--json'];
 	const { status, stdout } = spawnSync('python3', command, { encoding: 'utf8', stdio: ['ignore', 'pipe', 'inherit'] });
-	// It has said why.
+	// compare.py has printed the reason.
 	if (status !== 0) process.exit(status ?? 1);
 	const comparison: Comparison = JSON.parse(stdout);
 	Object.assign(versions, comparison.versions);
@@ -77,7 +77,7 @@ function measure({ name, args }: Case, rounds: string, secs: string, versions: R
 	return { name, commit: commit(), rounds: Number(rounds), seconds: Number(secs), rows };
 }
 
-/** After each case, so that a run that is cut short has kept what it had. */
+/** After each case, so that an interrupted run keeps its results. */
 function keep(result: CaseResult, versions: Readonly<Record<string, string>>): void {
 	const before = previous();
 	const known = new Map([...before.cases, result].map((one) => [one.name, one]));

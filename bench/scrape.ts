@@ -1,9 +1,9 @@
 /**
- * What a scrape costs the main thread, where there are many upstreams, all of them busy in the last minute: time, bytes, and the longest
- * that anything else had to wait for it. Workers take no part in a scrape.
+ * The cost of a scrape on the main thread with many busy upstreams: time, bytes, and the longest delay of other work. Workers take no part
+ * in a scrape.
  *
- *   node bench/scrape.ts                1,000 upstreams and as many routes, 4 workers
- *   node bench/scrape.ts 100 16         100 upstreams, 16 workers
+ *   node bench/scrape.ts           1,000 upstreams and as many routes, 4 workers
+ *   node bench/scrape.ts 100 16    100 upstreams, 16 workers
  */
 import { get, type IncomingMessage } from 'node:http';
 import { systemClock } from '../packages/gate/src/shared/clock.ts';
@@ -70,7 +70,7 @@ const sources: MetricSources = {
 	wallSeconds: clock.wallSeconds,
 };
 
-/** As if each upstream had answered in all of the last slices that a summary shows. */
+/** As if each upstream had sent responses in each of the latest slices that a summary shows. */
 function beBusy(): void {
 	const traceId = '0af7651916cd43dd8448eb211c80319c';
 	for (const { counters } of upstreams.current.endpoints.values()) {
@@ -98,7 +98,7 @@ async function scrape(port: number, accept: string): Promise<number> {
 }
 
 beBusy();
-// What was recorded for the slices to come is what the summary shows in a minute.
+// What is recorded for future slices is what the summary shows in a minute.
 const later: MetricSources = { ...sources, now: () => clock.now() + 50_000 };
 const listener = await startAdmin(
 	{ host: '127.0.0.1', port: 0 },

@@ -1,13 +1,13 @@
 /**
- * What streaming mode holds of a long answer to a client that reads slowly: of each request at most 256 KiB beyond what
- * sockets buffer, or it exits with 1. Linux, for what /proc tells.
+ * Memory that streaming mode holds for a long response to a slow client. Exit code 1 if it is more than 256 KiB per request beyond
+ * socket buffers. Linux only, for /proc.
  *
- *   node bench/streaming-memory.ts                          1 GiB a request, read at 128 MiB/s
+ *   node bench/streaming-memory.ts                     1 GiB per request, read at 128 MiB/s
  *   node bench/streaming-memory.ts --mib 4096 --rate 32
- *   PROXY_TEST_MAIN=packages/proxy/dist/main.js node bench/streaming-memory.ts     what was built with --features boxed_body
+ *   PROXY_TEST_MAIN=packages/proxy/dist/main.js node bench/streaming-memory.ts   a build with --features boxed_body
  *
- * Held is what the process has read from its sockets and not written to others (rchar less wchar of /proc/pid/io),
- * looked at every 20 ms. Resident memory is that of the whole process, garbage that has not been collected included.
+ * Held bytes are those that the process has read from its sockets and not written to others (rchar less wchar of /proc/pid/io),
+ * sampled every 20 ms. Resident memory is that of the whole process, uncollected garbage included.
  */
 import { parseArgs } from 'node:util';
 import { connectTls, PROTOCOLS, type Protocol } from '../test/fixtures/clients.ts';
@@ -34,7 +34,7 @@ const size = Number(values.mib) * MiB;
 const bytesPerMs = (Number(values.rate) * MiB) / 1000;
 const token = (await testPki()).token();
 
-// The harness checks the ready line against it.
+// The harness compares the ready line with it.
 process.env.PROXY_TEST_BODY = 'streaming';
 await using upstream = await startUpstream();
 await using proxy = await startProxy({
@@ -47,7 +47,7 @@ await using proxy = await startProxy({
 console.log(`answers of ${values.mib} MiB, read at ${values.rate} MiB/s a client`);
 console.log('clients    seconds   held a request   resident before   at most');
 for (const protocol of PROTOCOLS) {
-	// What is needed once: code, buffers of the first connections.
+	// Memory needed once: code, buffers of the first connections.
 	await measure(protocol, 4, 64 * MiB, Number.POSITIVE_INFINITY);
 	for (const clients of [1, 8]) {
 		const { seconds, held, before, resident } = await measure(protocol, clients, size / clients, bytesPerMs);
@@ -58,7 +58,7 @@ for (const protocol of PROTOCOLS) {
 	}
 }
 
-/** `clients` at once, each with one answer of `bytes`. */
+/** `clients` at once, each with one response of `bytes`. */
 async function measure(protocol: Protocol, clients: number, bytes: number, rate: number) {
 	upstream.script = answer(bytes);
 	const before = { held: heldBytes(proxy.pid), resident: residentBytes(proxy.pid) };
@@ -85,7 +85,7 @@ function answer(bytes: number): Script {
 	};
 }
 
-/** Reads an answer of `bytes` at `rate` bytes a millisecond, and throws it away. */
+/** Reads a response of `bytes` at `rate` bytes per millisecond, and drops it. */
 async function download(protocol: Protocol, target: ProxyProcess, bytes: number, rate: number): Promise<void> {
 	const socket = await connectTls(target, { alpn: [protocol === 'h2' ? 'h2' : 'http/1.1'] });
 	const whole = Promise.withResolvers<void>();

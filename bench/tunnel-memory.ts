@@ -1,10 +1,10 @@
 /**
- * Resident memory of an idle WebSocket, and of an idle connection after one request, in one worker. Linux, for what /proc tells.
+ * Resident memory of an idle WebSocket, and of an idle connection after one request, in one worker. Linux only, for /proc.
  *
  *   node bench/tunnel-memory.ts [--connections 1000] [--rounds 3]
- *   PROXY_TEST_MAIN=packages/proxy/dist/main.js node bench/tunnel-memory.ts     the built command
+ *   PROXY_TEST_MAIN=packages/proxy/dist/main.js node bench/tunnel-memory.ts    the built command
  *
- * Each round has a proxy of its own for each kind. The upstream speaks HTTP/1.1, so a WebSocket has two sockets in the proxy: the
+ * Each round starts a proxy for each kind. The upstream speaks HTTP/1.1, so a WebSocket has two sockets in the proxy: the
  * client's, over TLS, and the upstream's.
  */
 import { parseArgs } from 'node:util';

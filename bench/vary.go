@@ -1,5 +1,5 @@
 // vary: load in which no two requests are alike, as real clients send it. Each request has its own traceparent and x-request-id, the
-// token of one of many tenants, one of 1,000 paths, and a few fields that stay the same. One request is one write, unlike h2load,
+// token of one of many tenants, one of 1,000 paths, and a few constant fields. One request is one write, unlike h2load,
 // which packs a connection's requests into one record. Standard library only.
 //
 //	go build -o vary vary.go
@@ -77,7 +77,7 @@ func mint(signer *rsa.PrivateKey) []string {
 	return tokens
 }
 
-// readTokens: those of the last run, where it has kept as many.
+// readTokens: those of the last run, if it stored as many.
 func readTokens() []string {
 	if *kept != "" {
 		if text, err := os.ReadFile(*kept); err == nil {
@@ -88,7 +88,7 @@ func readTokens() []string {
 	}
 	tokens := mint(readSigner())
 	if *kept != "" {
-		// Others may read it meanwhile.
+		// Other processes may read it meanwhile.
 		own := must(os.CreateTemp(filepath.Dir(*kept), "tokens"))
 		must(own.WriteString(strings.Join(tokens, "\n")))
 		must(own, own.Close())
@@ -129,7 +129,7 @@ func client(roots *x509.CertPool, own tls.Certificate) *http.Client {
 		Protocols: &protocols, MaxConnsPerHost: 1, MaxIdleConnsPerHost: 1, DisableCompression: true}}
 }
 
-// ask sends one request and reads its answer to the end. Only a 200 counts.
+// ask sends one request and reads its response to the end. Only a 200 counts.
 func ask(c *http.Client, req *http.Request) bool {
 	resp, err := c.Do(req)
 	if err != nil {
@@ -140,7 +140,7 @@ func ask(c *http.Client, req *http.Request) bool {
 	return err == nil && resp.StatusCode == 200
 }
 
-// pace starts a timer of the kernel and gives one turn for each period, 50 µs late at most. A timer of Go is up to 1.1 ms late when nothing
+// pace starts a kernel timer and gives one turn per period, at most 50 µs late. A timer of Go is up to 1.1 ms late if nothing
 // else wakes the process. Then eight requests leave at once, and how often that happens depends on how a proxy bundles its responses.
 func pace(period time.Duration, turns chan<- struct{}) {
 	fd, _, errno := syscall.Syscall(syscall.SYS_TIMERFD_CREATE, clockMonotonic, syscall.O_NONBLOCK|syscall.O_CLOEXEC, 0)
@@ -182,7 +182,7 @@ func main() {
 	var running sync.WaitGroup
 	turns := make(chan struct{}, 1<<20)
 	if *rate > 0 {
-		// A collection delays a dozen requests by 2 ms, and there would be fifteen a second.
+		// A collection delays a dozen requests by 2 ms, and there would be fifteen per second.
 		debug.SetGCPercent(-1)
 		debug.SetMemoryLimit(1 << 30)
 		pace(time.Duration(1e9 / *rate), turns)
@@ -198,7 +198,7 @@ func main() {
 			}
 			sent := time.Now()
 			if *rate > 0 {
-				// Measured from when it was due, so that a request that waits for a slow one before it counts as slow, too.
+				// Measured from when it was due, so that a request behind a slow one counts as slow, too.
 				<-turns
 				sent = start.Add(time.Duration(float64(i+1) / *rate * 1e9))
 			}

@@ -1,11 +1,11 @@
-// websocket: messages over WebSockets (RFC 6455), sent by one end and echoed by the other. Each connection has one message under way, and
+// websocket: messages over WebSockets (RFC 6455), sent by one end and echoed by the other. Each connection has one message in flight, and
 // one message is one write. Standard library only.
 //
 //	go build -o websocket websocket.go
 //	./websocket -serve 127.0.0.1:8080     # echoes; answers ordinary requests as the benchmark's nginx does
 //	./websocket -url https://127.0.0.1:8443/svc-a/echo -ca ca.crt -cert client.crt -key client.key -token JWT -conns 64 -n 100000
 //
-// The client says "open" when all handshakes are done, and begins to send when it is given a line: what is measured from then on are messages.
+// The client prints "open" after all handshakes, and starts when it reads a line: so a measurement contains only messages.
 // Prints {"ok":N,"secs":S}.
 package main
 
@@ -78,7 +78,7 @@ func answer(w http.ResponseWriter, r *http.Request) {
 	echo(conn, stream.Reader)
 }
 
-// echo takes short masked frames, and gives them back without their masks.
+// echo reads short masked frames, and returns them unmasked.
 func echo(conn net.Conn, reader *bufio.Reader) {
 	var frame [2 + 4 + 125]byte
 	for {
@@ -103,7 +103,7 @@ func echo(conn net.Conn, reader *bufio.Reader) {
 	}
 }
 
-// open makes a connection and the handshake on it.
+// open opens a connection and does the handshake.
 func open(config *tls.Config, target *url.URL) (net.Conn, *bufio.Reader) {
 	conn := must(tls.Dial("tcp", target.Host, config))
 	var nonce [16]byte
@@ -119,7 +119,7 @@ func open(config *tls.Config, target *url.URL) (net.Conn, *bufio.Reader) {
 	return conn, reader
 }
 
-// roundTrip sends a message and compares what comes back.
+// roundTrip sends a message and compares the echo.
 func roundTrip(conn net.Conn, reader *bufio.Reader, frame, expected, got []byte) {
 	must(conn.Write(frame))
 	must(io.ReadFull(reader, got))
