@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import { claimPidFile, isWriter, parsePid } from '../../../../packages/proxy/src/cli/running/pid-file.ts';
 import { mayBeProxy, readProcess } from '../../../../packages/proxy/src/cli/running/process-table.ts';
-import { parseProcStat } from '../../../../packages/proxy/src/control/admin/proc-stat.ts';
+import { parseProcStat } from '../../../../packages/proxy/src/control/admin/process-facts.ts';
 import { StartError } from '../../../../packages/proxy/src/control/start-error.ts';
 import { temporaryFolder } from '../../../fixtures/pki.ts';
 import { HAS_PROC } from '../../../fixtures/proc.ts';

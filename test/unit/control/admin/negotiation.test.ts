@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { formatFor } from '../../../../packages/proxy/src/control/admin/negotiation.ts';
+import { formatFor } from '../../../../packages/proxy/src/control/admin/scrape.ts';
 
 /** As Prometheus 2 and 3 send it. */
 const PROMETHEUS =

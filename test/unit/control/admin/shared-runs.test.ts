@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { SharedRuns } from '../../../../packages/proxy/src/control/admin/shared-runs.ts';
+import { SharedRuns } from '../../../../packages/proxy/src/control/admin/scrape.ts';
 
 function runs() {
 	const ends: PromiseWithResolvers<number>[] = [];

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import type { IncomingMessage } from 'node:http';
 import { describe, mock, test } from 'node:test';
-import type { PageResponse } from '../../../../packages/proxy/src/control/admin/page.ts';
+import type { PageResponse } from '../../../../packages/proxy/src/control/admin/listener.ts';
 import type { StatusPage, UpstreamStatus } from '../../../../packages/proxy/src/control/status/schema.ts';
 import type { StatusPages } from '../../../../packages/proxy/src/control/status/status-pages.ts';
 import { upstreamsPanel } from '../../../../packages/proxy/src/control/status/upstreams-panel.ts';

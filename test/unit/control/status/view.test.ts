@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { mayAsk } from '../../../../packages/proxy/src/control/admin/host-names.ts';
+import { mayAsk } from '../../../../packages/proxy/src/control/admin/listener.ts';
 import { pageOf, parseView, queryOf } from '../../../../packages/proxy/src/control/status/view.ts';
 
 describe('a view', () => {

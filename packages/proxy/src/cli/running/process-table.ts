@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { uptime } from 'node:os';
 import { basename } from 'node:path';
-import { readProcStat } from '../../control/admin/proc-stat.ts';
+import { readProcStat } from '../../control/admin/process-facts.ts';
 import { PROGRAMS } from '../command.ts';
 
 /** The system's data on a live process. Without `/proc`, no members are known. */

@@ -1,16 +1,27 @@
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import { type AddressInfo, isIP } from 'node:net';
 import type { Logger } from '@mtls-edge-proxy/gate/shared/log.ts';
 import { http } from '../../shared/node-http.ts';
 import { descriptorsExhausted, keepSpareDescriptor } from '../../shared/spare-descriptor.ts';
 import { type ListenAddress, listenProblem } from '../listen.ts';
 import type { MetricSources } from '../metrics/families.ts';
 import { StartError } from '../start-error.ts';
-import { mayAsk } from './host-names.ts';
-import { end, type Page, type PageResponse, type Pages } from './page.ts';
 import { processFacts } from './process-facts.ts';
 import type { Readiness } from './readiness.ts';
 import { metricsPage } from './scrape.ts';
+
+export interface PageResponse {
+	readonly status: number;
+	readonly body: string | Buffer;
+	/** Default: plain text. */
+	readonly type?: string;
+	readonly headers?: Readonly<Record<string, string>>;
+}
+
+export type Page = (request: IncomingMessage) => PageResponse | Promise<PageResponse>;
+
+/** By path. */
+export type Pages = ReadonlyMap<string, Page>;
 
 export interface AdminListener {
 	readonly port: number;
@@ -52,10 +63,22 @@ export async function startAdmin(
 		// Load balancers request these under any name, and the responses reveal nothing.
 		['/livez', () => ({ status: 200, body: 'alive' })],
 		['/readyz', () => ready(readiness)],
-		...[...pagesOf(sources, readiness, log), ...status].map(([path, page]): [string, Page] => {
-			return [path, (request) => refuseName(request, allowed) ?? page(request)];
-		}),
 	]);
+	const process = () => {
+		return {
+			status: 200,
+			body: JSON.stringify(processFacts(sources.inForce, readiness.phase)),
+			type: 'application/json',
+		};
+	};
+	const guarded: Pages = new Map<string, Page>([
+		['/metrics', metricsPage(sources, log)],
+		['/process', process],
+		...status,
+	]);
+	for (const [path, page] of guarded) {
+		pages.set(path, (request) => (mayAsk(request.headers.host, allowed) ? page(request) : NAME_REFUSED));
+	}
 	// Scrapers send small requests and read at once. Any other client gets its connection for a few seconds only.
 	const server = http.createServer({
 		headersTimeout: 5_000,
@@ -88,23 +111,34 @@ function listen(server: Server, address: ListenAddress): Promise<void> {
 	});
 }
 
-function pagesOf(sources: MetricSources, readiness: ReadinessFacts, log: Logger): Pages {
-	const process = (): PageResponse => {
-		const facts = processFacts(sources.inForce, readiness.phase);
-		return { status: 200, body: JSON.stringify(facts), type: 'application/json' };
-	};
-	return new Map<string, Page>([
-		['/metrics', metricsPage(sources, log)],
-		['/process', process],
-	]);
+const NAME_REFUSED: PageResponse = {
+	status: 421,
+	body: 'this host name is not allowed: use the IP address, or add the name to hosts in [status]',
+};
+
+/**
+ * Whether the metrics listener, which has no password, answers requests with this `Host`. A foreign page in an insider's browser
+ * must not read it: with DNS rebinding, such a page points its own name to our address, and then has the same origin. A name that
+ * nobody outside can own cannot be rebound. Other names must be configured (`[status] hosts`).
+ *
+ * @param host the field as sent; `undefined`: the client is not a browser.
+ * @param allowed names in lower case, without a port.
+ */
+export function mayAsk(host: string | undefined, allowed: ReadonlySet<string>): boolean {
+	if (host === undefined) return true;
+	const name = nameOf(host);
+	if (name === undefined) return false;
+	// A name of one label is in no public domain, and the others end in a reserved one (RFC 6761, RFC 6762, RFC 8375, and
+	// `.internal` by ICANN) or is a cluster's own.
+	return isIP(name) !== 0 || !name.includes('.') || PRIVATE_ENDS.some((end) => name.endsWith(end)) || allowed.has(name);
 }
 
-function refuseName({ headers }: IncomingMessage, allowed: ReadonlySet<string>): PageResponse | undefined {
-	if (mayAsk(headers.host, allowed)) return undefined;
-	return {
-		status: 421,
-		body: 'this host name is not allowed: use the IP address, or add the name to hosts in [status]',
-	};
+const PRIVATE_ENDS = ['.localhost', '.local', '.internal', '.home.arpa', '.test', '.svc'];
+
+/** The name without port, brackets and final dot. */
+function nameOf(host: string): string | undefined {
+	const [, bracketed, name] = /^(?:\[([\da-f:.]+)\]|([\w.-]+))(?::\d{1,5})?$/i.exec(host) ?? [];
+	return (bracketed ?? name)?.toLowerCase().replace(/\.$/, '');
 }
 
 function ready({ obstacle, remark }: ReadinessFacts): PageResponse {
@@ -128,4 +162,20 @@ async function respond(request: IncomingMessage, response: ServerResponse, pages
 		if (response.headersSent) response.destroy();
 		else end(response, { status: 500, body: 'internal error' });
 	}
+}
+
+function end(
+	response: ServerResponse,
+	{ status, body, type = 'text/plain; charset=utf-8', headers }: PageResponse,
+): void {
+	response.writeHead(status, {
+		...headers,
+		'content-type': type,
+		'content-length': Buffer.byteLength(body),
+		// An old response must not decide where connections go.
+		'cache-control': 'no-store',
+		vary: 'accept',
+	});
+	// Node omits the body of a response to HEAD.
+	response.end(body);
 }

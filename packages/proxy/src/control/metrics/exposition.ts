@@ -35,95 +35,57 @@ export const QUANTILES = [0.5, 0.9, 0.95, 0.99, 0.999];
  * time at which a series began, and exemplars.
  */
 export class Exposition {
-	readonly #format: ExpositionFormat;
+	readonly #isOpen: boolean;
 	readonly #created: number;
+	/** The open family, as in the text format, and its name in this one. */
+	#name = '';
+	#family = '';
+	#isCounter = false;
 	readonly #done: Buffer[] = [];
 	#text = '';
 
 	/** @param createdSeconds start of series without a time of their own, seconds since the epoch. */
 	constructor(format: ExpositionFormat = 'text', createdSeconds = 0) {
-		this.#format = format;
+		this.#isOpen = format === 'openmetrics';
 		this.#created = createdSeconds;
 	}
 
 	/** Opens a family; its samples must be added before the next one is opened. */
 	family({ name, type, help, unit }: Omit<FamilyDescription, 'labels'>): Family {
-		const isOpen = this.#format === 'openmetrics';
+		const isOpen = this.#isOpen;
 		// In OpenMetrics the family's name lacks the suffix of its samples.
 		const family = isOpen ? name.replace(/_(total|info)$/, '') : name;
 		const shown = type === 'info' && !isOpen ? 'gauge' : type;
 		this.#write(`# HELP ${family} ${help.replace(isOpen ? /[\\\n"]/g : /[\\\n]/g, escaped)}\n`);
 		this.#write(`# TYPE ${family} ${shown}\n`);
 		if (isOpen && unit !== undefined) this.#write(`# UNIT ${family} ${unit}\n`);
-		return new Family(name, family, isOpen && type === 'counter', isOpen, this.#created, (line) => this.#write(line));
-	}
-
-	/** Ends the page. @returns it in UTF-8. */
-	end(): Buffer {
-		if (this.#format === 'openmetrics') this.#text += '# EOF\n';
-		this.#done.push(Buffer.from(this.#text));
-		this.#text = '';
-		return Buffer.concat(this.#done);
-	}
-
-	/** Collects the page in pieces: a text of megabytes would have to be joined and encoded in one go. */
-	#write(line: string): void {
-		this.#text += line;
-		if (this.#text.length < PIECE) return;
-		this.#done.push(Buffer.from(this.#text));
-		this.#text = '';
-	}
-}
-
-/** Characters. */
-const PIECE = 65_536;
-
-export class Family {
-	readonly #name: string;
-	readonly #family: string;
-	readonly #isCounter: boolean;
-	readonly #isOpen: boolean;
-	readonly #created: number;
-	readonly #write: (line: string) => void;
-
-	constructor(
-		name: string,
-		family: string,
-		isCounter: boolean,
-		isOpen: boolean,
-		created: number,
-		write: (line: string) => void,
-	) {
 		this.#name = name;
 		this.#family = family;
-		this.#isCounter = isCounter;
-		this.#isOpen = isOpen;
-		this.#created = created;
-		this.#write = write;
+		this.#isCounter = type === 'counter';
+		return this;
 	}
 
 	/** @param created of a counter: when it began, seconds since the epoch. */
 	sample(value: number, labels: Labels = {}, created: number = this.#created): this {
 		const pairs = pairsOf(labels);
 		this.#line(this.#name, pairs, value);
-		if (this.#isCounter) this.#line(`${this.#family}_created`, pairs, created);
+		if (this.#isCounter) this.#began(pairs, created);
 		return this;
 	}
 
 	/** Quantiles, sum and count; milliseconds become seconds, the format's base unit. */
-	summary(summary: Pick<Summary, 'quantiles' | 'sumMs' | 'count'>, labels: Labels = {}, created = this.#created): this {
+	summary(summary: Pick<Summary, 'quantiles' | 'sumMs' | 'count'>, labels: Labels = {}, created = this.#created): void {
 		const pairs = pairsOf(labels);
 		for (const [i, ms] of summary.quantiles(QUANTILES).entries()) {
 			this.#line(this.#name, and(pairs, `quantile="${QUANTILES[i]}"`), ms / 1000);
 		}
 		this.#line(`${this.#name}_sum`, pairs, summary.sumMs / 1000);
 		this.#line(`${this.#name}_count`, pairs, summary.count);
-		if (this.#isOpen) this.#line(`${this.#name}_created`, pairs, created);
-		return this;
+		this.#began(pairs, created);
 	}
 
 	/** @param bounds of all buckets except the last one, seconds. */
-	histogram(bounds: readonly number[], total: BucketTotal, labels: Labels = {}, created = this.#created): this {
+	histogram(bounds: readonly number[], total: BucketTotal, labels: Labels = {}, created = this.#created): void {
 		const pairs = pairsOf(labels);
 		let count = 0;
 		for (const [i, own] of total.counts.entries()) {
@@ -139,14 +101,39 @@ export class Family {
 		// The sum of the buckets just read; a separate cell might have been read a moment later.
 		this.#line(`${this.#name}_count`, pairs, count);
 		this.#line(`${this.#name}_sum`, pairs, total.sumMs / 1000);
-		if (this.#isOpen) this.#line(`${this.#name}_created`, pairs, created);
-		return this;
+		this.#began(pairs, created);
+	}
+
+	/** Ends the page. @returns it in UTF-8. */
+	end(): Buffer {
+		if (this.#isOpen) this.#text += '# EOF\n';
+		this.#done.push(Buffer.from(this.#text));
+		this.#text = '';
+		return Buffer.concat(this.#done);
+	}
+
+	#began(pairs: string, seconds: number): void {
+		if (this.#isOpen) this.#line(`${this.#family}_created`, pairs, seconds);
 	}
 
 	#line(name: string, pairs: string, value: number, behind = ''): void {
 		this.#write(`${name}${pairs === '' ? '' : `{${pairs}}`} ${formatValue(value)}${behind}\n`);
 	}
+
+	/** Collects the page in pieces: a text of megabytes would have to be joined and encoded in one go. */
+	#write(line: string): void {
+		this.#text += line;
+		if (this.#text.length < PIECE) return;
+		this.#done.push(Buffer.from(this.#text));
+		this.#text = '';
+	}
 }
+
+/** The open family of a page. */
+type Family = Pick<Exposition, 'sample' | 'summary' | 'histogram'>;
+
+/** Characters. */
+const PIECE = 65_536;
 
 function pairsOf(labels: Labels): string {
 	let pairs = '';

@@ -9,7 +9,7 @@ import { readCounters, TLS_VERSIONS, type WorkerCounts, type WorkerStats } from 
 import type { HistogramsSeed, UpstreamTlsSeed } from '../../shared/messages.ts';
 import type { AddressRefresher } from '../addresses/address-refresher.ts';
 import { crlsDue, expiringOf, expiringOfUpstreams } from '../facts/certificates.ts';
-import { loopFact } from '../facts/loops.ts';
+import { loopFact } from '../facts/process.ts';
 import type { StoreFacts } from '../facts/store.ts';
 import type { LogLosses } from '../log-output.ts';
 import type { ProcessMemory } from '../process-memory.ts';

@@ -1,7 +1,7 @@
 import { readdir, readFile } from 'node:fs/promises';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { openFilesLimit } from '../descriptor-limit.ts';
-import { readMemory } from '../facts/memory.ts';
+import { readMemory } from '../facts/process.ts';
 import type { Exposition } from './exposition.ts';
 import { FAMILIES } from './family-table.ts';
 

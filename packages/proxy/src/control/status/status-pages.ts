@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import type { WorkerCounts } from '../../memory/worker-stats.ts';
-import type { Page, PageResponse, Pages } from '../admin/page.ts';
+import type { Page, PageResponse, Pages } from '../admin/listener.ts';
 import { inSlices } from '../slices.ts';
 import type { Timers } from '../timers.ts';
 import { type Assets, readAssets } from './assets.ts';

@@ -20,3 +20,15 @@ export function loopFact(reading: LoopReading, now: number): LoopFact | undefine
 
 /** Samples are taken four times a second; a sample that is late by as much again means nothing, ms. */
 const OVERDUE_MS = 500;
+
+/** Reading `/proc` takes a descriptor. If none is left, returns the last reading: it is needed most then. */
+export function readMemory(): NodeJS.MemoryUsage {
+	try {
+		lastMemory = process.memoryUsage();
+	} catch {
+		// As above.
+	}
+	return lastMemory;
+}
+
+let lastMemory = process.memoryUsage();

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { loopFact } from '../../../../packages/proxy/src/control/facts/loops.ts';
+import { loopFact } from '../../../../packages/proxy/src/control/facts/process.ts';
 
 const READING = { sampledAt: 1000, utilization: 0.1, activeMs: 1, idleMs: 9, delayP50: 1, delayP99: 2, delayMax: 3 };
 
