@@ -70,7 +70,7 @@ export function readByUs(requests: readonly AskedRequest[], pieces: readonly Buf
 		if (peer.error !== undefined && brokenAt === Number.POSITIVE_INFINITY) brokenAt = at;
 		checkInvariants(peer, received);
 	}
-	for (const stream of protocol.end(0))
+	for (const stream of protocol.streams.end(0))
 		stream.onClosed({ kind: 'lost', cause: peer.error?.message ?? 'the input is over' });
 	checkEnds(peer);
 	const responses = peer.streams.map(({ facts, body, trailers, isWhole, end }): ReadResponse => {
@@ -85,7 +85,7 @@ function checkInvariants({ protocol, streams }: ClientPeer, received: number): v
 	const wrong = (what: string) => new BrokenInvariant(`${what}, ${JSON.stringify({ window: protocol.output.window })}`);
 	if (protocol.output.window < 0) throw wrong('more is sent than the connection’s window allows');
 	if (protocol.output.bytes > 0) throw wrong('output that nobody is told of');
-	if (protocol.size > streams.length) throw wrong('more streams than requests');
+	if (protocol.streams.size > streams.length) throw wrong('more streams than requests');
 	let bytes = 0;
 	for (const { id, receiveWindow, held, owed, paddingDue, body, isClosed } of streams) {
 		if (receiveWindow < 0 || receiveWindow > LIMITS.window)
@@ -100,7 +100,7 @@ function checkInvariants({ protocol, streams }: ClientPeer, received: number): v
 function checkEnds({ streams, protocol, ends }: ClientPeer): void {
 	const untold = streams.find(({ isWhole, end }) => !isWhole && end === undefined);
 	if (untold !== undefined) throw new BrokenInvariant(`stream ${untold.id} is not told that it has ended`);
-	if (protocol.size !== 0) throw new BrokenInvariant('streams are left behind');
+	if (protocol.streams.size !== 0) throw new BrokenInvariant('streams are left behind');
 	const lost = streams.filter(({ end }) => end?.kind === 'lost').length;
 	if (ends !== streams.length - lost) throw new BrokenInvariant(`${ends} ends of ${streams.length - lost} streams`);
 }

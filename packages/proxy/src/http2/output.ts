@@ -1,5 +1,6 @@
 import { SLAB_BYTES, SLABS } from '../shared/slabs.ts';
 import { FLAG, FRAME, FRAME_HEAD, frameHead, INITIAL_WINDOW, MAX_FRAME_SIZE } from './frame-format.ts';
+import { NO_DYNAMIC_TABLE } from './hpack-encoder.ts';
 import { type Sender, SenderTurns } from './sender-turns.ts';
 
 /**
@@ -26,6 +27,7 @@ export class Output {
 	#lastStream = 0;
 	#lastData = '';
 	#lastFlags = -1;
+	#hasSentBlock = false;
 	/** Streams that wait for the connection's window, or while `isBlocked`. */
 	readonly #turns = new SenderTurns();
 
@@ -43,6 +45,13 @@ export class Output {
 		if (this.#lastStream !== 0) this.#writeLast(false);
 		this.#count(frames.length);
 		this.#text += frames;
+	}
+
+	/** The start of the connection's first header block; empty for later ones. */
+	blockPrefix(): string {
+		if (this.#hasSentBlock) return '';
+		this.#hasSentBlock = true;
+		return NO_DYNAMIC_TABLE;
 	}
 
 	/** Bytes of a body that one frame may have, by the limits of the connection only. */

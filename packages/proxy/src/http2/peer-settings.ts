@@ -15,11 +15,11 @@ export class PeerSettings {
 	maxHeaderList = Number.POSITIVE_INFINITY;
 	/** The peer accepts extended CONNECT (RFC 8441). */
 	takesConnect = false;
-	readonly #maxPush: number;
+	readonly #mayPush: boolean;
 
-	/** @param isServer the peer is a server: it must not enable push. */
-	constructor(isServer = false) {
-		this.#maxPush = isServer ? 0 : 1;
+	/** @param mayPush the peer may enable push: it is no server. */
+	constructor(mayPush: boolean) {
+		this.#mayPush = mayPush;
 	}
 
 	/** Reads the payload of a SETTINGS frame. All values are checked. @throws ConnectionError */
@@ -31,7 +31,7 @@ export class PeerSettings {
 	#take(id: number, value: number): void {
 		switch (id) {
 			case SETTING.ENABLE_PUSH:
-				if (value > this.#maxPush) throw outOfRange('ENABLE_PUSH');
+				if (value > (this.#mayPush ? 1 : 0)) throw outOfRange('ENABLE_PUSH');
 				break;
 			case SETTING.NO_RFC7540_PRIORITIES:
 				if (value > 1) throw outOfRange('a setting that is 0 or 1');

@@ -44,10 +44,11 @@ export abstract class SendingStream implements Sender {
 	protected abstract onSent(): void;
 
 	/** @param block HPACK-encoded. */
-	protected writeHeaders(block: string, endStream: boolean): void {
+	sendHeaders(block: string, endStream: boolean): void {
+		if (!this.isLocalOpen) return;
 		// Identifier 0 is for the connection: the peer would end it, and with it all other requests.
 		if (this.id === 0) throw new Error('HEADERS on a stream that is not open');
-		this.output.write(headersFrames(this.id, block, endStream));
+		this.output.write(headersFrames(this.id, this.output.blockPrefix() + block, endStream));
 		if (endStream) this.#end();
 	}
 
@@ -96,8 +97,7 @@ export abstract class SendingStream implements Sender {
 
 	/** Ends the stream with a header block after all data (RFC 9113 section 8.1). @param block HPACK-encoded. */
 	sendTrailers(block: string): void {
-		if (!this.isLocalOpen) return;
-		if (this.#pending.length === 0) this.writeHeaders(block, true);
+		if (this.#pending.length === 0) this.sendHeaders(block, true);
 		else this.#trailers = block;
 	}
 
@@ -132,7 +132,7 @@ export abstract class SendingStream implements Sender {
 		output.writeData(this.id, data, isLast && this.#endsWithPending);
 		if (length === left && slab !== undefined) SLABS.release(slab);
 		if (isLast && this.#endsWithPending) this.#end();
-		else if (isLast && this.#trailers !== undefined) this.writeHeaders(this.#trailers, true);
+		else if (isLast && this.#trailers !== undefined) this.sendHeaders(this.#trailers, true);
 		return !isLast && this.sendWindow > 0;
 	}
 

@@ -66,7 +66,7 @@ describe('the client’s half of HTTP/2: responses (section 8)', () => {
 		assert.deepEqual([a.isWhole, b.isWhole], [true, true]);
 		assert.deepEqual(a.trailers, ['x-sum', '1']);
 		assert.equal(b.trailers, undefined);
-		assert.equal(peer.protocol.size, 0);
+		assert.equal(peer.protocol.streams.size, 0);
 		assert.equal(peer.outcome, '');
 	});
 
@@ -181,7 +181,7 @@ describe('the client’s half of HTTP/2: ends of streams', () => {
 
 	it('nothing goes out on a stream that was never opened: its identifier would be the connection’s', () => {
 		const peer = new ClientPeer();
-		const request = new TestRequest(peer.protocol);
+		const request = new TestRequest(peer.protocol.streams);
 		assert.throws(() => request.sendData('', true), /not open/);
 		assert.throws(() => request.sendTrailers(''), /not open/);
 		peer.flush();
@@ -193,10 +193,10 @@ describe('the client’s half of HTTP/2: ends of streams', () => {
 		const peer = new ClientPeer();
 		const [early, malformed, cancelled, whole_] = [0, 1, 2, 3].map(() => peer.request('POST', 'some', false));
 		peer.send(whole(early!.id, 'early'), head(malformed!.id, [[':status', '99']]));
-		peer.protocol.cancel(cancelled!);
+		peer.protocol.streams.cancel(cancelled!);
 		whole_!.sendData('', true);
 		peer.send(whole(whole_!.id, 'late'));
-		assert.equal(peer.protocol.resets, 3);
+		assert.equal(peer.protocol.streams.resets, 3);
 		assert.equal(peer.of(FRAME.RST_STREAM).length, 3);
 	});
 
@@ -217,7 +217,7 @@ describe('the client’s half of HTTP/2: ends of streams', () => {
 	it('ignores frames in flight for a stream that it has reset', () => {
 		const peer = new ClientPeer();
 		const request = peer.request();
-		peer.protocol.cancel(request);
+		peer.protocol.streams.cancel(request);
 		peer.send(whole(1, 'late'), rstStreamFrame(1), windowUpdateFrame(1, 5));
 		assert.equal(request.body, '');
 		assert.equal(peer.outcome, `reset 1 ${ERROR_CODE.CANCEL}`);
@@ -229,7 +229,7 @@ describe('the client’s half of HTTP/2: ends of streams', () => {
 		// Beyond what is remembered of each.
 		const ids = Array.from({ length: 600 }, () => {
 			const request = peer.request();
-			peer.protocol.cancel(request);
+			peer.protocol.streams.cancel(request);
 			return request.id;
 		});
 		for (const id of ids) peer.send(head(id), dataFrame(id, 'late', true));
@@ -246,7 +246,7 @@ describe('the client’s half of HTTP/2: ends of streams', () => {
 			const peer = new ClientPeer();
 			const [cancelled, other] = [peer.request(), peer.request()];
 			peer.send(head(cancelled.id));
-			peer.protocol.cancel(cancelled);
+			peer.protocol.streams.cancel(cancelled);
 			const frame = dataFrame(cancelled.id, Buffer.alloc(bytes));
 			const onItsWay = Buffer.concat(Array.from({ length: Math.min(10_000, Math.floor(65_535 / bytes)) }, () => frame));
 			peer.send(onItsWay);
@@ -264,7 +264,7 @@ describe('the client’s half of HTTP/2: ends of streams', () => {
 		peer.send(goawayFrame(1));
 		assert.equal(second.end?.kind, 'refused');
 		assert.equal(first.end, undefined);
-		assert.equal(peer.protocol.hasRoom, false);
+		assert.equal(peer.protocol.streams.hasRoom, false);
 		peer.send(whole(1, 'late, and whole'));
 		assert.equal(first.body, 'late, and whole');
 	});
@@ -283,32 +283,32 @@ describe('the client’s half of HTTP/2: ends of streams', () => {
 		const [a] = [peer.request(), peer.request()];
 		peer.send(whole(1, 'a'));
 		assert.deepEqual(
-			peer.protocol.end(ERROR_CODE.NO_ERROR).map(({ id }) => id),
+			peer.protocol.streams.end(ERROR_CODE.NO_ERROR).map(({ id }) => id),
 			[3],
 		);
 		assert.equal(a.isWhole, true);
-		assert.deepEqual(peer.protocol.end(ERROR_CODE.NO_ERROR), []);
+		assert.deepEqual(peer.protocol.streams.end(ERROR_CODE.NO_ERROR), []);
 	});
 });
 
 describe('the client’s half of HTTP/2: SETTINGS and windows (sections 5.2, 6.5 and 6.9)', () => {
 	it('keeps to MAX_CONCURRENT_STREAMS, whenever it changes, and to its own limit', () => {
 		const peer = new ClientPeer(true, { ...LIMITS, maxStreams: 3 });
-		assert.equal(peer.protocol.maxStreams, 3);
+		assert.equal(peer.protocol.streams.maxStreams, 3);
 		peer.request();
 		peer.request();
 		peer.send(settings(SETTING.MAX_CONCURRENT_STREAMS, 2));
-		assert.equal(peer.protocol.hasRoom, false);
+		assert.equal(peer.protocol.streams.hasRoom, false);
 		peer.send(whole(1, ''));
-		assert.equal(peer.protocol.hasRoom, true);
+		assert.equal(peer.protocol.streams.hasRoom, true);
 		peer.send(settings(SETTING.MAX_CONCURRENT_STREAMS, 1));
-		assert.equal(peer.protocol.hasRoom, false);
+		assert.equal(peer.protocol.streams.hasRoom, false);
 		peer.send(settings(SETTING.MAX_CONCURRENT_STREAMS, 0));
-		assert.equal(peer.protocol.hasRoom, false);
+		assert.equal(peer.protocol.streams.hasRoom, false);
 	});
 
 	it('opens at most 100 streams before the SETTINGS of the server', () => {
-		assert.equal(new ClientPeer(false, { ...LIMITS, maxStreams: 500 }).protocol.maxStreams, 100);
+		assert.equal(new ClientPeer(false, { ...LIMITS, maxStreams: 500 }).protocol.streams.maxStreams, 100);
 	});
 
 	it('sends no more than a stream’s window, and the rest when it opens', () => {
@@ -368,7 +368,7 @@ describe('the client’s half of HTTP/2: SETTINGS and windows (sections 5.2, 6.5
 		const updates = (id: number) => peer.of(FRAME.WINDOW_UPDATE, id).length;
 		assert.equal(updates(1), 0);
 		assert.equal(updates(3), 1);
-		peer.protocol.release(held, 40_000);
+		peer.protocol.streams.release(held, 40_000);
 		peer.flush();
 		assert.equal(updates(1), 1);
 		assert.equal(taken.body.length, 64_000);
@@ -457,6 +457,7 @@ describe('the client’s half of HTTP/2: a hostile server', () => {
 			...Array.from({ length: 20 }, () => continuationFrame(1, [], false)),
 		],
 		'a flood of PING': () => Array.from({ length: 11_000 }, () => pingFrame()),
+		'a flood of acknowledgements of PING': () => Array.from({ length: 11_000 }, () => pingFrame(undefined, true)),
 		'a flood of SETTINGS': () => Array.from({ length: 1_100 }, () => settingsFrame()),
 		'a flood of empty DATA': () => [head(1), ...Array.from({ length: 3_000 }, () => dataFrame(1))],
 		'a flood of PRIORITY': () => Array.from({ length: 11_000 }, () => priorityFrame(1)),
@@ -472,7 +473,7 @@ describe('the client’s half of HTTP/2: a hostile server', () => {
 			assert.ok(peer.error, what);
 			assert.match(peer.outcome, /goaway/);
 			for (const request of requests) assert.ok(request.isWhole || request.end !== undefined);
-			assert.equal(peer.protocol.size, 0);
+			assert.equal(peer.protocol.streams.size, 0);
 		});
 	}
 
@@ -492,7 +493,7 @@ describe('the client’s half of HTTP/2: a hostile server', () => {
 		it(`new fields without end cost as much as they take to decode: HEADERS with ${status}`, () => {
 			const peer = new ClientPeer();
 			const [flooded, other] = [peer.request(), peer.request()];
-			if (status === '200') peer.protocol.cancel(flooded);
+			if (status === '200') peer.protocol.streams.cancel(flooded);
 			let heads = 0;
 			for (; heads < 100 && peer.error === undefined; heads++) peer.send(thrash(1, status, heads));
 			assert.equal(reasonOf(peer), 'control-flood');
@@ -516,7 +517,7 @@ describe('the client’s half of HTTP/2: a hostile server', () => {
 		const neighbour = peer.request();
 		for (let i = 0; i < 400; i++) {
 			const cancelled = peer.request();
-			peer.protocol.cancel(cancelled);
+			peer.protocol.streams.cancel(cancelled);
 			peer.send(
 				headersFrame(cancelled.id, [[':status', '103'], ...unique(i, 60)], { endStream: false }),
 				headersFrame(cancelled.id, [...OK, ...unique(i, 60)], { endStream: false }),
@@ -625,7 +626,7 @@ describe('no byte of one request reaches another', () => {
 					if (what === 'reset') bytes.push(rstStreamFrame(id));
 					if (what === 'cancel') {
 						flush();
-						peer.protocol.cancel(requests[i]!);
+						peer.protocol.streams.cancel(requests[i]!);
 						peer.flush();
 					}
 					if (what === 'end' || what === 'reset' || what === 'trailers' || what === 'cancel') over.add(i);

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { COSTS, ServerBudget } from '../../../../packages/proxy/src/http2/client/server-budget.ts';
+import { SERVER_COSTS, ServerBudget } from '../../../../packages/proxy/src/http2/client/server-budget.ts';
+import { COSTS } from '../../../../packages/proxy/src/http2/peer-budget.ts';
 
 /** What reads and messages of ten bytes have cost. */
 function priced() {
@@ -18,7 +19,7 @@ function priced() {
 	const budget = new ServerBudget(share);
 	return {
 		read(isHeld: boolean): void {
-			share.spend(COSTS.read);
+			share.spend(SERVER_COSTS.read);
 			budget.read(isHeld);
 		},
 		message: () => budget.data(10),
@@ -52,6 +53,6 @@ describe('the price of small messages of a response', () => {
 		const cost = priced();
 		for (let i = 0; i < 5; i++) cost.read(false);
 		for (let i = 0; i < 5; i++) cost.message();
-		assert.equal(cost.spent, 4 * COSTS.read + 5 * MESSAGE);
+		assert.equal(cost.spent, 4 * SERVER_COSTS.read + 5 * MESSAGE);
 	});
 });

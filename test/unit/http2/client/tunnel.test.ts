@@ -75,18 +75,18 @@ describe('an extended CONNECT', () => {
 		peer.send(taken(1, '403'), dataFrame(1, 'no', true));
 		assert.equal(refused.isTunnel, false);
 		assert.deepEqual([refused.body, refused.isWhole], ['no', true]);
-		assert.equal(peer.protocol.size, 0);
+		assert.equal(peer.protocol.streams.size, 0);
 	});
 
 	it('still sends after the server has ended its side, and ends with ours', () => {
 		const { peer, tunnel } = opened();
 		peer.send(dataFrame(1, 'last', true));
 		assert.deepEqual([tunnel.body, tunnel.isWhole, tunnel.isClosed], ['last', true, false]);
-		assert.deepEqual([peer.protocol.size, peer.ends, peer.outcome], [1, 0, '']);
+		assert.deepEqual([peer.protocol.streams.size, peer.ends, peer.outcome], [1, 0, '']);
 		sends(peer, tunnel, 'still');
 		assert.equal(peer.body(1), 'still');
 		sends(peer, tunnel, '', true);
-		assert.deepEqual([peer.protocol.size, peer.ends, endsOf(peer, 1), peer.outcome], [0, 1, 1, '']);
+		assert.deepEqual([peer.protocol.streams.size, peer.ends, endsOf(peer, 1), peer.outcome], [0, 1, 1, '']);
 		assert.equal(tunnel.isClosed, true);
 	});
 
@@ -94,9 +94,9 @@ describe('an extended CONNECT', () => {
 		const { peer, tunnel } = opened();
 		sends(peer, tunnel, 'last', true);
 		peer.send(dataFrame(1, 'still'));
-		assert.deepEqual([tunnel.body, peer.protocol.size], ['still', 1]);
+		assert.deepEqual([tunnel.body, peer.protocol.streams.size], ['still', 1]);
 		peer.send(dataFrame(1, '', true));
-		assert.deepEqual([tunnel.isWhole, peer.protocol.size, peer.ends, peer.outcome], [true, 0, 1, '']);
+		assert.deepEqual([tunnel.isWhole, peer.protocol.streams.size, peer.ends, peer.outcome], [true, 0, 1, '']);
 	});
 
 	it('may end with its head, and still take bytes', () => {
@@ -105,7 +105,7 @@ describe('an extended CONNECT', () => {
 		peer.send(taken(1, '200', true));
 		assert.deepEqual([tunnel.isTunnel, tunnel.isWhole, tunnel.isClosed], [true, true, false]);
 		sends(peer, tunnel, 'still', true);
-		assert.deepEqual([peer.body(1), peer.protocol.size, peer.outcome], ['still', 0, '']);
+		assert.deepEqual([peer.body(1), peer.protocol.streams.size, peer.outcome], ['still', 0, '']);
 	});
 
 	it('ends only when all bytes that wait for the server’s window are sent', () => {
@@ -135,17 +135,17 @@ describe('an extended CONNECT', () => {
 			tunnel.isWhole = false;
 			peer.send(rstStreamFrame(1, ERROR_CODE.CANCEL));
 			assert.deepEqual(tunnel.end, { kind: 'reset', cause: 'stream reset with CANCEL' });
-			assert.deepEqual([peer.protocol.size, peer.ends], [0, 1]);
+			assert.deepEqual([peer.protocol.streams.size, peer.ends], [0, 1]);
 		}
 	});
 
 	it('is cancelled with CANCEL, and only while it is open', () => {
 		const { peer, tunnel } = opened();
-		peer.protocol.cancel(tunnel);
-		peer.protocol.cancel(tunnel);
+		peer.protocol.streams.cancel(tunnel);
+		peer.protocol.streams.cancel(tunnel);
 		peer.flush();
 		assert.equal(peer.outcome, `reset 1 ${ERROR_CODE.CANCEL}`);
-		assert.deepEqual([peer.ends, peer.protocol.size], [1, 0]);
+		assert.deepEqual([peer.ends, peer.protocol.streams.size], [1, 0]);
 	});
 
 	const malformed = {
@@ -167,7 +167,7 @@ describe('an extended CONNECT', () => {
 			assert.equal(tunnel.end?.kind, 'malformed');
 			assert.equal(peer.outcome, `reset 1 ${code}`);
 			peer.send(taken(3), dataFrame(3, 'fine', true));
-			assert.deepEqual([other.body, peer.error, peer.protocol.size], ['fine', undefined, 0]);
+			assert.deepEqual([other.body, peer.error, peer.protocol.streams.size], ['fine', undefined, 0]);
 		});
 	}
 
@@ -193,7 +193,7 @@ describe('an extended CONNECT', () => {
 				}
 				assert.deepEqual([peer.body(1).length, tunnel.body.length], [bytes.ours, bytes.theirs]);
 				assert.deepEqual([endsOf(peer, 1), tunnel.isWhole, peer.ends], [1, true, 1]);
-				assert.deepEqual([peer.protocol.size, peer.outcome, peer.error], [0, '', undefined]);
+				assert.deepEqual([peer.protocol.streams.size, peer.outcome, peer.error], [0, '', undefined]);
 			}),
 		);
 	});

@@ -3,6 +3,7 @@ import { type ConnectionOptions, connect as connectTls } from 'node:tls';
 import type { UpstreamAddress } from '../../config/config.ts';
 import { type ClientEvents, ClientProtocol } from '../../http2/client/client-protocol.ts';
 import { ClientStream, type StreamEnd } from '../../http2/client/client-stream.ts';
+import type { ClientStreams } from '../../http2/client/client-streams.ts';
 import type { ResponseFacts } from '../../http2/client/response-fields.ts';
 import { UNSHARED } from '../../http2/client/server-budget.ts';
 import { ConnectionError } from '../../http2/errors.ts';
@@ -105,7 +106,7 @@ class Call implements ClientEvents {
 	constructor(socket: Socket, maxBody: number, end: (response: Http2Response | NoResponse) => void) {
 		this.#socket = socket;
 		this.#end = end;
-		this.#stream = new ResponseStream(this.#protocol, maxBody, end);
+		this.#stream = new ResponseStream(this.#protocol.streams, maxBody, end);
 		socket.on('data', (bytes) => this.#receive(bytes as Buffer));
 	}
 
@@ -127,7 +128,7 @@ class Call implements ClientEvents {
 
 	/** Ends the call, whatever its result. */
 	end(): void {
-		this.#protocol.end(CODE.NO_ERROR);
+		this.#protocol.streams.end(CODE.NO_ERROR);
 	}
 
 	onOutput(): void {
@@ -154,8 +155,8 @@ class ResponseStream extends ClientStream {
 	readonly #pieces: Buffer[] = [];
 	#length = 0;
 
-	constructor(protocol: ClientProtocol, maxBody: number, end: (response: Http2Response | NoResponse) => void) {
-		super(protocol);
+	constructor(owner: ClientStreams, maxBody: number, end: (response: Http2Response | NoResponse) => void) {
+		super(owner);
 		this.#maxBody = maxBody;
 		this.#end = end;
 	}
@@ -170,7 +171,7 @@ class ResponseStream extends ClientStream {
 		this.#pieces.push(piece);
 		this.#length += piece.length;
 		if (this.#length === this.#maxBody) this.#respond([]);
-		else this.protocol.release(this, bytes.length);
+		else this.owner.release(this, bytes.length);
 	}
 
 	override onResponseEnd(trailers: readonly string[] = []): void {

@@ -3,6 +3,7 @@ import { BAD_REQUEST } from '@mtls-edge-proxy/gate/gates/rejection.ts';
 import type { RateLimitedLog } from '@mtls-edge-proxy/gate/shared/rate-limited-log.ts';
 import { ConnectionError, streamErrorReason } from '../../http2/errors.ts';
 import { CODE } from '../../http2/frame-format.ts';
+import { COSTS } from '../../http2/peer-budget.ts';
 import type { Http2StreamErrorReason } from '../../memory/worker-stats.ts';
 import { SLABS } from '../../shared/slabs.ts';
 import { ClientConnection } from '../client/client-connection.ts';
@@ -15,7 +16,7 @@ import type { ConnectionShare } from '../loop/read-share.ts';
 import type { DataPlane } from '../plane/plane.ts';
 import { reportDelay } from '../records/delay-report.ts';
 import type { TunnelClose } from '../tunnel/tunnel.ts';
-import { VAIN_BYTES } from './frame-budget.ts';
+
 import { Protocol, type ProtocolEvents } from './protocol.ts';
 import { Http2Request, type RequestOwner } from './request.ts';
 import type { RequestFacts } from './request-fields.ts';
@@ -292,7 +293,7 @@ export class Http2Connection extends Timed implements LiveConnection, ProtocolEv
 	/** Drops bytes without decoding them. @returns their number: all. */
 	#drop(bytes: number): number {
 		this.#dropped += bytes;
-		this.#share.spend(bytes / VAIN_BYTES);
+		this.#share.spend(bytes / COSTS.vainBytes);
 		if (this.#dropped > MAX_DROPPED) this.socket.destroy();
 		return bytes;
 	}

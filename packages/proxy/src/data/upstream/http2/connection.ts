@@ -111,17 +111,17 @@ export class Http2UpstreamConnection extends Timed implements ClientEvents, Flus
 
 	/** Requests under way. */
 	get size(): number {
-		return this.protocol.size + this.#ungreeted.length;
+		return this.protocol.streams.size + this.#ungreeted.length;
 	}
 
 	/** Whether it takes another request. */
 	get hasRoom(): boolean {
-		return !this.#hasLeft && this.protocol.hasRoom && this.hasRoomFor(1) && !this.#isFull();
+		return !this.#hasLeft && this.protocol.streams.hasRoom && this.hasRoomFor(1) && !this.#isFull();
 	}
 
 	/** Whether that many more requests are within the limit of streams. */
 	hasRoomFor(requests: number): boolean {
-		return this.size + requests <= this.protocol.maxStreams;
+		return this.size + requests <= this.protocol.streams.maxStreams;
 	}
 
 	/** Heads are sent whatever waits before them, so if the upstream does not read, further requests are held back. */
@@ -132,7 +132,7 @@ export class Http2UpstreamConnection extends Timed implements ClientEvents, Flus
 
 	/** Whether it carries so much that another connection should be made. */
 	get isBusy(): boolean {
-		return this.size >= this.protocol.maxStreams * COMFORT || this.isStalled;
+		return this.size >= this.protocol.streams.maxStreams * COMFORT || this.isStalled;
 	}
 
 	/** Whether a request should use another connection, even if it has to wait for one. */
@@ -187,7 +187,7 @@ export class Http2UpstreamConnection extends Timed implements ClientEvents, Flus
 	/** Like `refusesHead`, for an extended CONNECT, once the upstream's SETTINGS are there (RFC 8441 section 3). */
 	refusesConnect(block: string): UpstreamFailure | undefined {
 		if (!this.protocol.settings.takesConnect) return NO_CONNECT;
-		return this.protocol.hasRoom ? this.refusesHead(block) : NO_STREAM;
+		return this.protocol.streams.hasRoom ? this.refusesHead(block) : NO_STREAM;
 	}
 
 	/** For extended CONNECT requests: has `onGreeted` called when the SETTINGS are there. */
@@ -207,7 +207,7 @@ export class Http2UpstreamConnection extends Timed implements ClientEvents, Flus
 		const ticks = this.#owner.ticks - request.sentAtTick;
 		if (request.readsBefore === this.reads && ticks >= SILENT_TICKS) this.#isDoubted = true;
 		if (request.id === 0) return this.#forgetUngreeted(request);
-		this.protocol.cancel(request);
+		this.protocol.streams.cancel(request);
 	}
 
 	#forgetUngreeted(request: Http2UpstreamRequest): void {
@@ -224,7 +224,7 @@ export class Http2UpstreamConnection extends Timed implements ClientEvents, Flus
 	}
 
 	onSettings(): void {
-		this.#owner.onLimit(this, this.protocol.maxStreams);
+		this.#owner.onLimit(this, this.protocol.streams.maxStreams);
 		for (let next = this.#ungreeted.shift(); next !== undefined; next = this.#ungreeted.shift()) next.onGreeted();
 	}
 
@@ -251,7 +251,7 @@ export class Http2UpstreamConnection extends Timed implements ClientEvents, Flus
 	}
 
 	#hasFewer(): void {
-		const { isGoingAway, resets } = this.protocol;
+		const { isGoingAway, resets } = this.protocol.streams;
 		const isLost = this.#isDoubted && this.size === 0;
 		// Servers end connections with many resets (CVE-2023-44487), which would end the requests of all tenants.
 		if (isGoingAway || isLost || resets >= MAX_RESETS || this.#owner.isOwed()) this.#leave();
@@ -274,7 +274,7 @@ export class Http2UpstreamConnection extends Timed implements ClientEvents, Flus
 	#leave(): void {
 		if (this.#hasLeft) return;
 		this.#hasLeft = true;
-		this.protocol.isGoingAway = true;
+		this.protocol.streams.isGoingAway = true;
 		this.#owner.leave(this);
 		if (this.size === 0 && !this.#isGone) setImmediate(closeIdle, this);
 	}
@@ -345,8 +345,8 @@ export class Http2UpstreamConnection extends Timed implements ClientEvents, Flus
 		}
 		output.isBlocked = true;
 		// Bodies wait for `drain`, and so do requests beyond a bound. Acknowledgements are caused by the upstream.
-		const { acknowledged, isOver } = this.protocol;
-		if (acknowledged > MAX_UNREAD && !isOver) this.#end(CODE.ENHANCE_YOUR_CALM, () => UNREAD);
+		const { acknowledged, streams } = this.protocol;
+		if (acknowledged > MAX_UNREAD && !streams.isOver) this.#end(CODE.ENHANCE_YOUR_CALM, () => UNREAD);
 	}
 
 	#onDrain(): void {
@@ -407,7 +407,7 @@ export class Http2UpstreamConnection extends Timed implements ClientEvents, Flus
 
 	/** @returns requests that have not been told. */
 	#endProtocol(code: number): Http2UpstreamRequest[] {
-		return [...(this.protocol.end(code) as Http2UpstreamRequest[]), ...this.#ungreeted.splice(0)];
+		return [...(this.protocol.streams.end(code) as Http2UpstreamRequest[]), ...this.#ungreeted.splice(0)];
 	}
 
 	/** @returns requests that have not been told. */

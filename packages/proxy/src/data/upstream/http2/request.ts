@@ -34,7 +34,7 @@ export class Http2UpstreamRequest extends ClientStream implements UpstreamReques
 	#end: { readonly trailers: Trailers | undefined; readonly failure?: UpstreamFailure } | undefined;
 
 	constructor(connection: Http2UpstreamConnection) {
-		super(connection.protocol);
+		super(connection.protocol.streams);
 		this.#connection = connection;
 	}
 
@@ -62,7 +62,7 @@ export class Http2UpstreamRequest extends ClientStream implements UpstreamReques
 
 	/** Asks for a WebSocket (RFC 8441 sections 4 and 5), as soon as it is known whether the upstream takes one. */
 	#connect(block: string): void {
-		const { isGreeted } = this.protocol;
+		const { isGreeted } = this.#connection.protocol;
 		const problem = isGreeted ? this.#connection.refusesConnect(block) : undefined;
 		if (problem !== undefined) return this.#refuse(problem);
 		this.#connection.sends(this);
@@ -182,7 +182,7 @@ export class Http2UpstreamRequest extends ClientStream implements UpstreamReques
 		} catch (error) {
 			this.#onThrow(handler!, error);
 		}
-		this.protocol.release(this, bytes.length);
+		this.owner.release(this, bytes.length);
 	}
 
 	override onResponseEnd(trailers: Trailers | undefined): void {
