@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
-import type { TunnelRequest } from '../../../../packages/proxy/src/data/request/contract.ts';
+import type { Exchange } from '../../../../packages/proxy/src/data/request/exchange.ts';
 import type { WebSocketRoute } from '../../../../packages/proxy/src/data/routes/route.ts';
 import { Tunnel } from '../../../../packages/proxy/src/data/tunnel/tunnel.ts';
 import { frame } from './fixtures/frames.ts';
@@ -19,7 +19,7 @@ it('each frame of a client costs its connection a part of a token, however many 
 	const context = { client, plane: {}, identity: { leewaySeconds: 0, claims: { exp: 0 } } };
 	const idle = { add() {} };
 	const tunnel = new Tunnel(
-		{ context, attempt: { connection: { write } } } as unknown as TunnelRequest,
+		{ context, attempt: { connection: { write } } } as unknown as Exchange,
 		{ idle } as unknown as WebSocketRoute,
 		false,
 	);

@@ -6,7 +6,8 @@ import { ResponsePace } from '../../gates/response-pace.ts';
 import { namesOf, type Trailers } from '../../gates/trailers.ts';
 import type { ResponseFields } from '../client/response-fields.ts';
 import { countGiven, countReceived } from '../request/context.ts';
-import type { BodyMode, ServedRequest } from '../request/contract.ts';
+import type { BodyMode } from '../request/contract.ts';
+import type { Exchange } from '../request/exchange.ts';
 import { STATE } from '../request/state.ts';
 import type { OutgoingBody } from '../upstream/contract.ts';
 import { ByteCollector } from './byte-collector.ts';
@@ -29,7 +30,7 @@ export function framingLine(method: string, length: number): string {
  * body before the client sees its head. A response is whole or an error, never something in between.
  */
 export class Bodies implements BodyMode {
-	readonly #request: ServedRequest;
+	readonly #request: Exchange;
 	#upload: ByteCollector | undefined = undefined;
 	#uploadLength = 0;
 	/** Trailers of the request. */
@@ -49,7 +50,7 @@ export class Bodies implements BodyMode {
 	/** Monotonic milliseconds. */
 	#lastTakenAt = 0;
 
-	constructor(request: ServedRequest) {
+	constructor(request: Exchange) {
 		this.#request = request;
 	}
 

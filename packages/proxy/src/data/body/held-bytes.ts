@@ -1,6 +1,6 @@
 import type { Rejection } from '@mtls-edge-proxy/gate/gates/rejection.ts';
 import { Timed } from '../loop/deadlines.ts';
-import type { TunnelRequest } from '../request/contract.ts';
+import type { Exchange } from '../request/exchange.ts';
 import { Reservation } from './buffered-bytes.ts';
 
 /**
@@ -8,13 +8,13 @@ import { Reservation } from './buffered-bytes.ts';
  * collected body.
  */
 export class HeldBytes extends Timed {
-	readonly #request: TunnelRequest;
+	readonly #request: Exchange;
 	readonly #refuse: (why: Rejection) => void;
 	readonly #charged = new Map<Holder, Reservation>();
 	#isClientFull = false;
 
 	/** @param refuse called if there is no room. */
-	constructor(request: TunnelRequest, refuse: (why: Rejection) => void) {
+	constructor(request: Exchange, refuse: (why: Rejection) => void) {
 		super();
 		this.#request = request;
 		this.#refuse = refuse;

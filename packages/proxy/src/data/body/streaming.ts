@@ -8,7 +8,8 @@ import { announcedNames, type Trailers } from '../../gates/trailers.ts';
 import type { Limits } from '../../shared/limits.ts';
 import type { ResponseFields } from '../client/response-fields.ts';
 import { countGiven, countReceived } from '../request/context.ts';
-import type { BodyMode, ServedRequest } from '../request/contract.ts';
+import type { BodyMode } from '../request/contract.ts';
+import type { Exchange } from '../request/exchange.ts';
 import { STATE } from '../request/state.ts';
 import { StreamExpiry } from '../request/stream-expiry.ts';
 import type { OutgoingBody, UpstreamRequest } from '../upstream/contract.ts';
@@ -33,7 +34,7 @@ export function framingLine(method: string, length: number): string {
  * only as fast as the other one takes it. What has begun cannot be taken back: a response that breaks off is reset.
  */
 export class Bodies implements BodyMode {
-	readonly #request: ServedRequest;
+	readonly #request: Exchange;
 	#uploadLength = 0;
 	#uploaded = 0;
 	#uploadComplete = true;
@@ -65,7 +66,7 @@ export class Bodies implements BodyMode {
 	/** `undefined` unless a least rate is configured. */
 	readonly #pace: ResponsePace | undefined;
 
-	constructor(request: ServedRequest) {
+	constructor(request: Exchange) {
 		this.#request = request;
 		this.#pace = paceOf(request.context.plane.limits);
 	}

@@ -17,29 +17,21 @@ import {
 	type UpstreamRequest,
 } from '../upstream/contract.ts';
 import type { Endpoint } from '../upstream/endpoint.ts';
-import type { Choice, Upstream } from '../upstream/upstream.ts';
+import type { Choice } from '../upstream/upstream.ts';
 import { authorityOf, measure } from './context.ts';
-import type { AttemptFacts, ServedRequest } from './contract.ts';
-
-/** Owns an attempt, and decides where the request goes when the upstream does not take it. */
-export interface AttemptOwner {
-	readonly request: ServedRequest;
-	/** The upstream that the endpoint was chosen from. */
-	readonly upstream: Upstream;
-	/** Something is wrong with the upstream or the connection; `attemptFailed` follows. */
-	attemptFailing(failure: UpstreamFailure): void;
-	attemptFailed(failure: UpstreamFailure): void;
-}
+import type { Delivery } from './delivery.ts';
+import type { Exchange } from './exchange.ts';
 
 /**
  * One try of a request at one upstream. It owns the breaker's admission, the place in the upstream's load and the connection, and gives
  * each of them back exactly once, however the try ends.
  */
-export class UpstreamAttempt implements OutgoingRequest, ResponseHandler, AttemptFacts {
+export class UpstreamAttempt implements OutgoingRequest, ResponseHandler {
 	readonly endpoint: Endpoint;
+	/** `undefined`: the request is not there yet, or over there. */
 	connection: UpstreamRequest | undefined = undefined;
-	readonly #owner: AttemptOwner;
-	readonly #request: ServedRequest;
+	readonly #owner: Delivery;
+	readonly #request: Exchange;
 	/** The admission that the breaker awaits a report on. */
 	#admission: Admission | typeof REFUSED;
 	/** The counter that includes this attempt. */
@@ -51,7 +43,7 @@ export class UpstreamAttempt implements OutgoingRequest, ResponseHandler, Attemp
 	/** The client's body waits for a connection to the upstream. */
 	#bodyWaits = false;
 
-	constructor(owner: AttemptOwner, { endpoint, admission, load }: Choice) {
+	constructor(owner: Delivery, { endpoint, admission, load }: Choice) {
 		this.#owner = owner;
 		this.#request = owner.request;
 		this.endpoint = endpoint;
@@ -257,6 +249,7 @@ export class UpstreamAttempt implements OutgoingRequest, ResponseHandler, Attemp
 
 	// --- How it ends. ---
 
+	/** Adds the round trip to the latency summary. */
 	measure(): void {
 		const { context } = this.#request;
 		const now = context.plane.clock.now();
@@ -265,6 +258,7 @@ export class UpstreamAttempt implements OutgoingRequest, ResponseHandler, Attemp
 		measure(context, this.endpoint.durations, ms, now);
 	}
 
+	/** Reports the outcome to the breaker; only the first report counts. @param cause reason of a failure, in words for operators. */
 	settle(outcome: Outcome, cause = ''): void {
 		const admission = this.#admission;
 		if (admission === REFUSED) return;
@@ -275,6 +269,7 @@ export class UpstreamAttempt implements OutgoingRequest, ResponseHandler, Attemp
 		breaker.fail(admission, { reason: outcome, cause, tenant: identity!.tenant }, route!.opening, plane.clock.now());
 	}
 
+	/** A good response has begun. A half-open breaker need not wait for its last byte, but does wait for a call's status if configured to. */
 	settleProbe(): void {
 		if (this.#admission <= NORMAL || this.#isJudgedAtEnd()) return;
 		this.endpoint.breaker.report(this.#admission, 'success');

@@ -1,20 +1,14 @@
 import { UPSTREAM_TIMEOUT } from '@mtls-edge-proxy/gate/gates/rejection.ts';
 import { Timed } from '../loop/deadlines.ts';
 import type { PlaneDeadlines } from '../plane/plane-deadlines.ts';
-
-/** The request that the call belongs to. */
-export interface CalledRequest {
-	/** The client's `grpc-timeout` has passed. */
-	callTimedOut(): void;
-	onFault(error: unknown): void;
-}
+import type { Exchange } from './exchange.ts';
 
 /**
  * The time that the client of a gRPC call allows for the whole call (`grpc-timeout`). The exchange has a separate deadline, which is set
  * anew at each step of the request.
  */
 export class CallDeadline extends Timed {
-	readonly #request: CalledRequest;
+	readonly #request: Exchange;
 	readonly #ms: number;
 	/** Monotonic milliseconds. */
 	readonly #dueAt: number;
@@ -23,7 +17,7 @@ export class CallDeadline extends Timed {
 	 * @param ms counted from `startedAt`.
 	 * @param startedAt monotonic milliseconds.
 	 */
-	constructor(request: CalledRequest, ms: number, startedAt: number, deadlines: PlaneDeadlines) {
+	constructor(request: Exchange, ms: number, startedAt: number, deadlines: PlaneDeadlines) {
 		super();
 		this.#request = request;
 		this.#ms = ms;

@@ -8,18 +8,18 @@ import type { FailureKind, UpstreamFailure } from '../upstream/contract.ts';
 import type { Endpoint } from '../upstream/endpoint.ts';
 import type { Departure, Place, Waiting } from '../upstream/pending-queue.ts';
 import type { Choice, Upstream } from '../upstream/upstream.ts';
-import { type AttemptOwner, UpstreamAttempt } from './attempt.ts';
+import { UpstreamAttempt } from './attempt.ts';
 import { CALL_TIMED_OUT } from './call-deadline.ts';
 import { measure } from './context.ts';
-import type { ServedRequest } from './contract.ts';
+import type { Exchange } from './exchange.ts';
 import { STATE } from './state.ts';
 
 /**
  * One request between the gates and the response: an address of its route's upstream is chosen, or waited for, and the request is sent there
  * (`UpstreamAttempt`). If that endpoint does not take it, it is sent again when that is safe.
  */
-export class Delivery implements Dispatched, Waiting, AttemptOwner {
-	readonly request: ServedRequest;
+export class Delivery implements Dispatched, Waiting {
+	readonly request: Exchange;
 	/** The route's upstream. If the request had to wait or is sent again: the one in force when it left. */
 	upstream: Upstream;
 	/** The current or last attempt. */
@@ -31,7 +31,7 @@ export class Delivery implements Dispatched, Waiting, AttemptOwner {
 	/** Why it waits for another endpoint. */
 	#failure: RetriedFailure | undefined = undefined;
 
-	constructor(request: ServedRequest) {
+	constructor(request: Exchange) {
 		this.request = request;
 		this.upstream = request.context.route!.upstream;
 	}

@@ -16,7 +16,7 @@ import { admit, admitToRoute } from './admit.ts';
 import type { UpstreamAttempt } from './attempt.ts';
 import { CALL_TIMED_OUT, CallDeadline, LEAST_TIMEOUT_MS, PRICE_OF_LESS } from './call-deadline.ts';
 import { countGiven, countIn, RequestContext } from './context.ts';
-import type { BodyMode, BodyModeClass, Carrier, ServedRequest } from './contract.ts';
+import type { BodyMode, BodyModeClass, Carrier } from './contract.ts';
 import { Delivery } from './delivery.ts';
 import { checkTransition, STATE, type State } from './state.ts';
 
@@ -24,10 +24,12 @@ import { checkTransition, STATE, type State } from './state.ts';
  * One request's way through the proxy, and how it ends. Its data is the context; the gates are `admit`; `Delivery` takes it to an upstream
  * and the body mode carries its bytes. This class holds its state.
  */
-export class Exchange extends Timed implements ServedRequest, ExchangeEvents {
+export class Exchange extends Timed implements ExchangeEvents {
 	readonly context: RequestContext;
 	readonly body: BodyMode;
+	/** Carries the bytes: the body mode, or the tunnel that the request has become. */
 	carrier: Carrier;
+	/** `undefined`: the request is not a tunnel. */
 	tunnel: Tunnel | undefined = undefined;
 	/** `undefined`: the request has not passed the gates. */
 	delivery: Delivery | undefined = undefined;
@@ -47,11 +49,13 @@ export class Exchange extends Timed implements ServedRequest, ExchangeEvents {
 		return this.#state;
 	}
 
+	/** The only way from one state to the next. @throws Error for an impossible transition. */
 	enter(next: State): void {
 		checkTransition(this.#state, next);
 		this.#state = next;
 	}
 
+	/** The current or last attempt. */
 	get attempt(): UpstreamAttempt | undefined {
 		return this.delivery?.attempt;
 	}
@@ -80,6 +84,7 @@ export class Exchange extends Timed implements ServedRequest, ExchangeEvents {
 		this.body.receive();
 	}
 
+	/** Continues with the route: the body mode has received as much of the body as it needs first. */
 	forward(): void {
 		const { context } = this;
 		const refusal = admitToRoute(context, this.body);
@@ -91,6 +96,7 @@ export class Exchange extends Timed implements ServedRequest, ExchangeEvents {
 		context.plane.dispatches.add(this.delivery);
 	}
 
+	/** Starts reading the client's body. */
 	readBody(): void {
 		const { client, record } = this.context;
 		this.body.onAsked();
@@ -100,12 +106,14 @@ export class Exchange extends Timed implements ServedRequest, ExchangeEvents {
 
 	// --- The response. ---
 
+	/** The fields of the upstream's response as they go to the client. */
 	responseFields(fields: ResponseFields): ResponseFields {
 		const { report } = this.context;
 		if (report === undefined) return fields;
 		return new ResponseFields(withReport([...fields.list], report), false, fields.announcedTrailers);
 	}
 
+	/** Records that a response begins. */
 	responds(status: number, refusal?: Rejection): void {
 		this.enter(STATE.responding);
 		const { plane, record, endpoint } = this.context;
@@ -113,7 +121,7 @@ export class Exchange extends Timed implements ServedRequest, ExchangeEvents {
 		record?.responds(status, refusal);
 	}
 
-	/** The only place where refusals become responses and are counted: by HTTP status, whatever the client gets. */
+	/** Answers with a response of the proxy's own. The only place where refusals become responses and are counted: by HTTP status, whatever the client gets. */
 	refuse(refusal: Rejection): void {
 		const { context } = this;
 		const { client, plane, report, isCall, record } = context;
@@ -129,6 +137,7 @@ export class Exchange extends Timed implements ServedRequest, ExchangeEvents {
 		client.refuse(refusal, response);
 	}
 
+	/** Like `refuse`, for a request that may be at an upstream; a response that has begun is broken off. @param outcome for the breaker. */
 	fail(refusal: Rejection, outcome: 'abandoned' | FailureReason): void {
 		this.delivery?.end(outcome, refusal.reason);
 		if (this.#state !== STATE.responding) this.refuse(refusal);
@@ -137,6 +146,7 @@ export class Exchange extends Timed implements ServedRequest, ExchangeEvents {
 		else this.breakOff(refusal);
 	}
 
+	/** Resets a response that has begun, or ends a call with its status: it must not look complete. */
 	breakOff(why: Rejection): void {
 		const { client, plane, record, isCall } = this.context;
 		this.cancelDeadline();
@@ -157,6 +167,7 @@ export class Exchange extends Timed implements ServedRequest, ExchangeEvents {
 
 	// --- A tunnel. ---
 
+	/** The upstream has taken the handshake. @param accept the value that it must have sent; `undefined`: its protocol has none. */
 	opensTunnel(fields: ResponseFields, accept: string | undefined): void {
 		const opened = openTunnel(this, fields, accept);
 		// The handshake may fail because of what this client asked for, which says nothing about the upstream.
@@ -175,6 +186,7 @@ export class Exchange extends Timed implements ServedRequest, ExchangeEvents {
 		this.context.forgetHead();
 	}
 
+	/** Both ends of the tunnel have ended. */
 	closeTunnel(): void {
 		this.enter(STATE.done);
 		try {
@@ -208,6 +220,7 @@ export class Exchange extends Timed implements ServedRequest, ExchangeEvents {
 		if (!hasResponded) this.fail(why, 'abandoned');
 	}
 
+	/** The upstream's time ran out before its response began. @param outcome for the breaker, if there is a connection to blame. */
 	upstreamTimedOut(outcome: 'timeout' | 'abandoned'): void {
 		this.delivery!.timedOut(outcome);
 	}

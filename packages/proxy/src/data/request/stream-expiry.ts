@@ -1,14 +1,14 @@
 import { TOKEN_INVALID } from '@mtls-edge-proxy/gate/gates/rejection.ts';
 import { Timed } from '../loop/deadlines.ts';
-import type { ServedRequest } from './contract.ts';
+import type { Exchange } from './exchange.ts';
 
 /** Ends a response that still streams when its token expires. Only for routes that ask for it: each request is checked every second. */
 export class StreamExpiry extends Timed {
-	readonly #request: ServedRequest;
+	readonly #request: Exchange;
 	/** Wall-clock seconds; leeway included. */
 	readonly #endsAt: number;
 
-	constructor(request: ServedRequest) {
+	constructor(request: Exchange) {
 		super();
 		const { leewaySeconds, claims } = request.context.identity!;
 		this.#request = request;

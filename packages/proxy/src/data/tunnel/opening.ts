@@ -1,13 +1,8 @@
 import { BAD_GATEWAY, BAD_REQUEST, type Rejection } from '@mtls-edge-proxy/gate/gates/rejection.ts';
 import { hasExtensions, problemOfResponse } from '../../gates/web-socket.ts';
 import { ResponseFields } from '../client/response-fields.ts';
-import type { TunnelRequest } from '../request/contract.ts';
+import type { Exchange } from '../request/exchange.ts';
 import { Tunnel } from './tunnel.ts';
-
-/** A request that can become a tunnel. */
-interface Opening extends TunnelRequest {
-	becomes(tunnel: Tunnel, fields: ResponseFields): void;
-}
 
 export const EARLY = BAD_REQUEST.because('bytes before the response to the WebSocket handshake');
 
@@ -18,7 +13,7 @@ export const EARLY = BAD_REQUEST.because('bytes before the response to the WebSo
  * @returns why there is no tunnel.
  */
 export function openTunnel(
-	request: Opening,
+	request: Exchange,
 	fields: ResponseFields,
 	accept: string | undefined,
 ): Rejection | undefined {

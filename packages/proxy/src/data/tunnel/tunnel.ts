@@ -3,7 +3,8 @@ import type { TunnelEnd } from '../../memory/worker-stats.ts';
 import { HeldBytes } from '../body/held-bytes.ts';
 import { endOwner } from '../loop/faults.ts';
 import { countGiven, countReceived } from '../request/context.ts';
-import type { Carrier, TunnelRequest } from '../request/contract.ts';
+import type { Carrier } from '../request/contract.ts';
+import type { Exchange } from '../request/exchange.ts';
 import type { WebSocketRoute } from '../routes/route.ts';
 import { closeFrame } from './close-frame.ts';
 import { Direction } from './direction.ts';
@@ -19,7 +20,7 @@ import { type MessageSink, PacedMessages } from './paced-messages.ts';
 export class Tunnel implements Carrier, MessageSink {
 	/** Wall-clock seconds at which its token expires; infinite if that does not matter. */
 	readonly endsAt: number;
-	readonly request: TunnelRequest;
+	readonly request: Exchange;
 	readonly #route: WebSocketRoute;
 	readonly #toClient: Direction;
 	readonly #toUpstream: Direction;
@@ -38,7 +39,7 @@ export class Tunnel implements Carrier, MessageSink {
 	#heldBytes: HeldBytes | undefined = undefined;
 
 	/** @param hasExtensions whether the two ends have agreed on extensions. */
-	constructor(request: TunnelRequest, route: WebSocketRoute, hasExtensions: boolean) {
+	constructor(request: Exchange, route: WebSocketRoute, hasExtensions: boolean) {
 		const { client, plane, identity } = request.context;
 		const { leewaySeconds, claims } = identity!;
 		this.request = request;
