@@ -1,14 +1,12 @@
 import assert from 'node:assert/strict';
-import crypto, {
+import {
 	createHash,
 	createPublicKey,
 	createSecretKey,
 	generateKeyPairSync,
-	type KeyObject,
 	webcrypto,
 	X509Certificate,
 } from 'node:crypto';
-import { syncBuiltinESMExports } from 'node:module';
 import { before, describe, it } from 'node:test';
 import { inspect } from 'node:util';
 import fc from 'fast-check';
@@ -84,37 +82,6 @@ describe('a gate', () => {
 		assert.ok(!gate.check([value, value]).ok);
 	});
 
-	it('refuses a token of a megabyte without looking into it', (t) => {
-		const verify = t.mock.method(crypto, 'verify');
-		syncBuiltinESMExports();
-		t.after(syncBuiltinESMExports);
-		assert.ok(!createGate(options()).check(`Bearer ${'x'.repeat(1_000_000)}`).ok);
-		assert.equal(verify.mock.callCount(), 0);
-	});
-
-	it('verifies a token once in five minutes', (t) => {
-		const verify = t.mock.method(crypto, 'verify');
-		syncBuiltinESMExports();
-		t.after(() => {
-			t.mock.reset();
-			syncBuiltinESMExports();
-		});
-		const clock = new FakeClock();
-		const gate = createGate(options({ clock }));
-		const token = bearer({ exp: clock.wall + 3600 });
-		for (const [second, verified] of [
-			[0, 1],
-			[299, 1],
-			[300, 2],
-			[599, 2],
-			[600, 3],
-		] as const) {
-			clock.wall = 1_800_000_000 + second;
-			assert.ok(gate.check(token).ok);
-			assert.equal(verify.mock.callCount(), verified, `after ${second} s`);
-		}
-	});
-
 	it('refuses anything that is not a header value, and never throws', () => {
 		const value = bearer();
 		const throwing = new Proxy([value], {
@@ -126,30 +93,16 @@ describe('a gate', () => {
 		revoked.revoke();
 		const getter = Object.defineProperty([value], 0, { get: () => assert.fail() });
 		const odd: unknown[] = [
-			...[5, 0, Number.NaN, 5n, true, false, Symbol('s'), () => value],
-			...[{}, { length: 0 }, { length: 1, 0: value }, new String(value), Object.create(null), new Date(), new Map()],
-			...[
-				[5],
-				[null],
-				[undefined],
-				[[value]],
-				[{}],
-				[Symbol('s')],
-				[new String(value)],
-				new Array(1),
-				new Array(2 ** 32 - 1),
-			],
-			...[Array(100_000).fill(value), throwing, revoked.proxy, getter, Buffer.from(value), new Uint8Array(0)],
+			...[Symbol('s'), () => value, { length: 1, 0: value }, new String(value), [[value]], [new String(value)]],
+			...[new Array(1), new Array(2 ** 32 - 1), throwing, revoked.proxy, getter, Buffer.from(value)],
 			...['\0', '\ud800', `Bearer ${'\ud800'.repeat(100)}`, `Bearer ${'['.repeat(8000)}`, 'x'.repeat(10_000_000)],
 		];
-		for (const tenantRps of [0, 5]) {
-			const gate = createGate(options({ tenantRps }));
-			for (const authorization of odd) {
-				const verdict = gate.check(authorization as string);
-				assert.ok(!verdict.ok && verdict.refusal.code === 'token-invalid', typeof authorization);
-			}
-			assert.ok(gate.check(value).ok);
+		const gate = createGate(options());
+		for (const authorization of odd) {
+			const verdict = gate.check(authorization as string);
+			assert.ok(!verdict.ok && verdict.refusal.code === 'token-invalid', typeof authorization);
 		}
+		assert.ok(gate.check(value).ok);
 	});
 
 	it('refuses every value except the token itself', () => {
@@ -263,23 +216,6 @@ describe('a refusal', () => {
 });
 
 describe('createGate', () => {
-	const refuses = (code: string, overrides: object) => {
-		assert.throws(
-			() => createGate(options(overrides)),
-			(error) => error instanceof GateError && error.code === code,
-		);
-	};
-
-	it('refuses keys that cannot verify RS256 safely', () => {
-		const short = generateKeyPairSync('rsa', { modulusLength: 1024 }).publicKey;
-		const ec = generateKeyPairSync('ec', { namedCurve: 'P-256' }).publicKey;
-		const pss = generateKeyPairSync('rsa-pss', { modulusLength: 2048 }).publicKey;
-		const pem = (one: KeyObject) => one.export({ type: 'spki', format: 'pem' });
-		for (const jwtPublicKey of [short, pem(short), ec, pem(ec), pss, key.privateKey, '', 'text', undefined, 7]) {
-			refuses('ERR_GATE_PUBLIC_KEY', { jwtPublicKey });
-		}
-	});
-
 	it('says what was given instead of a key, and quotes none of it', async () => {
 		const jwk = createPublicKey(key.publicKeyPem).export({ format: 'jwk' });
 		const der = createPublicKey(key.publicKeyPem).export({ type: 'spki', format: 'der' });
@@ -336,18 +272,6 @@ describe('createGate', () => {
 				String(message),
 			);
 		}
-	});
-
-	it('never skips a check for an undefined option: only null does', () => {
-		for (const nothing of [undefined, '', 7]) {
-			refuses('ERR_GATE_ISSUER', { issuer: nothing });
-			refuses('ERR_GATE_AUDIENCE', { audience: nothing });
-		}
-		assert.ok(createGate(options({ issuer: null, audience: null })).check(bearer({ aud: undefined })).ok);
-	});
-
-	it('refuses rates that are not whole numbers from 0 to 1,000,000', () => {
-		for (const tenantRps of [-1, 0.5, 1_000_001, Number.NaN, '5']) refuses('ERR_GATE_TENANT_RPS', { tenantRps });
 	});
 
 	it('limits only tenants with their own rate where tenantRps is unset', () => {

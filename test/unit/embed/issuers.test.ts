@@ -80,35 +80,6 @@ describe('a gate with several issuers', () => {
 		];
 		for (const [reason, token] of cases) assert.equal(outcome(gate.check(await bearer(token))), reason);
 	});
-
-	it('throws on wrong options and on options that contradict each other', () => {
-		const wrong: [message: RegExp, issuers: readonly object[]][] = [
-			[/^issuers must be a list of at least one/, []],
-			[/^issuers\[0\]\.issuer must be a non-empty string/, [{ ...acme, issuer: '' }]],
-			[/^issuers\[1\]\.issuer is duplicated/, [acme, { ...zeta, issuer: acme.issuer }]],
-			[/^issuers\[1\]\.tenantPrefix must not equal/, [acme, { ...zeta, tenantPrefix: 'acme:' }]],
-			[/^issuers\[1\]\.tenantPrefix must not equal/, [acme, { ...zeta, tenantPrefix: 'acme:x' }]],
-			[/^issuers\[1\]\.tenantPrefix must not equal/, [acme, { ...zeta, tenantPrefix: '' }]],
-			[/^issuers\[0\]\.algorithms must be a list of algorithms from RS256/, [{ ...acme, algorithms: ['HS256'] }]],
-			[/^issuers\[0\] must have one of publicKey, jwks, jwksUrl, discovery, but has 2/, [{ ...acme, discovery: true }]],
-			[/^issuers\[0\] must have one of .* has 0/, [{ ...acme, publicKey: undefined }]],
-			[/^issuers\[0\]\.publicKey contains a key of type/, [{ ...acme, publicKey: p256.publicKey }]],
-			[/^issuers\[0\]\.jwks is an empty JWK Set/, [{ ...zeta, jwks: { keys: [] } }]],
-			[/jwksUrl must be an https:/, [{ ...acme, publicKey: undefined, jwksUrl: 'http://issuer.example/jwks' }]],
-			[/refreshMs must be above 0/, [{ ...acme, publicKey: undefined, discovery: true, refreshMs: 0 }]],
-			[/audience must be/, [{ ...acme, audience: [] }]],
-			[/leewayMs must be/, [{ ...acme, leewayMs: Number.NaN }]],
-			[/leewayMs must be/, [{ ...acme, leewayMs: '60' }]],
-			[/tenantPrefix must be up to 64/, [{ ...acme, tenantPrefix: 'a b' }]],
-			[/tenantClaim must be/, [{ ...acme, tenantClaim: [] }]],
-			[/certificateBound must be one of/, [{ ...acme, certificateBound: 'yes' }]],
-		];
-		for (const [message, issuers] of wrong) {
-			assert.throws(() => createGate({ issuers: issuers as IssuerOptions[], tenantRps: 0 }), { message });
-		}
-		const both = { issuers: [acme], issuer: 'me', tenantRps: 0 } as unknown as Parameters<typeof createGate>[0];
-		assert.throws(() => createGate(both), { code: 'ERR_GATE_ISSUERS' });
-	});
 });
 
 describe('a gate whose issuer publishes its keys', () => {

@@ -25,12 +25,14 @@ import { type Files, files } from './mtls-server.ts';
 type Untyped = (...args: unknown[]) => unknown;
 const handler = () => new Response();
 
+const NO_KEY = { jwtPublicKey: undefined, issuer: undefined, audience: undefined };
+
 let gate: RefreshingGate;
 let paths: Files;
-let base: object;
+let base: { readonly jwtPublicKey: string };
 before(async () => {
-	base = { jwtPublicKey: createTokenKey().publicKeyPem, issuer: null, audience: null, tenantRps: 0 };
-	gate = createGate(base as Parameters<typeof createGate>[0]);
+	base = { jwtPublicKey: createTokenKey().publicKeyPem, issuer: null, audience: null, tenantRps: 0 } as typeof base;
+	gate = createGate(base as never);
 	paths = await files();
 });
 
@@ -171,7 +173,7 @@ describe('options of a guard', () => {
 describe('options of createMtlsServer', () => {
 	it('misspelt, missing or of another type are refused', async () => {
 		const create = createMtlsServer as Untyped;
-		const cases: [message: RegExp, options: object][] = [
+		const cases: [message: RegExp, options: object, code?: string][] = [
 			[/^minVerison is unknown; did you mean minVersion\?$/, { minVerison: 'TLSv1.3' }],
 			[/^certPath must be a path/, { certPath: undefined }],
 			[/^keyPath must be a path/, { keyPath: 5 }],
@@ -184,9 +186,14 @@ describe('options of createMtlsServer', () => {
 				/^drainMs must be a number of ms from 0 to 2147483647$/,
 				{ drainMs },
 			]),
+			...['TLSv1.1', 'tlsv1.3', '1.3', ''].map((minVersion): [RegExp, object, string] => [
+				/^minVersion must be 'TLSv1.2' or 'TLSv1.3'$/,
+				{ minVersion },
+				'ERR_TLS_MIN_VERSION',
+			]),
 		];
-		for (const [message, changes] of cases) {
-			await refuses('ERR_TLS_OPTIONS', message, () => create({ ...paths, ...changes }, handler));
+		for (const [message, changes, code = 'ERR_TLS_OPTIONS'] of cases) {
+			await refuses(code, message, () => create({ ...paths, ...changes }, handler));
 		}
 		await refuses('ERR_TLS_OPTIONS', /^the options must be an object/, () => create());
 		await refuses('ERR_TLS_OPTIONS', /^handler must be a function$/, () => create(paths));
@@ -194,32 +201,112 @@ describe('options of createMtlsServer', () => {
 });
 
 describe('options of createGate', () => {
-	it('options of createGate of a wrong type are refused', async () => {
-		const create = (changes: object) => (createGate as Untyped)({ ...base, ...changes });
-		const issuer = { issuer: 'https://i.test', audience: 'a', discovery: true };
-		const issuers = (changes: object) => create({ ...NO_KEY, issuers: [{ ...issuer, ...changes }] });
-		await refuses('ERR_GATE_OPTIONS', /^onEvent must be a function$/, () => create({ onEvent: 'log' }));
-		await refuses('ERR_GATE_OPTIONS', /^clock must be a clock/, () => create({ clock: Date }));
-		await refuses('ERR_GATE_OPTIONS', /^rateLimitHeaders must be/, () => create({ rateLimitHeaders: 'false' }));
-		for (const tenants of [{}, null, 'acme']) {
-			await refuses('ERR_GATE_TENANTS', /^tenants must be a list/, () => create({ tenants }));
-		}
-		for (const requiredClaims of ['email', 5, null, [5], [''], ...NOT_PLAIN]) {
-			await refuses('ERR_GATE_ISSUERS', /requiredClaims must be a list of claim names/, () =>
-				issuers({ requiredClaims }),
-			);
-		}
-		for (const env of [null, [], [null], {}]) {
-			await refuses('ERR_GATE_ISSUERS', /requiredClaims\.env must be a string/, () =>
-				issuers({ requiredClaims: { env } }),
-			);
-		}
+	const create = (changes: object) => (createGate as Untyped)({ ...base, ...changes });
+
+	/** By code: the message, and options that are wrong in it. */
+	const CASES: Readonly<Record<string, readonly (readonly [message: RegExp, ...options: object[]])[]>> = {
+		ERR_GATE_OPTIONS: [
+			[/^rateLimitHeader is unknown; did you mean rateLimitHeaders\?$/, { rateLimitHeader: true }],
+			[/^rateLimitHeaders must be/, { rateLimitHeaders: 'false' }],
+			[/^onEvent must be a function$/, { onEvent: 'log' }],
+			[/^clock must be a clock/, { clock: Date }],
+		],
+		ERR_GATE_ISSUER: [[/^issuer must be/, { issuer: undefined }, { issuer: '' }, { issuer: 7 }]],
+		ERR_GATE_AUDIENCE: [[/^audience must be/, { audience: undefined }, { audience: '' }, { audience: 7 }]],
+		ERR_GATE_ISSUERS: [[/^issuers replaces/, { issuers: [] }]],
+		ERR_GATE_TENANT_RPS: [
+			[/^tenantRps must be/, ...[-1, 0.5, 1_000_001, Number.NaN, '5'].map((tenantRps) => ({ tenantRps }))],
+		],
+		ERR_GATE_TENANTS: [
+			[/^tenants must be a list/, { tenants: {} }, { tenants: null }, { tenants: 'acme' }],
+			[/^tenants\[0\].concurency is unknown; did you mean/, { tenants: [{ name: 'a', rps: 1, concurency: 2 }] }],
+			[/^tenants\[0\].concurrency must be a whole number/, { tenants: [{ name: 'a', concurrency: 0 }] }],
+			[/^tenants\[0\].burst needs rps, too$/, { tenants: [{ name: 'a', burst: 2 }] }],
+		],
+		ERR_GATE_REVOKED: [
+			[/^revoked must be an object/, ...[null, ...NOT_PLAIN].map((revoked) => ({ revoked }))],
+			[/^revoked.certificate is unknown; did you mean certificates\?$/, { revoked: { certificate: [] } }],
+			[/^revoked.certificates\[0\] must be the SHA-256 of a certificate/, { revoked: { certificates: ['ab'] } }],
+			[
+				/^revoked.serials\[0\].issuer must be a name/,
+				{ revoked: { serials: [{ issuer: 'x', serial: '1' }] } },
+				{ revoked: { serials: [{ issuer: 'CN=q"uo\\te', serial: '1' }] } },
+			],
+			[/^revoked.serials\[0\].serial must be a/, { revoked: { serials: [{ issuer: 'CN=x', serial: 'z' }] } }],
+			[/^revoked.serials\[0\].number is unknown/, { revoked: { serials: [{ issuer: 'CN=x', number: '1' }] } }],
+			[/^revoked.tokens must be a list$/, { revoked: { tokens: 'seven' } }],
+			[/^revoked.tenants\[0\] must be the name of a tenant$/, { revoked: { tenants: [7] } }],
+			[/^revoked.leafOnly must be true or false$/, { revoked: { leafOnly: 'false' } }, { revoked: { leafOnly: null } }],
+			[/^revoked.leafonly is unknown; did you mean leafOnly\?$/, { revoked: { leafonly: true } }],
+		],
+	};
+	for (const [code, cases] of Object.entries(CASES)) {
+		it(`options of createGate that are refused with ${code}`, async () => {
+			for (const [message, ...wrong] of cases) {
+				for (const options of wrong) await refuses(code, message, () => create(options));
+			}
+		});
+	}
+
+	it('setRevoked refuses what createGate refuses', async () => {
 		for (const list of NOT_PLAIN) {
-			await refuses('ERR_GATE_REVOKED', /^revoked must be an object/, () => create({ revoked: list }));
 			await refuses('ERR_GATE_REVOKED', /^revoked must be an object/, () => gate.setRevoked(list as object));
 		}
-		await refuses('ERR_GATE_ISSUERS', /discovery must be a boolean/, () => issuers({ discovery: 'yes' }));
-		await refuses('ERR_GATE_ISSUERS', /refreshMs must be a number/, () => issuers({ refreshMs: '5' }));
+	});
+
+	it('options of an issuer that are wrong, or contradict each other, are refused', async () => {
+		const local = { issuer: 'https://i.test', audience: 'a', jwks: { keys: [] }, tenantPrefix: 'i:' };
+		const remote = { issuer: 'https://i.test', audience: 'a', discovery: true };
+		const { jwtPublicKey: publicKey } = base;
+		const keyed = { ...remote, discovery: false, publicKey, tenantPrefix: 'i:' };
+		const other = { ...keyed, issuer: 'https://other.test' };
+		const cases: [message: RegExp, ...issuers: unknown[]][] = [
+			[/^issuers must be a list of at least one/],
+			[/^issuers\[0\] must be an object/, null],
+			[/^issuers\[0\]\.issuer must be a non-empty string/, { ...keyed, issuer: '' }],
+			[/^issuers\[1\]\.issuer is duplicated/, keyed, { ...keyed, tenantPrefix: 'other:' }],
+			[/^issuers\[1\]\.tenantPrefix must not equal/, keyed, other],
+			[/^issuers\[1\]\.tenantPrefix must not equal/, keyed, { ...other, tenantPrefix: 'i:x' }],
+			[/^issuers\[1\]\.tenantPrefix must not equal/, keyed, { ...other, tenantPrefix: '' }],
+			[/^issuers\[0\]\.algorithms must be a list of algorithms from RS256/, { ...keyed, algorithms: ['HS256'] }],
+			[/^issuers\[0\] must have one of publicKey, jwks, jwksUrl, discovery, but has 2/, { ...keyed, discovery: true }],
+			[/^issuers\[0\] must have one of .* has 0/, { ...keyed, publicKey: undefined }],
+			[/^issuers\[0\]\.jwks is an empty JWK Set/, local],
+			[/jwksUrl must be an https:/, { ...keyed, publicKey: undefined, jwksUrl: 'http://issuer.example/jwks' }],
+			[/discovery must be a boolean/, { ...remote, discovery: 'yes' }],
+			[/refreshMs must be above 0/, { ...remote, refreshMs: 0 }],
+			[/refreshMs must be a number/, { ...remote, refreshMs: '5' }],
+			[/audience must be/, { ...keyed, audience: [] }],
+			[/leewayMs must be/, { ...keyed, leewayMs: Number.NaN }],
+			[/leewayMs must be/, { ...keyed, leewayMs: '60' }],
+			[/tenantPrefix must be up to 64/, { ...keyed, tenantPrefix: 'a b' }],
+			[/tenantClaim must be/, { ...keyed, tenantClaim: [] }],
+			[/certificateBound must be one of/, { ...keyed, certificateBound: 'yes' }],
+			[/^issuers\[0\].refresh_secs is unknown; write refreshMs, in milliseconds$/, { ...keyed, refresh_secs: 3 }],
+			[/^issuers\[0\].leewaySecs is unknown; write leewayMs, in milliseconds$/, { ...keyed, leewaySecs: 3 }],
+			[/^issuers\[0\].tennant is unknown; there are issuer, audience, /, { ...keyed, tennant: 3 }],
+			[/^issuers\[0\].refreshMs is only for jwksUrl and discovery; leave it out$/, { ...keyed, refreshMs: 3 }],
+			[/^issuers\[0\].maxStaleMs is only for jwksUrl and discovery/, { ...keyed, maxStaleMs: 3 }],
+			[/^issuers\[0\].fetch is only for jwksUrl and discovery/, { ...keyed, fetch }],
+			[
+				/^issuers\[0\].maxRps is the upper bound of rateClaim, which is not set; set rateClaim/,
+				{ ...keyed, maxRps: 3 },
+			],
+			...['email', 5, null, [5], [''], ...NOT_PLAIN].map((requiredClaims): [RegExp, unknown] => [
+				/requiredClaims must be a list of claim names/,
+				{ ...remote, requiredClaims },
+			]),
+			...[null, [], [null], {}].map((env): [RegExp, unknown] => [
+				/requiredClaims\.env must be a string/,
+				{ ...remote, requiredClaims: { env } },
+			]),
+		];
+		for (const [message, ...issuers] of cases) {
+			await refuses('ERR_GATE_ISSUERS', message, () => create({ ...NO_KEY, issuers }));
+		}
+		const unfit = { ...keyed, algorithms: ['ES256'] };
+		const message = /^issuers\[0\]\.publicKey contains a key of type rsa/;
+		await refuses('ERR_GATE_PUBLIC_KEY', message, () => create({ ...NO_KEY, issuers: [unfit] }));
 	});
 });
 
@@ -348,8 +435,6 @@ describe('the options that were checked are those that hold', () => {
 		}
 	});
 });
-
-const NO_KEY = { jwtPublicKey: undefined, issuer: undefined, audience: undefined };
 
 describe('invalid calls', () => {
 	it('authorizationOf throws a GateError for a value that is not a request', async () => {
