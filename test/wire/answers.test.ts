@@ -18,7 +18,7 @@ const LIMIT = 1000;
 
 const pki = await testPki();
 const edge = await startLanes({
-	lanes: 60,
+	lanes: 40,
 	log: { access: 'all' },
 	config: { tenant_rps: 1, default_cooldown_secs: 3600 },
 	limits: {
@@ -180,13 +180,6 @@ for (const protocol of PROTOCOLS) {
 				equal((await proxy.waitForLog(isLine, undefined, from)).bytes_out, 0);
 			});
 		}
-
-		for (const method of ['GET', 'HEAD', 'PUT']) {
-			test(`401 to ${method} stays HTTP, also with the content type of gRPC`, async () => {
-				const headers = { 'content-type': 'application/grpc' };
-				assertOwnAnswer(await request(protocol, proxy, { method, token: null, headers }), 401, 'unauthorized', method);
-			});
-		}
 	});
 }
 
@@ -219,16 +212,6 @@ describe('own answers on the wire of HTTP/1.1', () => {
 	const TEXTS: [what: string, sent: () => string, wanted: string][] = [
 		['401 keeps the connection', () => NO_TOKEN, expected(401, 12, 'keep-alive', 'www-authenticate: Bearer')],
 		['400 to a bad path closes the connection', () => head('GET /.. HTTP/1.1'), expected(400, 8, 'close')],
-		[
-			'413 closes the connection',
-			() => head(`POST /lane-1 HTTP/1.1`, `content-length: ${LIMIT + 1}`),
-			expected(413, 17, 'close'),
-		],
-		[
-			'400 to two lengths closes the connection',
-			() => head('POST / HTTP/1.1', 'content-length: 1', 'content-length: 2'),
-			expected(400, 11, 'close'),
-		],
 		[
 			'501 to CONNECT stays HTTP, also with the content type of gRPC: 2xx would be a tunnel',
 			() => head('CONNECT x:443 HTTP/1.1', 'content-type: application/grpc'),
@@ -280,12 +263,6 @@ describe('the order of the gates', () => {
 			collected: [400, 'bad path'],
 		},
 		{
-			what: 'a bad path wins over an upgrade',
-			options: () => ({ path: '/nowhere/..', headers: upgrade }),
-			collected: [400, 'bad path'],
-			only: 'h1',
-		},
-		{
 			what: 'an upgrade wins over TRACE, a body too large and a missing route',
 			options: () => ({ method: 'TRACE', path: nowhere, headers: upgrade, body: tooLong }),
 			collected: [501, 'protocol upgrades are not supported'],
@@ -303,32 +280,9 @@ describe('the order of the gates', () => {
 			streaming: [404, 'no route'],
 		},
 		{
-			what: 'an undeclared body too large and a missing route: the mode decides',
-			options: () => ({ method: 'POST', path: nowhere, body: inPieces(tooLong, 100) }),
-			collected: [413, 'payload too large'],
-			streaming: [404, 'no route'],
-		},
-		{
-			what: 'a slow body and a missing route: the mode decides',
-			options: () => ({ method: 'POST', path: nowhere, body: heldBody('half') }),
-			collected: [408, 'slow client'],
-			streaming: [404, 'no route'],
-		},
-		{
-			what: 'a declared length too large wins over an open breaker',
-			options: () => ({ method: 'POST', path: open.path, body: tooLong }),
-			collected: [413, 'payload too large'],
-		},
-		{
 			what: 'an undeclared body too large and an open breaker: the mode decides',
 			options: () => ({ method: 'POST', path: open.path, body: inPieces(tooLong, 100) }),
 			collected: [413, 'payload too large'],
-			streaming: [503, 'upstream unavailable'],
-		},
-		{
-			what: 'a slow body and an open breaker: the mode decides',
-			options: () => ({ method: 'POST', path: open.path, body: heldBody('half') }),
-			collected: [408, 'slow client'],
 			streaming: [503, 'upstream unavailable'],
 		},
 		{

@@ -30,8 +30,6 @@ const H2_HEAD = () =>
 
 describe('the time for the first request', () => {
 	const h1Cases: Record<string, () => { sent: string; dripped?: string }> = {
-		'without a byte': () => ({ sent: '' }),
-		'with half a head': () => ({ sent: 'GET /a HTTP/1.1\r\nHost: local' }),
 		'with a head that lacks its last byte': () => ({ sent: `GET /a HTTP/1.1\r\nAuthorization: Bearer ${token}\r\n\r` }),
 		'with a head that comes byte by byte': () => ({
 			sent: '',
@@ -59,22 +57,13 @@ describe('the time for the first request', () => {
 	});
 
 	const h2Cases: Record<string, () => { sent: Buffer; dripped?: Buffer; acknowledge?: boolean }> = {
-		'without a byte': () => ({ sent: Buffer.alloc(0) }),
-		'with half a preface': () => ({ sent: PREFACE.subarray(0, 10) }),
-		'with only a preface': () => ({ sent: PREFACE }),
 		'with a preface that comes byte by byte': () => ({ sent: Buffer.alloc(0), dripped: PREFACE }),
-		'with only preface and SETTINGS': () => ({ sent: Buffer.concat([PREFACE, settingsFrame()]), acknowledge: true }),
-		'without an answer to our SETTINGS': () => ({ sent: Buffer.concat([PREFACE, settingsFrame()]) }),
 		'with PING after PING': () => ({
 			sent: Buffer.concat([PREFACE, settingsFrame()]),
 			dripped: Buffer.concat(Array.from({ length: 100 }, () => pingFrame())),
 		}),
 		'with half a head': () => ({
 			sent: Buffer.concat([PREFACE, settingsFrame(), headersFrame(1, H2_HEAD(), { endHeaders: false })]),
-		}),
-		'with a head that comes byte by byte': () => ({
-			sent: Buffer.concat([PREFACE, settingsFrame()]),
-			dripped: headersFrame(1, [...H2_HEAD(), ['x-long', 'a'.repeat(1000)]]),
 		}),
 		'with a head whose frames come one by one': () => ({
 			sent: Buffer.concat([PREFACE, settingsFrame(), headersFrame(1, H2_HEAD(), { endHeaders: false })]),

@@ -1,5 +1,4 @@
 import assert from 'node:assert/strict';
-import { randomBytes } from 'node:crypto';
 import { after, before, describe, it } from 'node:test';
 import { type H1Raw, h1Raw } from '../fixtures/clients.ts';
 import { headerValues } from '../fixtures/http1-message.ts';
@@ -46,23 +45,12 @@ async function assertEnds(connection: H1Raw): Promise<void> {
 }
 
 describe('an HTTP/1.1 connection', () => {
-	it('serves one request after the other', async () => {
-		using connection = await h1Raw(stage.proxy);
-		for (const path of ['/a', '/b', '/c']) {
-			connection.send(head(`GET ${path} HTTP/1.1`));
-			assert.deepEqual(await next(connection), [200, path, 'keep-alive']);
-		}
-		await stage.counted({ '200 upstream': 3 });
-	});
-
 	it('ends after the answer to a request with Connection: close', async () => {
-		for (const option of ['close', 'Close', 'x, close']) {
-			using connection = await h1Raw(stage.proxy);
-			connection.send(head('GET /a HTTP/1.1', [`Connection: ${option}`]));
-			assert.deepEqual(await next(connection), [200, '/a', 'close']);
-			await assertEnds(connection);
-			await stage.counted({ '200 upstream': 1 });
-		}
+		using connection = await h1Raw(stage.proxy);
+		connection.send(head('GET /a HTTP/1.1', ['Connection: x, close']));
+		assert.deepEqual(await next(connection), [200, '/a', 'close']);
+		await assertEnds(connection);
+		await stage.counted({ '200 upstream': 1 });
 	});
 
 	it('an HTTP/1.0 connection ends after the first response, unless the client asks for keep-alive', async () => {
@@ -73,13 +61,6 @@ describe('an HTTP/1.1 connection', () => {
 		assert.deepEqual(await next(connection), [200, '/b', 'close']);
 		await assertEnds(connection);
 		await stage.counted({ '200 upstream': 2 });
-	});
-
-	it('an HTTP/1.0 request needs no Host', async () => {
-		using connection = await h1Raw(stage.proxy);
-		connection.send(head('GET /a HTTP/1.0').replace('Host: localhost\r\n', ''));
-		assert.deepEqual(await next(connection), [200, '/a', 'close']);
-		await stage.counted({ '200 upstream': 1 });
 	});
 
 	it('an HTTP/1.0 client gets a body without length up to the end of the connection, never in chunks', async () => {
@@ -97,41 +78,24 @@ describe('an HTTP/1.1 connection', () => {
 	});
 
 	it('does not begin with empty lines, nor does the next request: what stands there may be the end of another one', async () => {
-		for (const before of ['\r\n', '\n', '\r']) {
-			using connection = await h1Raw(stage.proxy);
-			connection.send(head('GET /a HTTP/1.1'));
-			assert.deepEqual(await next(connection), [200, '/a', 'keep-alive']);
-			connection.send(`${before}${head('GET /b HTTP/1.1')}`);
-			assert.deepEqual(await next(connection), [400, 'bad request', 'close']);
-			await stage.counted({ '200 upstream': 1, 400: 1 });
-		}
-	});
-
-	it('carries bodies of all sizes both ways unchanged', async () => {
 		using connection = await h1Raw(stage.proxy);
-		for (const size of [1, 1000, 16_384, 16_385, 65_536, 65_537, 131_072, 999_000]) {
-			const body = randomBytes(size);
-			connection.send(head('PUT / HTTP/1.1', [`Content-Length: ${size}`]));
-			connection.send(body);
-			const response = await connection.readResponse();
-			assert.ok(response.body.equals(Buffer.concat([Buffer.from('/'), body])), `a body of ${size} bytes`);
-		}
-		await stage.counted({ '200 upstream': 8 });
+		connection.send(head('GET /a HTTP/1.1'));
+		assert.deepEqual(await next(connection), [200, '/a', 'keep-alive']);
+		connection.send(`\r\n${head('GET /b HTTP/1.1')}`);
+		assert.deepEqual(await next(connection), [400, 'bad request', 'close']);
+		await stage.counted({ '200 upstream': 1, 400: 1 });
 	});
 });
 
 describe('pipelined requests', () => {
-	it('are answered in their order, ten at once or a thousand', async () => {
-		for (const count of [10, 1000]) {
-			using connection = await h1Raw(stage.proxy);
-			const paths = Array.from({ length: count }, (_, i) => `/${i}`);
-			connection.send(paths.map((path) => head(`GET ${path} HTTP/1.1`)).join(''));
-			for (const path of paths) assert.deepEqual(await next(connection), [200, path, 'keep-alive']);
-			await stage.counted({ '200 upstream': count });
-			connection.send(head('GET /last HTTP/1.1'));
-			assert.deepEqual(await next(connection), [200, '/last', 'keep-alive']);
-			await stage.counted({ '200 upstream': 1 });
-		}
+	it('are answered in their order, a thousand at once', async () => {
+		using connection = await h1Raw(stage.proxy);
+		const paths = Array.from({ length: 1000 }, (_, i) => `/${i}`);
+		connection.send(paths.map((path) => head(`GET ${path} HTTP/1.1`)).join(''));
+		for (const path of paths) assert.deepEqual(await next(connection), [200, path, 'keep-alive']);
+		connection.send(head('GET /last HTTP/1.1'));
+		assert.deepEqual(await next(connection), [200, '/last', 'keep-alive']);
+		await stage.counted({ '200 upstream': 1001 });
 	});
 
 	it('may have bodies, and answers of any kind between them', async () => {
@@ -238,13 +202,6 @@ describe('a client that waits for a 100', () => {
 			await stage.counted({ '200 upstream': 1 });
 		}
 	});
-
-	it('may send an unknown expectation, which is ignored', async () => {
-		using connection = await h1Raw(stage.proxy);
-		connection.send(`${head('POST /a HTTP/1.1', ['Expect: the-unexpected', 'Content-Length: 2'])}hi`);
-		assert.deepEqual(await next(connection), [200, '/ahi', 'keep-alive']);
-		await stage.counted({ '200 upstream': 1 });
-	});
 });
 
 describe('an answer before the end of the request', () => {
@@ -271,20 +228,7 @@ describe('an answer before the end of the request', () => {
 			false,
 			{ 401: 1, missing: 1 },
 		],
-		'401, in chunks': [() => `${WITHOUT_TOKEN}Transfer-Encoding: chunked\r\n\r\n`, 401, true, { 401: 1, missing: 1 }],
-		'413, length declared': [
-			() => head('POST /a HTTP/1.1', ['Content-Length: 10000000']),
-			413,
-			false,
-			{ [tooLarge]: 1 },
-		],
 		'413, in chunks': [() => head('POST /a HTTP/1.1', ['Transfer-Encoding: chunked']), 413, true, { [tooLarge]: 1 }],
-		'400 for the head': [
-			() => head('POST /a HTTP/1.1', ['Content-Length: 10000000', 'Host: another']),
-			400,
-			false,
-			{ 400: 1 },
-		],
 		'400 for the framing': [
 			() => head('POST /a HTTP/1.1', ['Content-Length: 10000000', 'Content-Length: 10000000']),
 			400,

@@ -100,92 +100,51 @@ async function forwarded(bytes: string, method = 'GET') {
 	return { response, request: stage.upstream.requests[before]! };
 }
 
-/** One for each rule: unit/data/http1/head-reader.test.ts and unit/gates have all the cases. */
-describe('a request line is refused', () => {
+/** One or two for each rule: unit/data/http1/head-reader.test.ts and unit/gates have all the cases. */
+describe('a head that is not HTTP/1.1, or is ambiguous', () => {
 	testOnce('refuses a malformed request line, or another version of HTTP', async () => {
-		await refused(
-			[
-				...['HTTP/0.9', 'HTTP/2.0', 'HTTP/1.2', 'HTTP/11'].map((version) => `GET /a ${version}`),
-				...['GET /a', ' GET /a HTTP/1.1', 'GET\t/a HTTP/1.1', 'GET /a HTTP/1.1 ', 'GET /a b HTTP/1.1'],
-				...['G\x00T /a HTTP/1.1', 'GET: /a HTTP/1.1', '\x16\x03\x01', 'HTTP/1.1 200 OK'],
-				...['/a\x00b', '/a\x7fb', '/a\rb', '/a\nb', '/\xff'].map((target) => `GET ${target} HTTP/1.1`),
-			].map((line) => head([], line)),
-		);
-		await refused('GET /a\r\n\r\n');
+		const lines = ['GET /a', 'GET\t/a HTTP/1.1', 'G\x00T /a HTTP/1.1', 'GET /a\nb HTTP/1.1', 'GET /a HTTP/1.2'];
+		await refused([...lines, '\x16\x03\x01'].map((line) => head([], line)));
 	});
 
 	testOnce('refuses a request target that is not a path, or is ambiguous', async () => {
+		const targets = ['*', 'http://user@localhost/a', '//x', '/a\\b', '/a#b', '/a/%2e%2E/b', '/a/.;x/b', '/%00'];
 		await refused(
-			[
-				...['*', 'ftp://localhost/a', 'http://user@localhost/a', 'http://a/../b'],
-				...['//x', '/a\\b', '/a#b', '/%', '/a/%2e%2E/b', '/a/../b', '/a/.;x/b', '/a/%252e/b', '/%00'],
-			].map((target) => head([], `GET ${target} HTTP/1.1`)),
+			targets.map((target) => head([], `GET ${target} HTTP/1.1`)),
 			BAD_PATH,
 		);
-		await refused(head([], 'OPTIONS * HTTP/1.1'), BAD_PATH);
-		await refused(['a', 'localhost:443', '?a', ''].map((target) => head([], `GET ${target} HTTP/1.1`)));
-	});
-});
-
-describe('a head is refused', () => {
-	testOnce('refuses a folded field line, and a bare CR or LF', async () => {
-		await refused(
-			[['X-A: b', ' c'], [' X-A: b'], ['X-A: b\nX-C: d'], ['X-A: b\rX-C: d'], ['X-A: b\n'], ['\rX-A: b']].map((lines) =>
-				head(lines),
-			),
-		);
-		await refused([
-			head().replaceAll('\r\n', '\n'),
-			head().replace('\r\n\r\n', '\n\n'),
-			head().replace('\r\n\r\n', '\r\n\n'),
-			head().replace('HTTP/1.1\r\n', 'HTTP/1.1\n'),
-		]);
+		await refused(head([], 'GET localhost:443 HTTP/1.1'));
 	});
 
-	testOnce('refuses an invalid field name, and a control character in a value', async () => {
-		await refused(
-			['X-A: b\x00c', 'X-A: b\x7fc', 'X\x00A: b', ': b', 'X-A : b', 'X A: b', 'X-A', 'X-Ä: b', '"X": b'].map((line) =>
-				head([line]),
-			),
-		);
+	testOnce('refuses a folded field line, a bare CR or LF, and an invalid field name or value', async () => {
+		const lines = ['X-A: b\r\n c', 'X-A: b\nX-C: d', 'X-A: b\rX-C: d', 'X-A: b\x00c', 'X-A : b', 'X-A', ': b'];
+		await refused(lines.map((line) => head([line])));
+		await refused([head().replaceAll('\r\n', '\n'), head().replace('\r\n\r\n', '\r\n\n')]);
 	});
 
 	testOnce('refuses a head without Host, with two, or with an invalid one', async () => {
 		await refused(head().replace('Host: localhost\r\n', ''));
-		await refused(
-			[
-				['Host: a', 'hOST: a'],
-				...['', ' a b', ' http://a', ' a@b', ' a:b', ' [::1'].map((host) => [`Host:${host}`]),
-			].map((lines) => head(lines)),
-		);
+		await refused([['Host: a', 'hOST: a'], ['Host:'], ['Host: a@b']].map((lines) => head(lines)));
 	});
 
 	it('refuses ambiguous framing of a body', async () => {
-		await refused(
-			[
-				['Content-Length: 5', 'Transfer-Encoding: chunked'],
-				['Transfer-Encoding: chunked', 'Content-Length: 5'],
-				['Content-Length: 5', 'content-length: 5'],
-				...['+5', '5, 5', '', '0x5', '5 5', '00000000000000005', '9'.repeat(400)].map((length) => [
-					`Content-Length: ${length}`,
-				]),
-				...['xchunked', 'chunked, chunked', 'gzip, chunked', 'identity', '', 'chunked\x0b'].map((coding) => [
-					`Transfer-Encoding: ${coding}`,
-				]),
-				['Transfer-Encoding: chunked', 'Transfer-Encoding: identity'],
-				['Transfer-Encoding : chunked'],
-				['Transfer-Encoding:', ' chunked'],
-			].map((lines) => `${head(lines, 'POST /a HTTP/1.1')}5\r\nhello\r\n0\r\n\r\n`),
-		);
+		const framings = [
+			['Content-Length: 5', 'Transfer-Encoding: chunked'],
+			['Content-Length: 5', 'content-length: 5'],
+			['Content-Length: +5'],
+			['Content-Length: 5, 5'],
+			['Transfer-Encoding: gzip, chunked'],
+			['Transfer-Encoding: chunked\x0b'],
+			['Transfer-Encoding : chunked'],
+			['Transfer-Encoding:', ' chunked'],
+		];
+		await refused(framings.map((lines) => `${head(lines, 'POST /a HTTP/1.1')}5\r\nhello\r\n0\r\n\r\n`));
 		await refused(`${head(['Transfer-Encoding: chunked'], 'POST /a HTTP/1.0')}5\r\nhello\r\n0\r\n\r\n`);
 	});
 
 	testOnce('refuses a head above max_header_bytes, whatever it contains', async () => {
 		const tooLarge: Refusal = { status: 431, body: 'headers too large' };
-		await refused(head([`X-Long: ${'a'.repeat(MAX_HEADER_BYTES)}`]), tooLarge);
 		await refused(head([], `GET /${'a'.repeat(MAX_HEADER_BYTES)} HTTP/1.1`), tooLarge);
-		await refused(head([`${'a'.repeat(MAX_HEADER_BYTES)}: b`]), tooLarge);
-		await refused(head(Array.from({ length: MAX_HEADER_BYTES / 8 }, (_, i) => `x${i}: abcdef`)), tooLarge);
 		// Megabytes that come too late to be needed: the client reads its answer all the same.
 		await refused(head([`X-Long: ${'a'.repeat(4_000_000)}`]), tooLarge);
 		const { request } = await forwarded(head([`X-Long: ${'a'.repeat(MAX_HEADER_BYTES - 1500)}`]));
@@ -214,26 +173,13 @@ describe('a body that is not HTTP', () => {
 		}
 	}
 
-	it('refuses a malformed chunk size', async () => {
-		const sizes = ['0x5', '+5', '5 ', '', 'ffffffffffffffffff', '5\n', '5;a\x00b'];
-		await broken(...sizes.map((size) => `${size}\r\nhello\r\n0\r\n\r\n`), '5\nhello\n0\n\n');
-	});
-
-	it('refuses a malformed end of a chunk', async () => {
-		await broken(...['', '\n', '\r', 'x\r\n', '\n\r'].map((end) => `5\r\nhello${end}0\r\n\r\n`));
-	});
-
-	it('refuses a chunk extension of 20 kB', async () => {
-		await broken(`5;${'a'.repeat(20_000)}\r\nhello\r\n0\r\n\r\n`);
-	});
-
-	it('refuses malformed trailers', async () => {
-		const trailers = ['X A: b', 'X-A : b', 'X-A: b\x00', 'X-A: b\nX-C: d', ' X-A: b', `X-A: ${'a'.repeat(20_000)}`];
-		await broken(...trailers.map((trailer) => `5\r\nhello\r\n0\r\n${trailer}\r\n\r\n`));
-	});
-
-	it('refuses a malformed chunk after a valid one', async () => {
-		await broken('5\r\nhello\r\n5\r\nworld\r\nx\r\n');
+	/** unit/data/http1/chunk-decoder.test.ts has all of them. */
+	it('refuses a malformed chunk size, end of a chunk or trailer, and a chunk extension of 20 kB', async () => {
+		await broken(
+			...['0x5', '', '5;a\x00b', `5;${'a'.repeat(20_000)}`].map((size) => `${size}\r\nhello\r\n0\r\n\r\n`),
+			...['', 'x\r\n'].map((end) => `5\r\nhello${end}0\r\n\r\n`),
+			...['X-A : b', 'X-A: b\nX-C: d'].map((trailer) => `5\r\nhello\r\n0\r\n${trailer}\r\n\r\n`),
+		);
 	});
 
 	it('refuses a malformed body of a pipelined request after the response to the request before it', async () => {
@@ -282,7 +228,7 @@ describe('a body that is not HTTP', () => {
 
 describe('bytes after a request', () => {
 	it('bytes after a request that are not HTTP are refused after its response', async () => {
-		for (const garbage of ['garbage\r\n\r\n', '\x00', 'GET / HTTP/9.9\r\n\r\n', ': \r\n\r\n']) {
+		for (const garbage of ['garbage\r\n\r\n', '\x00']) {
 			using connection = await h1Raw(stage.proxy);
 			connection.send(head() + garbage);
 			assert.equal((await connection.readResponse()).status, 200);
@@ -292,7 +238,7 @@ describe('bytes after a request', () => {
 	});
 
 	it('bytes after the last request of a connection are dropped', async () => {
-		for (const more of ['garbage\r\n\r\n', head(), '\x00'.repeat(100_000)]) {
+		for (const more of ['garbage\r\n\r\n', head()]) {
 			using connection = await h1Raw(stage.proxy);
 			connection.send(head(['Connection: close']) + more);
 			assert.equal((await connection.readResponse()).status, 200);
@@ -321,53 +267,25 @@ describe('bytes after a request', () => {
 	});
 });
 
-describe('a method', () => {
-	testOnce('CONNECT gets 501 as its answer, and the connection ends', async () => {
-		const refusal = { status: 501, body: 'protocol upgrades are not supported' };
-		await refused(head([], 'CONNECT localhost:443 HTTP/1.1'), refusal);
+describe('CONNECT, HEAD and upgrades', () => {
+	const refusal: Refusal = { status: 501, body: 'protocol upgrades are not supported' };
+	const websocket = ['Upgrade: websocket', 'Connection: Upgrade', 'Sec-WebSocket-Key: a', 'Sec-WebSocket-Version: 13'];
+
+	testOnce('CONNECT and an upgrade to another protocol get 501, and the connection ends', async () => {
 		await refused(`${head([], 'CONNECT localhost:443 HTTP/1.1')}\x16\x03\x01 and so on`, refusal);
 		await refused(`${head(['Content-Length: 5'], 'CONNECT localhost:443 HTTP/1.1')}hello`, refusal);
-		await refused(`${head(['Transfer-Encoding: chunked'], 'CONNECT localhost:443 HTTP/1.1')}0\r\n\r\n`, refusal);
-		const unauthorized = { status: 401, body: 'unauthorized', rises: { 401: 1, missing: 1 } };
-		await refused('CONNECT a:1 HTTP/1.1\r\nHost: a:1\r\n\r\n', unauthorized);
-	});
-
-	testOnce('CONNECT waits for its turn', async () => {
-		using connection = await h1Raw(stage.proxy);
-		connection.send(`${head()}${head()}${head([], 'CONNECT localhost:443 HTTP/1.1')}`);
-		for (let i = 0; i < 2; i++) assert.equal((await connection.readResponse()).status, 200);
-		await assertRefused(connection, { status: 501, body: 'protocol upgrades are not supported' });
-		await stage.counted({ '200 upstream': 2, 501: 1 });
+		await refused(head(['Upgrade: h2c, websocket', 'Connection: Upgrade']), refusal);
+		await refused(head(['Upgrade: websocket']), { ...refusal, closes: false });
+		await refused(`${head([...websocket, 'Content-Length: 5'], 'POST /a HTTP/1.1')}hello`, refusal);
 	});
 
 	testOnce('HEAD gets no body with a refusal, and the next answer follows it at once', async () => {
 		const missing = { status: 401, body: 'unauthorized', rises: { 401: 1, missing: 1 }, closes: false };
 		await refused('HEAD / HTTP/1.1\r\nHost: localhost\r\n\r\n', missing, 'HEAD');
-		await refused(head([], 'HEAD /../a HTTP/1.1'), BAD_PATH, 'HEAD');
 		await refused(head(['Host: a', 'Host: b'], 'HEAD /a HTTP/1.1'), BAD_REQUEST, 'HEAD');
 	});
-});
 
-describe('an upgrade', () => {
-	const refusal: Refusal = { status: 501, body: 'protocol upgrades are not supported' };
-	const websocket = ['Upgrade: websocket', 'Connection: Upgrade', 'Sec-WebSocket-Key: a', 'Sec-WebSocket-Version: 13'];
-
-	testOnce('an upgrade to another protocol gets 501', async () => {
-		await refused(
-			['websocket', 'WebSocket', 'TLS/1.3', 'HTTP/2.0', 'h2c, websocket', 'anything'].map((protocol) =>
-				head([`Upgrade: ${protocol}`, 'Connection: Upgrade']),
-			),
-			refusal,
-		);
-		await refused(head(['Upgrade: websocket']), { ...refusal, closes: false });
-		await refused(`${head([...websocket, 'Content-Length: 5'], 'POST /a HTTP/1.1')}hello`, refusal);
-		await refused(
-			`${head([...websocket, 'Transfer-Encoding: chunked'], 'POST /a HTTP/1.1')}5\r\nhello\r\n0\r\n\r\n`,
-			refusal,
-		);
-	});
-
-	testOnce('takes nothing of what follows it for a request, in the same read or later', async () => {
+	testOnce('an upgrade takes nothing of what follows it for a request, in the same read or later', async () => {
 		const h2c = head(['Upgrade: h2c', 'Connection: Upgrade']);
 		const h2cPost = `${head(['Upgrade: h2c', 'Connection: Upgrade', 'Content-Length: 5'], 'POST /a HTTP/1.1')}hello`;
 		for (const [bytes, status, rises] of [
@@ -403,60 +321,5 @@ describe('an upgrade', () => {
 		}
 		await assertRefused(connection, refusal);
 		await stage.counted({ '200 upstream': 3, 501: 1 });
-	});
-});
-
-describe('fields and forms that a client may not send', () => {
-	testOnce("an absolute target gives the path, and Host is the proxy's own", async () => {
-		for (const target of ['http://evil.test/a?b=c', 'https://evil.test:99/a?b=c', 'HTTP://evil.test/a?b=c']) {
-			const { request } = await forwarded(head([], `GET ${target} HTTP/1.1`));
-			assert.equal(request.target, '/a?b=c');
-			assert.equal(request.header('host'), stage.upstream.authority);
-		}
-	});
-
-	testOnce('thousands of fields reach the upstream, none of them lost', async () => {
-		const lines = Array.from({ length: 2300 }, (_, i) => `x${i.toString(36)}:`);
-		const { request } = await forwarded(head(lines));
-		assert.equal(request.headers.filter(([, value]) => value === '').length, 2300);
-	});
-});
-
-describe('a client that reads nothing', () => {
-	it('a client that pipelines and reads no response is not read either', async () => {
-		const before = stage.upstream.requests.length;
-		let release = () => {};
-		const held = new Promise<void>((resolve) => {
-			release = resolve;
-		});
-		stage.script(async (exchange) => {
-			await held;
-			exchange.respond({ body: 'ok' });
-		});
-		try {
-			using connection = await h1Raw(stage.proxy);
-			const batch = head().repeat(100);
-			const batches = 1000;
-			let taken = 0;
-			// One after the other, so that each is told when it is taken.
-			const write = () => connection.socket.write(batch, () => ++taken < batches && write());
-			write();
-			await stage.upstream.request(before + 1);
-			let last = -1;
-			const stopped = async () => {
-				last = taken;
-				await new Promise((resolve) => setTimeout(resolve, 400));
-				return taken === last;
-			};
-			await until(stopped, 'the proxy to stop reading');
-			assert.ok(taken < batches / 2, `${taken} of ${batches} batches were read`);
-			assert.ok((await stage.proxy.metric('process_resident_memory_bytes')) < 350e6);
-		} finally {
-			release();
-			stage.script((exchange) => exchange.respond({ body: 'ok' }));
-		}
-		await stage.noConnections();
-		// However many were answered until the proxy noticed that the client was gone.
-		await stage.whateverCounted();
 	});
 });

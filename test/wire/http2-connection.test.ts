@@ -1,14 +1,10 @@
 import assert from 'node:assert/strict';
-import { randomBytes } from 'node:crypto';
 import { after, before, beforeEach, describe, it } from 'node:test';
 import { h2Connect, h2Raw } from '../fixtures/clients.ts';
 import {
-	dataFrame,
 	ERROR_CODE,
-	FLAG,
 	FRAME,
 	headersFrame,
-	pingFrame,
 	rstStreamFrame,
 	SETTING,
 	statusOf,
@@ -56,22 +52,12 @@ async function scripted(script: (exchange: Exchange) => void | Promise<void>, ru
 }
 
 describe('an HTTP/2 connection', () => {
-	it('begins with settings that tell the limits', async () => {
-		using connection = await h2Raw(stage.proxy);
-		const { payload } = await connection.frame(({ type, flags }) => type === FRAME.SETTINGS && !(flags & FLAG.ACK));
-		const settings = new Map<number, number>();
-		for (let at = 0; at < payload.length; at += 6) settings.set(payload.readUInt16BE(at), payload.readUInt32BE(at + 2));
-		assert.equal(settings.get(SETTING.MAX_CONCURRENT_STREAMS), 64);
-		assert.equal(settings.get(SETTING.MAX_HEADER_LIST_SIZE), 16_384);
-		assert.equal(settings.get(SETTING.ENABLE_PUSH), 0);
-	});
-
 	it('serves many requests side by side, as many as are allowed at any time, each with its own answer', async () => {
 		await using connection = await h2Connect(stage.proxy);
 		// From then on the client knows the limit, and keeps what goes beyond it waiting.
 		assert.equal((await connection.request()).status, 200);
 		await stage.counted({ '200 upstream': 1 });
-		const paths = Array.from({ length: 1000 }, (_, i) => `/${i}`);
+		const paths = Array.from({ length: 300 }, (_, i) => `/${i}`);
 		const answers = await Promise.all(
 			paths.map((path) => connection.request({ path, method: 'PUT', body: `:${path}` })),
 		);
@@ -99,58 +85,6 @@ describe('an HTTP/2 connection', () => {
 			assert.equal((await slow).text, '/slow');
 			await stage.counted({ '200 upstream': 6 });
 		});
-	});
-
-	it('carries bodies of all sizes both ways unchanged, side by side', async () => {
-		await using connection = await h2Connect(stage.proxy);
-		const sizes = [0, 1, 1000, 16_384, 16_385, 65_535, 65_536, 131_072, 999_000];
-		const bodies = sizes.map((size) => randomBytes(size));
-		const answers = await Promise.all(bodies.map((body) => connection.request({ method: 'POST', body })));
-		for (const [i, answer] of answers.entries()) {
-			assert.ok(answer.body.equals(Buffer.concat([Buffer.from('/'), bodies[i]!])), `a body of ${sizes[i]} bytes`);
-			assert.equal(answer.headers['content-length'], String(1 + sizes[i]!));
-		}
-		await stage.counted({ '200 upstream': sizes.length });
-	});
-
-	it('takes a request frame by frame, padded and in pieces', async () => {
-		// Nothing of the client's own may come between.
-		using connection = await h2Raw(stage.proxy, { acknowledge: false });
-		const padded = dataFrame(1, Buffer.concat([Buffer.of(5), Buffer.from('hi'), Buffer.alloc(5)]));
-		padded[4] = FLAG.PADDED;
-		const bytes = Buffer.concat([
-			headersFrame(1, head('POST', '/a'), { endStream: false }),
-			padded,
-			dataFrame(1, '!', true),
-		]);
-		for (const byte of bytes) {
-			await new Promise<void>((resolve) => {
-				connection.socket.write(Buffer.of(byte), () => resolve());
-			});
-		}
-		const answer = await connection.frame(({ type, flags }) => type === FRAME.DATA && (flags & FLAG.END_STREAM) !== 0);
-		assert.equal(String(answer.payload), '/ahi!');
-		await stage.counted({ '200 upstream': 1 });
-	});
-
-	it('takes a body that ends without a byte, in the packet of its head or behind it', async () => {
-		for (const together of [true, false]) {
-			for (const method of ['POST', 'GET']) {
-				using connection = await h2Raw(stage.proxy);
-				const frames = [headersFrame(1, head(method, '/a'), { endStream: false }), dataFrame(1, '', true)];
-				if (together) connection.send(Buffer.concat(frames));
-				else connection.send(...frames);
-				const answer = await connection.frameOf(FRAME.DATA);
-				assert.equal(String(answer.payload), '/a');
-				await stage.counted({ '200 upstream': 1 });
-			}
-		}
-	});
-
-	it('answers a PING with its own data', async () => {
-		using connection = await h2Raw(stage.proxy);
-		connection.send(pingFrame(Buffer.from('12345678')));
-		assert.equal(String((await connection.frameOf(FRAME.PING)).payload), '12345678');
 	});
 
 	it('loses no more than the stream that its client resets', async () => {
@@ -235,19 +169,6 @@ describe('a window of nothing', () => {
 		await narrow.counted({ '200 upstream': 1 });
 	});
 
-	it('opened byte by byte ends the stream at the limit as well', async () => {
-		using connection = await h2Raw(narrow.proxy, { settings: [[SETTING.INITIAL_WINDOW_SIZE, 0]] });
-		connection.send(headersFrame(1, head('GET', '/a')));
-		await connection.frameOf(FRAME.HEADERS, 1);
-		const drip = setInterval(() => connection.send(windowUpdateFrame(1, 1)), 20);
-		try {
-			assert.equal(await connection.resetCode(1), ERROR_CODE.INTERNAL_ERROR);
-		} finally {
-			clearInterval(drip);
-		}
-		await narrow.counted({ '200 upstream': 1 });
-	});
-
 	it('a connection window of 0, and a client that reads nothing, end at the limit and release their memory', async () => {
 		using connection = await h2Raw(narrow.proxy, { settings: [[SETTING.INITIAL_WINDOW_SIZE, 0x7fffffff]] });
 		connection.send(headersFrame(1, head('GET', '/a')));
@@ -264,21 +185,5 @@ describe('a window of nothing', () => {
 		const served = async () => (await other.request()).status === 200;
 		await until(served, 'room for another body');
 		await narrow.whateverCounted();
-	});
-
-	it('does not keep other streams from being served', async () => {
-		using connection = await h2Raw(narrow.proxy, {
-			settings: [
-				[SETTING.HEADER_TABLE_SIZE, 0],
-				[SETTING.INITIAL_WINDOW_SIZE, 0],
-			],
-		});
-		connection.send(headersFrame(1, head('GET', '/a')));
-		await connection.frameOf(FRAME.HEADERS, 1);
-		connection.send(headersFrame(3, head('GET', '/..')), windowUpdateFrame(3, 100));
-		const { payload } = await connection.frameOf(FRAME.DATA, 3);
-		assert.equal(String(payload), 'bad path');
-		await connection.resetCode(1);
-		await narrow.counted({ '200 upstream': 1, 400: 1 });
 	});
 });

@@ -11,7 +11,6 @@ import {
 	goawayFrame,
 	headerBlock,
 	headersFrame,
-	pingFrame,
 	rstStreamFrame,
 	SETTING,
 	statusOf,
@@ -22,7 +21,6 @@ import { type Rises, type Stage, startStage } from '../fixtures/stage.ts';
 import type { Exchange } from '../fixtures/upstream.ts';
 import { until } from '../fixtures/wait.ts';
 
-const MAX_HEADER_BYTES = 16_384;
 const MAX_BODY_BYTES = 100_000;
 const MAX_STREAMS = 64;
 
@@ -106,61 +104,38 @@ describe('the head of an HTTP/2 request', () => {
 	const adding = (name: string, value: string) => head({}, [[name, value]]);
 
 	testOnce('resets its stream if it is malformed', async () => {
-		const [method] = head();
 		await refused(
 			[
-				...['', 'a', 'http://localhost/a', '/a b', '/a\nb', '*'].map((path) => head({ ':path': path })),
-				head({ ':method': 'G T' }),
+				...['', '/a b', '*'].map((path) => head({ ':path': path })),
 				head({ ':method': 'CONNECT' }),
-				head({ ':protocol': 'websocket', ':method': 'CONNECT' }),
-				head({ ':scheme': 'a b' }),
 				head({ ':authority': 'user@localhost' }),
-				head({ ':authority': undefined }),
-				[...adding('host', 'localhost'), ['host', 'localhost']],
-				[method!, ...head()],
-				[...head({ ':method': undefined }), method!],
-				head({ ':method': undefined }),
-				[[':status', '200'], ...head()],
-				...['a\rb', 'a\nb', 'a\x00b'].map((value) => adding('x-evil', value)),
-				...['x\r\nevil', 'x evil', 'x:evil', '', 'X-Upper'].map((name) => adding(name, 'evil')),
-				...['connection', 'transfer-encoding', 'upgrade', 'te'].map((name) => adding(name, 'gzip')),
-				...['+0', '', '0, 0', '00000000000000005'].map((length) => adding('content-length', length)),
+				[...head({ ':method': undefined }), [':method', 'GET']],
+				...['a\rb', 'a\x00b'].map((value) => adding('x-evil', value)),
+				...['x\r\nevil', 'X-Upper'].map((name) => adding(name, 'evil')),
+				adding('transfer-encoding', 'gzip'),
+				adding('content-length', '+0'),
 			],
 			PROTOCOL_ERROR,
 		);
 	});
 
-	testOnce('is answered with 400 if it is well-formed and two readers could understand it in two ways', async () => {
-		await refused(
-			['/a\x80', '/a#b', '//x', '/a\\b', '/..', '/a/%2e%2E/b', '/%00', '/%', '/a/.;x'].map((path) =>
-				head({ ':path': path }),
-			),
-			'400 bad path',
-			{ 400: 1 },
-		);
-		await refused(
-			[
-				head({ ':scheme': 'ftp' }),
-				adding('host', 'other'),
-				adding('x-a', 'a '),
-				[...WITHOUT_TOKEN, ['authorization', `Bearer ${token} `]],
-			],
-			'400 bad request',
-			{ 400: 1 },
-		);
-		await refused([head({ ':method': 'HEAD', ':path': '/..' })], '400', { 400: 1 });
-	});
-
-	testOnce('answers CONNECT and upgrades with 501', async () => {
-		const unsupported = '501 protocol upgrades are not supported';
-		await refused([head({ ':method': 'CONNECT', ':path': undefined, ':scheme': undefined })], unsupported, { 501: 1 });
-	});
-
-	testOnce('may say the same host twice, in :authority and in host, or only in host', async () => {
-		for (const lines of [adding('host', 'LocalHost'), head({ ':authority': undefined }, [['host', 'x']])]) {
-			assert.equal((await forwarded(lines)).header('host'), stage.upstream.authority);
-		}
-	});
+	testOnce(
+		'is refused if it is well-formed and two readers could understand it in two ways, or asks for a tunnel',
+		async () => {
+			const paths = ['/a#b', '/a/%2e%2E/b', '/%00'];
+			await refused(
+				paths.map((path) => head({ ':path': path })),
+				'400 bad path',
+				{ 400: 1 },
+			);
+			await refused([head({ ':scheme': 'ftp' }), adding('host', 'other'), adding('x-a', 'a ')], '400 bad request', {
+				400: 1,
+			});
+			await refused([head({ ':method': 'HEAD', ':path': '/..' })], '400', { 400: 1 });
+			const tunnel = head({ ':method': 'CONNECT', ':path': undefined, ':scheme': undefined });
+			await refused([tunnel], '501 protocol upgrades are not supported', { 501: 1 });
+		},
+	);
 
 	testOnce('is passed on byte by byte beyond ASCII', async () => {
 		// As UTF-8 these would be U+010A and U+010D, which cut down to a byte are LF and CR.
@@ -170,34 +145,15 @@ describe('the head of an HTTP/2 request', () => {
 });
 
 describe('the size of an HTTP/2 head', () => {
-	/** A head of that many bytes, in as many frames as it takes. */
-	function framesOf(lines: Lines, streamId: number): Buffer[] {
-		const frames: Buffer[] = [];
-		for (const [at, line] of lines.entries()) {
-			const last = at === lines.length - 1;
-			frames.push(
-				at === 0 ? headersFrame(streamId, [line], { endHeaders: last }) : continuationFrame(streamId, [line], last),
-			);
-		}
-		return frames;
-	}
-
 	testOnce('is limited for the head as a whole, over all its frames', async () => {
-		for (const [count, size] of [
-			[3, 6000],
-			[5, 14_000],
-		] as const) {
-			await stage.refused({ 431: 1, ...ANOTHER }, async () => {
-				using connection = await connect();
-				const long = Array.from({ length: count }, (_, i) => [`x-${i}`, 'a'.repeat(size)] as const);
-				const [first, ...rest] = framesOf([['x', ''], ...long], 1);
-				assert.ok(first);
-				connection.send(headersFrame(1, head(), { endHeaders: false }), ...rest);
-				assert.equal(await outcome(connection), '431 headers too large');
-				connection.send(headersFrame(3, WITHOUT_TOKEN));
-				assert.equal(await outcome(connection, 3), '401 unauthorized');
-			});
-		}
+		await stage.refused({ 431: 1, ...ANOTHER }, async () => {
+			using connection = await connect();
+			const rest = [0, 1, 2, 3].map((i) => continuationFrame(1, [[`x-${i}`, 'a'.repeat(14_000)]], i === 3));
+			connection.send(headersFrame(1, head(), { endHeaders: false }), ...rest);
+			assert.equal(await outcome(connection), '431 headers too large');
+			connection.send(headersFrame(3, WITHOUT_TOKEN));
+			assert.equal(await outcome(connection, 3), '401 unauthorized');
+		});
 	});
 
 	testOnce('an HTTP/2 head that is small on the wire and above the limit when decoded is refused', async () => {
@@ -216,25 +172,6 @@ describe('the size of an HTTP/2 head', () => {
 			connection.send(frame(FRAME.HEADERS, flags, 3, Buffer.concat([headerBlock(head()), references])));
 			assert.equal(await outcome(connection, 3), `reset ${ERROR_CODE.ENHANCE_YOUR_CALM}`);
 		});
-	});
-
-	testOnce('an HTTP/2 head of too many fields is refused', async () => {
-		const fields = Array.from({ length: MAX_HEADER_BYTES / 32 + 20 }, (_, i) => [`x${i}`, ''] as const);
-		await refused([head({}, fields)], `reset ${ERROR_CODE.ENHANCE_YOUR_CALM}`);
-	});
-
-	testOnce('an endless HTTP/2 head ends the connection', async () => {
-		const floods: Record<string, Buffer[]> = {
-			fields: Array.from({ length: 10 }, (_, i) => continuationFrame(1, [[`x-${i}`, 'a']], false)),
-			'empty frames': Array.from({ length: 10_000 }, () => frame(FRAME.CONTINUATION, 0, 1)),
-		};
-		for (const flood of Object.values(floods)) {
-			await stage.refused({}, async () => {
-				using connection = await connect();
-				connection.send(headersFrame(1, head(), { endHeaders: false }), ...flood);
-				await connection.untilClosed();
-			});
-		}
 	});
 });
 
@@ -255,17 +192,11 @@ describe('the body of an HTTP/2 request', () => {
 		return result;
 	}
 
-	it('an HTTP/2 body shorter than content-length resets the stream', async () => {
-		const open = headersFrame(1, post([['content-length', '10']]), { endStream: false });
-		assert.equal(await neverComplete(open, dataFrame(1, 'hello', true)), PROTOCOL_ERROR);
-		assert.equal(await neverComplete(open, dataFrame(1, '', true)), PROTOCOL_ERROR);
+	it('an HTTP/2 body shorter or longer than content-length resets the stream', async () => {
+		const open = (length: string) => headersFrame(1, post([['content-length', length]]), { endStream: false });
+		assert.equal(await neverComplete(open('10'), dataFrame(1, 'hello', true)), PROTOCOL_ERROR);
 		assert.equal(await neverComplete(headersFrame(1, post([['content-length', '10']]))), PROTOCOL_ERROR);
-	});
-
-	it('an HTTP/2 body longer than content-length resets the stream', async () => {
-		const open = headersFrame(1, post([['content-length', '3']]), { endStream: false });
-		assert.equal(await neverComplete(open, dataFrame(1, 'hello', true)), PROTOCOL_ERROR);
-		assert.equal(await neverComplete(open, dataFrame(1, 'he'), dataFrame(1, 'llo', true)), PROTOCOL_ERROR);
+		assert.equal(await neverComplete(open('3'), dataFrame(1, 'he'), dataFrame(1, 'llo', true)), PROTOCOL_ERROR);
 	});
 
 	it('an HTTP/2 body that is reset between its last byte and END_STREAM is not forwarded as complete', async () => {
@@ -288,25 +219,23 @@ describe('the body of an HTTP/2 request', () => {
 	});
 
 	it('an HTTP/2 body that breaks off is not forwarded as complete', async () => {
-		for (const code of [ERROR_CODE.CANCEL, ERROR_CODE.NO_ERROR, ERROR_CODE.INTERNAL_ERROR]) {
-			for (const lines of [post(), post([['content-length', '10']])]) {
-				const before = stage.upstream.requests.length;
-				const { bytesReceived } = stage.upstream;
-				using connection = await connect();
-				connection.send(headersFrame(1, lines, { endStream: false }), dataFrame(1, 'hello'));
-				if (BODY_MODE === 'streaming') {
-					const request = await stage.upstream.request(before + 1);
-					await until(() => String(request.body) === 'hello', 'the first bytes');
-				}
-				connection.send(rstStreamFrame(1, code), headersFrame(3, WITHOUT_TOKEN));
-				assert.equal(await outcome(connection, 3), '401 unauthorized');
-				await stage.counted(ANOTHER);
-				if (BODY_MODE === 'streaming') {
-					const request = stage.upstream.requests[before]!;
-					await stage.upstream.until(() => request.state === 'aborted', 'the request to be aborted');
-				} else {
-					assert.equal(stage.upstream.bytesReceived, bytesReceived);
-				}
+		for (const lines of [post(), post([['content-length', '10']])]) {
+			const before = stage.upstream.requests.length;
+			const { bytesReceived } = stage.upstream;
+			using connection = await connect();
+			connection.send(headersFrame(1, lines, { endStream: false }), dataFrame(1, 'hello'));
+			if (BODY_MODE === 'streaming') {
+				const request = await stage.upstream.request(before + 1);
+				await until(() => String(request.body) === 'hello', 'the first bytes');
+			}
+			connection.send(rstStreamFrame(1, ERROR_CODE.NO_ERROR), headersFrame(3, WITHOUT_TOKEN));
+			assert.equal(await outcome(connection, 3), '401 unauthorized');
+			await stage.counted(ANOTHER);
+			if (BODY_MODE === 'streaming') {
+				const request = stage.upstream.requests[before]!;
+				await stage.upstream.until(() => request.state === 'aborted', 'the request to be aborted');
+			} else {
+				assert.equal(stage.upstream.bytesReceived, bytesReceived);
 			}
 		}
 	});
@@ -315,9 +244,6 @@ describe('the body of an HTTP/2 request', () => {
 		const open = headersFrame(1, post(), { endStream: false });
 		for (const [name, value] of [
 			[':path', '/evil'],
-			[':method', 'GET'],
-			[':protocol', 'websocket'],
-			['x-a', ' padded'],
 			['connection', 'close'],
 		] as const) {
 			assert.equal(await neverComplete(open, dataFrame(1, 'a'), headersFrame(1, [[name, value]])), PROTOCOL_ERROR);
@@ -361,15 +287,6 @@ describe('the body of an HTTP/2 request', () => {
 describe('a flood of', () => {
 	const times = (count: number, make: (i: number) => Buffer) => Array.from({ length: count }, (_, i) => make(i));
 
-	testOnce('PING ends the connection when its client does not read the answers', async () => {
-		await stage.refused({}, async () => {
-			using connection = await connect();
-			connection.socket.pause();
-			for (let i = 0; i < 50 && !connection.socket.destroyed; i++) connection.send(...times(20_000, () => pingFrame()));
-			await stage.noConnections();
-		});
-	});
-
 	testOnce(
 		'resets of streams ends the connection, and never has more requests in flight than streams allowed',
 		async () => {
@@ -410,7 +327,7 @@ describe('a flood of', () => {
 		},
 	);
 
-	it('streams that are reset at once ends the connection and costs the upstream little', async () => {
+	testOnce('streams that are reset at once ends the connection and costs the upstream little', async () => {
 		const rss = () => stage.proxy.metric('process_resident_memory_bytes');
 		const { upstream } = stage;
 		const streams = 5 * 5000;
@@ -436,38 +353,6 @@ describe('a flood of', () => {
 		}
 	});
 
-	testOnce('streams that are reset in the packet that opens them leaves the connection as it was', async () => {
-		const heads = [
-			head(),
-			head({ ':method': 'HEAD' }),
-			WITHOUT_TOKEN,
-			head({ ':path': '/..' }),
-			post([['expect', '100-continue']]),
-		];
-		const codes = [ERROR_CODE.CANCEL, ERROR_CODE.NO_ERROR, ERROR_CODE.PROTOCOL_ERROR];
-		using connection = await connect();
-		let id = 1;
-		for (const lines of heads) {
-			for (const code of codes) {
-				for (const endStream of [true, false]) {
-					// Many more than may be open at a time.
-					for (let i = 0; i < 20; i++, id += 2) {
-						const data = endStream ? Buffer.alloc(0) : dataFrame(id, 'some');
-						connection.send(Buffer.concat([headersFrame(id, lines, { endStream }), data, rstStreamFrame(id, code)]));
-					}
-					connection.send(headersFrame(id, head()));
-					assert.equal(await outcome(connection, id), '200 ok');
-					id += 2;
-				}
-			}
-		}
-		connection.close();
-		await stage.noConnections();
-		// Some may have been answered before their reset was read.
-		await stage.whateverCounted();
-		assert.equal(await stage.proxy.metric('proxy_circuit_state'), 0);
-	});
-
 	testOnce('streams beyond the limit ends the connection of a client that has acknowledged the limit', async () => {
 		stage.script((exchange) => exchange.stall());
 		try {
@@ -481,54 +366,9 @@ describe('a flood of', () => {
 			stage.script(respondOk);
 		}
 	});
-
-	testOnce('streams beyond the limit is refused stream by stream', async () => {
-		let first: Exchange | undefined;
-		stage.script((exchange) => {
-			if (exchange.request.target === '/first') first = exchange;
-			return exchange.stall();
-		});
-		const before = stage.upstream.requests.length;
-		try {
-			using connection = await connect();
-			// At once, before the client can know the limit.
-			const more = times(MAX_STREAMS + 5, (i) => headersFrame(3 + 2 * i, head()));
-			connection.send(headersFrame(1, head({ ':path': '/first' })), ...more);
-			for (let i = MAX_STREAMS; i < MAX_STREAMS + 6; i++) {
-				assert.equal(await outcome(connection, 1 + 2 * i), `reset ${ERROR_CODE.REFUSED_STREAM}`);
-			}
-			await stage.upstream.request(before + MAX_STREAMS);
-			connection.send(rstStreamFrame(1));
-			await first!.closed;
-			stage.script(respondOk);
-			const next = 1 + 2 * (MAX_STREAMS + 6);
-			connection.send(headersFrame(next, head()));
-			assert.equal(await outcome(connection, next), '200 ok');
-			assert.equal(stage.upstream.requests.length, before + MAX_STREAMS + 1);
-			await stage.counted({ '200 upstream': 1 });
-		} finally {
-			stage.script(respondOk);
-		}
-		await stage.noConnections();
-		await stage.counted({});
-	});
 });
 
 describe('an HTTP/2 connection ends', () => {
-	testOnce('an HTTP/2 connection without the preface ends', async () => {
-		for (const bytes of [
-			'GET / HTTP/1.1\r\nHost: localhost\r\n\r\n',
-			'PRI * HTTP/2.0\r\n\r\nXX\r\n\r\n',
-			'\x00'.repeat(100),
-		]) {
-			await stage.refused({}, async () => {
-				using connection = await h2Raw(stage.proxy, { preface: false });
-				connection.send(Buffer.from(bytes, 'latin1'));
-				await connection.untilClosed();
-			});
-		}
-	});
-
 	it('an HTTP/2 connection ends after its requests in flight when the client sends GOAWAY', async () => {
 		let release = () => {};
 		const held = new Promise<void>((resolve) => {
@@ -554,25 +394,6 @@ describe('an HTTP/2 connection ends', () => {
 			stage.script(respondOk);
 		}
 	});
-
-	testOnce('an HTTP/2 connection ends at once when the client sends GOAWAY with an error', async () => {
-		let abandoned: Exchange | undefined;
-		stage.script((exchange) => {
-			abandoned = exchange;
-			return exchange.stall();
-		});
-		try {
-			using connection = await connect();
-			connection.send(headersFrame(1, head()));
-			await until(() => abandoned, 'the request');
-			connection.send(goawayFrame(0, ERROR_CODE.INTERNAL_ERROR));
-			await connection.untilClosed();
-			await abandoned!.closed;
-			await stage.counted({});
-		} finally {
-			stage.script(respondOk);
-		}
-	});
 });
 
 describe('a body that grows too large after the answer has begun', () => {
@@ -587,7 +408,7 @@ describe('a body that grows too large after the answer has begun', () => {
 			early: true,
 		});
 		const tooLarge = BODY_MODE === 'collected' ? '413 payload too large' : `reset ${ERROR_CODE.INTERNAL_ERROR}`;
-		for (let i = 0; i < 20; i++) {
+		for (let i = 0; i < 3; i++) {
 			using connection = await h2Raw(small.proxy, { settings: [[SETTING.HEADER_TABLE_SIZE, 0]] });
 			connection.send(headersFrame(1, post(), { endStream: false }), dataFrame(1, 'x'));
 			if (BODY_MODE === 'streaming') await connection.frameOf(FRAME.HEADERS, 1);

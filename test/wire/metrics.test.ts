@@ -5,14 +5,13 @@ import { request as httpRequest, type IncomingMessage } from 'node:http';
 import { connect as connectTcp } from 'node:net';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
-import { setTimeout as sleep } from 'node:timers/promises';
 import type { FamilyDescription } from '../../packages/proxy/src/control/metrics/exposition.ts';
 import { FAMILIES } from '../../packages/proxy/src/control/metrics/family-table.ts';
 import { connect, h1Raw, h2Raw, PROTOCOLS, request } from '../fixtures/clients.ts';
-import { dataFrame, FRAME, headersFrame, rstStreamFrame } from '../fixtures/h2-frames.ts';
+import { headersFrame } from '../fixtures/h2-frames.ts';
 import { INSPECTABLE, WorkerInspector } from '../fixtures/inspect-workers.ts';
 import { temporaryFolder, testPki } from '../fixtures/pki.ts';
-import { type MetricType, type Sample, type Scrape, sampleSum } from '../fixtures/prometheus.ts';
+import { type Sample, type Scrape, sampleSum } from '../fixtures/prometheus.ts';
 import { BODY_MODE, type ProxyProcess, startProxy } from '../fixtures/proxy.ts';
 import { startUpstream, type Upstream } from '../fixtures/upstream.ts';
 import { until } from '../fixtures/wait.ts';
@@ -54,51 +53,30 @@ function labelSets(scrape: Scrape, name: string): string[] {
 	return written.sort();
 }
 
-describe('the first scrape', () => {
+describe('counters', () => {
 	let upstream: Upstream;
 	let proxy: ProxyProcess;
-	let scrape: Scrape;
+	let first: Scrape;
+	let up: { upstream: string };
 	const open = new AsyncDisposableStack();
 	before(async () => {
 		upstream = open.use(await startUpstream());
-		proxy = open.use(await startProxy({ config: CONFIG, routes: [{ prefix: '/', upstream: upstream.url }] }));
-		scrape = await proxy.metrics();
+		up = { upstream: upstream.authority };
+		proxy = open.use(await startProxy({ config: CONFIG, routes: [{ prefix: '/up', upstream: upstream.url }] }));
+		first = await proxy.metrics();
 	});
 	after(() => open.disposeAsync());
-	test('has proxy_build_info with version, body mode and Node', () => {
-		const [{ labels, value }] = samples(scrape, 'proxy_build_info') as [Sample];
-		assert.deepEqual(Object.keys(labels).sort(), ['body_mode', 'node', 'version']);
+
+	test('the first scrape has the families of the table with its labels and values, and no others', () => {
+		const [{ labels, value }] = samples(first, 'proxy_build_info') as [Sample];
 		assert.deepEqual([value, labels.body_mode, labels.node], [1, BODY_MODE, process.versions.node]);
-	});
-
-	test('has the basics of the process under their usual names', () => {
-		const names: Record<string, [type: MetricType, least: number]> = {
-			process_cpu_seconds_total: ['counter', 0.01],
-			process_resident_memory_bytes: ['gauge', 10_000_000],
-			process_start_time_seconds: ['gauge', Date.now() / 1000 - 60],
-			process_max_fds: ['gauge', 64],
-			nodejs_eventloop_lag_seconds: ['gauge', 0],
-			nodejs_heap_size_used_bytes: ['gauge', 1_000_000],
-		};
-		for (const [name, [type, least]] of Object.entries(names)) {
-			assert.equal(scrape.get(name)?.type, type, name);
-			const value = sampleSum(scrape, name);
-			assert.ok(value >= least, `${name} ${value}`);
-		}
-		if (process.platform === 'linux') assert.ok(sampleSum(scrape, 'process_open_fds') > 10);
-	});
-
-	test('has no family that the table of families lacks', () => {
 		const known = Object.values<FamilyDescription>(FAMILIES);
-		const others = [...scrape.keys()].filter((name) => !known.some((family) => family.name === name));
+		const others = [...first.keys()].filter((name) => !known.some((family) => family.name === name));
 		assert.deepEqual(others, []);
-	});
-
-	test('has of each family the labels and values that the table of families says', () => {
-		for (const { name, type, labels } of Object.values<FamilyDescription>(FAMILIES)) {
+		for (const { name, type, labels } of known) {
 			// These come with a CRL, with a gRPC call, with an upstream over HTTP/2, with an issuer whose keys come over the network, with `[trace]`, `[limiter]` and `[[upstreams]]`.
 			if (/_crl_|_dns_|_jwks_|_limiter_|_trace_|_denied_|_grpc_|_upstream_queue|_upstream_streams/.test(name)) continue;
-			const family = scrape.get(name);
+			const family = first.get(name);
 			assert.equal(family?.type, type === 'info' ? 'gauge' : type, name);
 			assert.ok(family.samples.length > 0, name);
 			for (const sample of family.samples) {
@@ -111,19 +89,6 @@ describe('the first scrape', () => {
 			}
 		}
 	});
-});
-
-describe('counters', () => {
-	let upstream: Upstream;
-	let proxy: ProxyProcess;
-	let up: { upstream: string };
-	const open = new AsyncDisposableStack();
-	before(async () => {
-		upstream = open.use(await startUpstream());
-		up = { upstream: upstream.authority };
-		proxy = open.use(await startProxy({ config: CONFIG, routes: [{ prefix: '/up', upstream: upstream.url }] }));
-	});
-	after(() => open.disposeAsync());
 
 	/** By how much the sums of these samples rise. @param expected what is waited for: a round trip is counted at its end. */
 	async function rises(
@@ -146,7 +111,7 @@ describe('counters', () => {
 		);
 	}
 
-	test('is exact across all workers, and the same in every family that speaks of it', async () => {
+	test('are exact across all workers, and the same in every family that speaks of it', async () => {
 		upstream.script = (exchange) => exchange.respond({ body: 'ok' });
 		const CONNECTIONS = 12;
 		const REQUESTS = 25;
@@ -168,39 +133,6 @@ describe('counters', () => {
 			);
 		};
 		assert.deepEqual(await rises(names as never, send, expected), expected);
-	});
-
-	test('are durations of round trips only: as long as the upstream took, and none if it did not answer', async () => {
-		const TOOK_MS = 120;
-		upstream.script = async (exchange) => {
-			if (exchange.request.target === '/up/garbage') return exchange.write('garbage\r\n\r\n');
-			await sleep(TOOK_MS);
-			exchange.respond();
-		};
-		const names = {
-			count: ['proxy_request_duration_seconds_count', up],
-			sum: ['proxy_request_duration_seconds_sum', up],
-		} as const;
-		const ask = async () => {
-			for (const protocol of PROTOCOLS) assert.equal((await request(protocol, proxy, { path: '/up' })).status, 200);
-		};
-		const slow = await rises(names as never, ask, { count: 2 });
-		assert.equal(slow.count, 2);
-		assert.ok(slow.sum! >= (2 * TOOK_MS - 5) / 1000 && slow.sum! < 10, `${slow.sum} s`);
-		const highest = samples(await proxy.metrics(), 'proxy_request_duration_seconds').at(-1)!;
-		assert.equal(highest.labels.quantile, '0.999');
-		assert.ok(highest.value >= (TOOK_MS - 5) / 1000 && highest.value < 10, `${highest.value} s`);
-		const brokenAt = performance.now();
-		const none = await rises(names as never, async () => {
-			assert.equal((await request('h1', proxy, { path: '/up/garbage' })).status, 502);
-			await request('h1', proxy, { path: '/up' });
-			assert.equal((await request('h1', proxy, { path: '/none' })).status, 404);
-		});
-		// Later the breaker may have let the second one through.
-		if (performance.now() < brokenAt + 1000 * CONFIG.default_cooldown_secs)
-			assert.deepEqual(none, { count: 0, sum: 0 });
-		const isServed = async () => (await request('h1', proxy, { path: '/up' })).status === 200;
-		await until(isServed, 'the breaker to be closed for the next test');
 	});
 
 	test('are connections by protocol, and upstream connections by state', async () => {
@@ -233,7 +165,7 @@ describe('counters', () => {
 		await until(async () => (await proxy.metric('proxy_connections', { protocol: 'handshake' })) === 0, 'its end');
 	});
 
-	test('has the same series after 400 requests of as many tenants', async () => {
+	test('have the same series after 70 requests of as many tenants', async () => {
 		const statuses = [200, 201, 404, 418, 500];
 		upstream.script = (exchange) => exchange.respond({ status: statuses[exchange.request.target.length % 5]! });
 		const seriesOf = async () => {
@@ -250,7 +182,7 @@ describe('counters', () => {
 			);
 		await ask(20, 0);
 		const before = await seriesOf();
-		for (let start = 20; start < 420; start += 50) await ask(50, start);
+		for (let start = 20; start < 70; start += 50) await ask(50, start);
 		assert.deepEqual(await seriesOf(), before);
 		assert.ok(!JSON.stringify(before).includes('tenant-'));
 	});
@@ -329,7 +261,7 @@ describe('what adds up', () => {
 		assert.equal(await metric('proxy_tls_handshakes_total', { group: 'other' }), 0);
 	});
 
-	test('looked-up tokens, and places of the limiter that are taken', async () => {
+	test('looked-up tokens, and places of the limiter', async () => {
 		const [hits, misses] = await Promise.all(
 			['hit', 'miss'].map((result) => metric('proxy_token_cache_lookups_total', { result })),
 		);
@@ -339,12 +271,6 @@ describe('what adds up', () => {
 		await connection.request({ path: '/none', token });
 		assert.equal(await metric('proxy_token_cache_lookups_total', { result: 'hit' }), hits! + 1);
 		assert.equal(await metric('proxy_token_cache_lookups_total', { result: 'miss' }), misses! + 1);
-		// Its bucket of two is full again after a second.
-		await until(async () => {
-			await connection.request({ path: '/none', token });
-			return (await metric('proxy_ratelimit_slots_in_use')) >= 1;
-		}, 'a bucket that is not full');
-		await until(async () => (await metric('proxy_ratelimit_slots_in_use')) === 0, 'all buckets to be full');
 		assert.equal(await metric('proxy_ratelimit_slots'), 2 ** 20);
 	});
 
@@ -356,18 +282,6 @@ describe('what adds up', () => {
 			'the count',
 		);
 		assert.equal(await metric('proxy_http2_stream_errors_total'), 1);
-	});
-
-	test('memory that bodies hold, until it is given back', async () => {
-		if (BODY_MODE === 'streaming') return;
-		const raw = await h1Raw(proxy);
-		const token = pki.token('holder');
-		raw.send(`POST /up HTTP/1.1\r\nhost: a\r\nauthorization: Bearer ${token}\r\ncontent-length: 2000000\r\n\r\n`);
-		raw.send(Buffer.alloc(1_000_000));
-		await until(async () => (await metric('proxy_body_memory_bytes')) >= 1_000_000, 'the body to be held');
-		raw.socket.destroy();
-		await until(async () => (await metric('proxy_body_memory_bytes')) === 0, 'it to be given back');
-		assert.equal(await metric('proxy_body_memory_limit_bytes'), 2 ** 30);
 	});
 
 	test('event loops of all workers, sampled without a request', async () => {
@@ -403,76 +317,6 @@ describe('what adds up', () => {
 		assert.match(text, /^proxy_gate_duration_seconds_bucket\{.*\} \d+ # \{trace_id="/m);
 		assert.match(text, /^proxy_requests_created\{.*upstream=.*\} \d{10}/m);
 		assert.ok(!text.includes('sub-h2'));
-	});
-
-	test('nothing is in flight any more, whatever has become of it', async () => {
-		let tenants = 0;
-		const token = () => `Bearer ${pki.token(`ending-${++tenants}`)}`;
-		const none = async () => {
-			const samples = await proxy.samples('proxy_requests_in_flight');
-			return samples.every(({ value }) => value === 0);
-		};
-		const heads = (method: string, path: string, ...lines: string[]) =>
-			[`${method} ${path} HTTP/1.1`, 'host: a', `authorization: ${token()}`, ...lines, '', ''].join('\r\n');
-		upstream.script = ({ socket, request: { target } }) => {
-			if (target === '/up/dies') socket.destroy();
-		};
-		for (const [message, status] of [
-			['GET /up HTTP/1.1\r\nhost: a\r\n\r\n', 401],
-			[heads('GET', '/up/../x'), 400],
-			[heads('GET', '/none'), 404],
-			[heads('TRACE', '/up'), 405],
-			[heads('CONNECT', 'a:1'), 501],
-			[heads('GET', '/up', 'connection: upgrade', 'upgrade: websocket'), 501],
-			[heads('POST', '/up', 'content-length: 99999999999'), 413],
-			[`${heads('POST', '/up', 'transfer-encoding: chunked')}x\r\n`, 400],
-		] as const) {
-			using raw = await h1Raw(proxy);
-			raw.send(message);
-			assert.equal((await raw.readResponse()).status, status, message);
-			await until(none, `nothing to be in flight after ${status}`);
-		}
-		// Clients that leave: before their answer, and in the middle of their body.
-		for (const message of [heads('GET', '/up/held'), `${heads('POST', '/up/held', 'content-length: 9')}half`]) {
-			using raw = await h1Raw(proxy);
-			const seen = upstream.requests.length;
-			raw.send(message);
-			if (message.startsWith('GET')) await upstream.request(seen + 1);
-			else await until(async () => !(await none()), 'the request to be in flight');
-			raw.close();
-			await until(none, 'nothing to be in flight after the client has left');
-		}
-		await using h2 = await h2Raw(proxy);
-		const fields = (method: string, path: string, ...more: [string, string][]): [string, string][] => [
-			[':method', method],
-			[':scheme', 'https'],
-			[':authority', 'a'],
-			[':path', path],
-			['authorization', token()],
-			...more,
-		];
-		// In one read, and before and after the upstream has it.
-		h2.send(headersFrame(1, fields('GET', '/up/held')), rstStreamFrame(1));
-		const seen = upstream.requests.length;
-		h2.send(headersFrame(3, fields('GET', '/up/held')));
-		await upstream.request(seen + 1);
-		h2.send(rstStreamFrame(3));
-		// A body that is longer than it was declared.
-		h2.send(headersFrame(5, fields('POST', '/up/held', ['content-length', '3']), { endStream: false }));
-		h2.send(dataFrame(5, 'four'));
-		await h2.frame(({ type, streamId }) => type === FRAME.RST_STREAM && streamId === 5);
-		h2.send(headersFrame(7, fields('POST', '/up/held'), { endStream: false }), dataFrame(7, 'half'));
-		await until(async () => !(await none()), 'the upload to be in flight');
-		h2.socket.destroy();
-		await until(none, 'nothing to be in flight after the connection has gone');
-		// Last, since it opens the breaker.
-		for (const status of [502, 503]) {
-			assert.equal(
-				(await request('h1', proxy, { path: '/up/dies', token: pki.token(`dying-${status}`) })).status,
-				status,
-			);
-			await until(none, `nothing to be in flight after ${status}`);
-		}
 	});
 });
 

@@ -6,7 +6,8 @@ import { assertOwnAnswer } from '../fixtures/own-answer.ts';
 import { startProxy } from '../fixtures/proxy.ts';
 import { startUpstream, type Upstream } from '../fixtures/upstream.ts';
 
-const PREFIXES = ['/a', '/a/b', '/dir/', '/down', '/down/deeper', '/s%20p'] as const;
+/** What matches is in unit/gates/prefix-table.test.ts and routes.test.ts; `explain.test.ts` sends the longest of two, and none. */
+const PREFIXES = ['/down', '/down/deeper'] as const;
 const upstreams = new Map<string, Upstream>();
 for (const prefix of PREFIXES) upstreams.set(prefix, await startUpstream());
 upstreams.get('/down/deeper')!.setHealth(500);
@@ -20,15 +21,6 @@ after(async () => {
 	for (const upstream of upstreams.values()) await upstream.close();
 });
 
-/** All cases are in unit/gates/prefix-table.test.ts and routes.test.ts. */
-const MATCHES: Readonly<Record<string, (typeof PREFIXES)[number]>> = {
-	'/a/x': '/a',
-	'/a/b': '/a/b',
-	'/dir/x': '/dir/',
-	'/s%20p/x': '/s%20p',
-};
-const UNMATCHED = ['/', '/ab', '/dir'];
-
 for (const protocol of PROTOCOLS) {
 	describe(`routing over ${protocol}`, () => {
 		let client: Connection;
@@ -36,24 +28,6 @@ for (const protocol of PROTOCOLS) {
 			client = await connect(protocol, proxy);
 		});
 		after(() => client.close());
-
-		test('a path goes to the longest prefix that it has, prefix included', async () => {
-			for (const [path, prefix] of Object.entries(MATCHES)) {
-				const before = requestCounts();
-				equal((await client.request({ path })).status, 200, path);
-				deepEqual(requestCounts(), { ...before, [prefix]: before[prefix]! + 1 });
-				equal(upstreams.get(prefix)!.requests.at(-1)!.target, path);
-			}
-		});
-
-		test('a path without a route is 404, and no upstream hears of it', async () => {
-			const before = requestCounts();
-			const count = () => proxy.metric('proxy_requests_total', { status: '404' });
-			const counted = await count();
-			for (const path of UNMATCHED) assertOwnAnswer(await client.request({ path }), 404, 'no route');
-			equal(await count(), counted + UNMATCHED.length);
-			deepEqual(requestCounts(), before);
-		});
 
 		test('the longest match is final: if its upstream is down, a shorter one is no way around', async () => {
 			const before = requestCounts();
@@ -63,11 +37,6 @@ for (const protocol of PROTOCOLS) {
 		});
 	});
 }
-
-test('a 404 has no upstream label, an answer of a route has', async () => {
-	for (const { labels } of await proxy.samples('proxy_requests_total'))
-		equal(labels.upstream === undefined, labels.status === '404');
-});
 
 test('a proxy without routes says 404, and "/" matches every path that no other prefix matches', async () => {
 	const [catchAll, api] = await Promise.all([startUpstream(), startUpstream()]);

@@ -5,11 +5,9 @@ import { connect, connectTls, h1Raw, h2Raw, PROTOCOLS, type Protocol } from '../
 import { FRAME, headersFrame, PREFACE, SETTING, settingsFrame, windowUpdateFrame } from '../fixtures/h2-frames.ts';
 import { testPki } from '../fixtures/pki.ts';
 import type { LogLine } from '../fixtures/program.ts';
-import { BODY_MODE } from '../fixtures/proxy.ts';
 import { type Stage, startStage } from '../fixtures/stage.ts';
 import { until } from '../fixtures/wait.ts';
 
-const COLLECTED = BODY_MODE === 'collected';
 const BODY = 24_000_000;
 /** Room for one such body, also while it is copied into a larger buffer, and not for two. */
 const ROOM = 46_000_000;
@@ -24,19 +22,6 @@ let token: string;
 before(async () => {
 	token = (await testPki()).token();
 });
-
-function stageWith(minAnswerBytesPerSec: number | undefined): Promise<Stage> {
-	const least = minAnswerBytesPerSec === undefined ? {} : { min_answer_bytes_per_sec: minAnswerBytesPerSec };
-	return startStage({
-		limits: {
-			upstream_timeout_secs: LIMIT_MS / 1000,
-			max_buffered_bytes: ROOM,
-			max_buffered_bytes_per_tenant: ROOM,
-			...least,
-		},
-		script: (exchange) => exchange.respond({ body: Buffer.alloc(BODY, 'x') }),
-	});
-}
 
 /** Asks for the answer and takes so much of it in each tick. @returns how many bytes have come, whole or cut off. */
 function take(protocol: Protocol, stage: Stage, perTick: number): Promise<number> {
@@ -85,7 +70,15 @@ async function takeH2(stage: Stage, perTick: number): Promise<number> {
 describe('an answer that is taken more slowly than it may be', () => {
 	let stage: Stage;
 	before(async () => {
-		stage = await stageWith(3 * BYTES_PER_SEC);
+		stage = await startStage({
+			limits: {
+				upstream_timeout_secs: LIMIT_MS / 1000,
+				max_buffered_bytes: ROOM,
+				max_buffered_bytes_per_tenant: ROOM,
+				min_answer_bytes_per_sec: 3 * BYTES_PER_SEC,
+			},
+			script: (exchange) => exchange.respond({ body: Buffer.alloc(BODY, 'x') }),
+		});
 	});
 	after(() => stage.end());
 
@@ -100,19 +93,6 @@ describe('an answer that is taken more slowly than it may be', () => {
 			await using other = await connect('h2', stage.proxy);
 			assert.equal((await other.request()).body.length, BODY);
 			await stage.counted({ '200 upstream': 1 });
-		});
-	}
-});
-
-describe('an answer that is taken slowly, and fast enough', () => {
-	for (const [what, rate] of [
-		['the rate that is asked for', BYTES_PER_SEC / 20],
-		[COLLECTED ? 'the rate of collected answers' : 'none, since none is asked for', undefined],
-	] as const) {
-		it(`comes whole: above ${what}`, async () => {
-			await using stage = await stageWith(rate);
-			for (const protocol of PROTOCOLS) assert.equal(await take(protocol, stage, 16 * PER_TICK), BODY, protocol);
-			await stage.counted({ '200 upstream': 2 });
 		});
 	}
 });

@@ -85,31 +85,6 @@ describe('the status page', () => {
 		}
 	});
 
-	test('is for GET and HEAD', async () => {
-		for (const path of ['/', '/status.json', '/status/page']) {
-			for (const method of ['POST', 'PUT', 'DELETE', 'OPTIONS']) {
-				const { status, headers } = await page(proxy, path, {}, method);
-				assert.deepEqual([status, headers.allow], [405, 'GET, HEAD'], `${method} ${path}`);
-			}
-			const { status, body } = await page(proxy, path, {}, 'HEAD');
-			assert.deepEqual([status, body], [200, ''], path);
-		}
-	});
-
-	test('does not answer to a name that could be anybody’s (DNS rebinding), unless it is configured; health checks do', async () => {
-		for (const path of ['/', '/status.json', '/status/page', '/metrics']) {
-			const { status, body } = await page(proxy, path, { host: 'rebound.example' });
-			assert.equal(status, 421, path);
-			assert.match(body, /\[status\]/);
-		}
-		for (const host of ['edge.example.com:9090', 'localhost', '127.0.0.1:9090', '[::1]:9090']) {
-			assert.equal((await page(proxy, '/status.json', { host })).status, 200, host);
-		}
-		for (const path of ['/livez', '/readyz']) {
-			assert.equal((await page(proxy, path, { host: 'rebound.example' })).status, 200, path);
-		}
-	});
-
 	test('says as JSON what has happened: requests, refusals, handshakes, over both protocols', async () => {
 		const before = await status(proxy);
 		assert.deepEqual([before.schema, before.well, before.problems], [1, true, []]);

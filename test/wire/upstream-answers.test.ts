@@ -6,11 +6,11 @@ import { type Answer, PROTOCOLS, request } from '../fixtures/clients.ts';
 import { assertOwnAnswer } from '../fixtures/own-answer.ts';
 import { BODY_MODE } from '../fixtures/proxy.ts';
 import { CIRCUIT, type Lane, startLanes } from '../fixtures/stage.ts';
-import type { Exchange, Script } from '../fixtures/upstream.ts';
+import type { Exchange, Script, Upstream } from '../fixtures/upstream.ts';
 import { until } from '../fixtures/wait.ts';
 
 // One worker, so one pool of connections: reuse is certain. On a busy machine 4 s between two requests are short.
-const edge = await startLanes({ lanes: 80, workers: 1, config: { upstream_idle_timeout_secs: 3600 } });
+const edge = await startLanes({ lanes: 40, workers: 1, config: { upstream_idle_timeout_secs: 3600 } });
 after(() => edge.close());
 const { proxy } = edge;
 
@@ -23,19 +23,12 @@ for (const protocol of PROTOCOLS) {
 	describe(`framing over ${protocol}`, () => {
 		const bodies: [what: string, body: Buffer][] = [
 			['no bytes', Buffer.alloc(0)],
-			['one byte', Buffer.from('x')],
-			['70 kB', big.subarray(0, 70_001)],
 			['1 MB', big],
 		];
 		const framings: Record<string, (exchange: Exchange, body: Buffer) => void> = {
 			'a content-length': (exchange, body) => exchange.respond({ body }),
-			'one chunk': (exchange, body) => exchange.chunked(body.length === 0 ? [] : [body]),
 			'many chunks': (exchange, body) => exchange.chunked(pieces(body, 3000)),
 			'the end of the connection': (exchange, body) => exchange.untilClose({ body }),
-			'the end of an HTTP/1.0 connection': (exchange, body) => {
-				exchange.write(Buffer.concat([Buffer.from('HTTP/1.0 200 OK\r\n\r\n'), body]));
-				exchange.end();
-			},
 		};
 		for (const [framing, respond] of Object.entries(framings)) {
 			test(`a body delimited by ${framing} arrives whole`, async () => {
@@ -53,30 +46,9 @@ for (const protocol of PROTOCOLS) {
 			});
 		}
 
-		test('bodies in very many chunks of a byte arrive whole, and others are answered meanwhile', async () => {
-			const lane = edge.lane();
-			const chunks = Buffer.from('1\r\nx\r\n'.repeat(200_000));
-			lane.upstream.script = (exchange) => {
-				exchange.write('HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n');
-				exchange.write(chunks);
-				exchange.write('0\r\n\r\n');
-			};
-			const answers = Array.from({ length: 4 }, () => ask(lane));
-			const other = edge.lane();
-			other.upstream.script = ok200;
-			equal((await ask(other)).text, 'ok');
-			for (const { status, body, ended } of await Promise.all(answers)) {
-				deepEqual([status, body.length, ended], [200, 200_000, 'complete']);
-				ok(body.every((byte) => byte === 0x78));
-			}
-			lane.upstream.script = ok200;
-			equal((await ask(lane)).text, 'ok');
-			equal(await lane.circuit(), CIRCUIT.closed);
-		});
-
 		test('every final status passes as it is', async () => {
 			const lane = edge.lane();
-			for (const status of [200, 201, 203, 206, 226, 300, 301, 307, 400, 401, 404, 418, 451, 499, 500, 511, 599]) {
+			for (const status of [200, 206, 301, 404, 451, 599]) {
 				lane.upstream.script = (exchange) => exchange.respond({ status, body: `says ${status}` });
 				const answer = await ask(lane);
 				equal(answer.status, status);
@@ -88,16 +60,9 @@ for (const protocol of PROTOCOLS) {
 			const lane = edge.lane();
 			const cases: [method: string, head: string, status: number, length: string | undefined][] = [
 				['HEAD', '200 OK\r\ncontent-length: 1000', 200, '1000'],
-				['HEAD', '200 OK\r\ncontent-length: 0', 200, '0'],
 				['HEAD', '200 OK', 200, undefined],
-				['HEAD', '200 OK\r\ntransfer-encoding: chunked', 200, undefined],
-				['HEAD', '404 Not Found\r\ncontent-length: 9', 404, '9'],
 				['GET', '204 No Content', 204, undefined],
-				['DELETE', '204 No Content', 204, undefined],
-				['GET', '304 Not Modified\r\netag: "1"', 304, undefined],
 				['GET', '304 Not Modified\r\ncontent-length: 1000', 304, '1000'],
-				['HEAD', '304 Not Modified', 304, undefined],
-				['GET', '200 OK\r\ncontent-length: 0', 200, '0'],
 			];
 			for (const [method, head, status, length] of cases) {
 				lane.upstream.script = (exchange) => exchange.write(`HTTP/1.1 ${head}\r\n\r\n`);
@@ -114,13 +79,7 @@ for (const protocol of PROTOCOLS) {
 
 		test('205 carries no body, whatever the upstream thinks of it', async () => {
 			const lane = edge.lane();
-			for (const head of [
-				'content-length: 0\r\n\r\n',
-				'transfer-encoding: chunked\r\n\r\n0\r\n\r\n',
-				'transfer-encoding: chunked\r\n\r\n4\r\nevil\r\n0\r\n\r\n',
-				'content-length: 4\r\n\r\nevil',
-				'\r\nevil',
-			]) {
+			for (const head of ['content-length: 0\r\n\r\n', 'content-length: 4\r\n\r\nevil']) {
 				lane.upstream.script = (exchange) => exchange.write(`HTTP/1.1 205 Reset Content\r\n${head}`);
 				const answer = await ask(lane);
 				equal(answer.status, 205);
@@ -177,7 +136,7 @@ for (const protocol of PROTOCOLS) {
 			const lane = edge.lane();
 			lane.upstream.early = true;
 			lane.upstream.script = (exchange) => exchange.untilClose({ status: 413, body: 'too much for me' });
-			for (let i = 0; i < 5; i++) {
+			for (let i = 0; i < 2; i++) {
 				// Each from a client of its own: the rest of the body stays in Node's client, which lets 10 MB pile up.
 				const body = countedBytes(4_000_000);
 				const answer = await request(protocol, proxy, { method: 'POST', path: lane.path, body });
@@ -212,7 +171,6 @@ for (const protocol of PROTOCOLS) {
 		/** unit/data/upstream/response-parser.test.ts has the other ways to say so. */
 		const notReused: Record<string, Script> = {
 			'Connection: close': (exchange) => exchange.respond({ headers: [['Connection', 'close']], body: 'ok' }),
-			'Keep-Alive: timeout=1': (exchange) => exchange.respond({ headers: [['Keep-Alive', 'timeout=1']], body: 'ok' }),
 			'a byte too many': (exchange) => exchange.write('HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok!'),
 		};
 		for (const [what, script] of Object.entries(notReused)) {
@@ -227,19 +185,6 @@ for (const protocol of PROTOCOLS) {
 				);
 			});
 		}
-
-		test('a body after HEAD is not passed on, nor taken for the next answer', async () => {
-			const lane = edge.lane();
-			lane.upstream.script = (exchange) => exchange.write('HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nevil');
-			const answer = await ask(lane, { method: 'HEAD' });
-			equal(answer.body.length, 0);
-			equal(answer.ended, 'complete');
-			lane.upstream.script = ok200;
-			equal((await ask(lane)).text, 'ok');
-			const [first, second] = lane.upstream.requests;
-			ok(first!.connection !== second!.connection);
-			equal(await lane.circuit(), CIRCUIT.closed);
-		});
 
 		test('bytes that arrive on an idle connection poison it: the next caller gets its own answer', async () => {
 			const lane = edge.lane();
@@ -263,102 +208,61 @@ for (const protocol of PROTOCOLS) {
 		const STALE_MS = 50;
 		/** The second request on a connection finds it ended: in order or by a reset, when it arrives. */
 		const goesStale =
-			(how: 'end' | 'reset'): Script =>
+			(upstream: Upstream, how: 'end' | 'reset'): Script =>
 			(exchange) => {
-				const { connection, requests } = { connection: exchange.request.connection, requests: arrived(exchange) };
-				if (requests > 1) exchange[how]();
+				const { connection } = exchange.request;
+				if (upstream.requests.filter((request) => request.connection === connection).length > 1) exchange[how]();
 				else exchange.respond({ body: `from ${connection}` });
 			};
-		const arrived = ({ request }: Exchange) =>
-			edgeRequests().filter(({ connection, target }) => connection === request.connection && target === request.target)
-				.length;
-		let current: Lane;
-		const edgeRequests = () => current.upstream.requests;
 
-		for (const how of ['end', 'reset'] as const) {
-			test(`GET that meets the ${how} of a used connection is sent once more, unseen by the client`, async () => {
-				current = edge.lane();
-				current.upstream.script = goesStale(how);
-				equal((await ask(current)).status, 200);
-				const askedAt = performance.now();
-				const again = await ask(current);
-				if (performance.now() - askedAt > STALE_MS) return;
-				equal(again.status, 200);
-				deepEqual(await current.counted(), { 200: 2 });
-				deepEqual(
-					current.upstream.requests.map(({ method }) => method),
-					['GET', 'GET', 'GET'],
-				);
-				equal(await current.circuit(), CIRCUIT.closed);
-			});
-
-			test(`POST that meets the ${how} of a used connection is 502, and delivered once`, async () => {
-				current = edge.lane();
-				current.upstream.script = goesStale(how);
-				const options = { method: 'POST', body: 'once' };
-				equal((await ask(current, options)).status, 200);
-				const askedAt = performance.now();
-				assertOwnAnswer(await ask(current, options), 502, 'bad gateway');
-				const isPrompt = performance.now() - askedAt <= STALE_MS;
-				deepEqual(await current.counted(), { 200: 1, 502: 1 });
-				equal(current.upstream.requests.length, 2);
-				if (!isPrompt) return;
-				equal(await current.circuit(), CIRCUIT.closed, 'a stale connection is nobody’s failure');
-				equal((await ask(current, options)).status, 200);
-			});
-		}
-
-		test('a GET is sent once more at most: a fresh connection that fails as well is 502, and counts', async () => {
-			current = edge.lane();
-			current.upstream.script = ok200;
-			equal((await ask(current)).status, 200);
-			current.upstream.script = (exchange) => exchange.end();
-			assertOwnAnswer(await ask(current), 502, 'bad gateway');
-			equal(current.upstream.requests.length, 3);
-			equal(await current.circuit(), CIRCUIT.open);
+		test('GET that meets the end of a used connection is sent once more, unseen by the client', async () => {
+			const lane = edge.lane();
+			lane.upstream.script = goesStale(lane.upstream, 'end');
+			equal((await ask(lane)).status, 200);
+			const askedAt = performance.now();
+			const again = await ask(lane);
+			if (performance.now() - askedAt > STALE_MS) return;
+			equal(again.status, 200);
+			deepEqual(await lane.counted(), { 200: 2 });
+			equal(lane.upstream.requests.length, 3);
+			equal(await lane.circuit(), CIRCUIT.closed);
 		});
 
-		test('a GET on a fresh connection is not repeated', async () => {
-			current = edge.lane();
-			current.upstream.script = (exchange) => exchange.end();
-			assertOwnAnswer(await ask(current), 502, 'bad gateway');
-			equal(current.upstream.requests.length, 1);
-			equal(await current.circuit(), CIRCUIT.open);
-		});
-
-		test('once a byte of the answer has come, nothing is repeated', async () => {
-			current = edge.lane();
-			current.upstream.script = ok200;
-			equal((await ask(current)).status, 200);
-			current.upstream.script = (exchange) => {
-				exchange.write('HTTP/1.1 103 Early Hints\r\n\r\n');
-				exchange.end();
-			};
-			assertOwnAnswer(await ask(current), 502, 'bad gateway');
-			equal(current.upstream.requests.length, 2);
-			equal(await current.circuit(), CIRCUIT.open);
+		test('POST that meets the reset of a used connection is 502, and delivered once', async () => {
+			const lane = edge.lane();
+			lane.upstream.script = goesStale(lane.upstream, 'reset');
+			const options = { method: 'POST', body: 'once' };
+			equal((await ask(lane, options)).status, 200);
+			const askedAt = performance.now();
+			assertOwnAnswer(await ask(lane, options), 502, 'bad gateway');
+			const isPrompt = performance.now() - askedAt <= STALE_MS;
+			deepEqual(await lane.counted(), { 200: 1, 502: 1 });
+			equal(lane.upstream.requests.length, 2);
+			if (!isPrompt) return;
+			equal(await lane.circuit(), CIRCUIT.closed, 'a stale connection is nobody’s failure');
+			equal((await ask(lane, options)).status, 200);
 		});
 
 		test('a GET with a body is repeated only if the body is still at hand', async () => {
-			current = edge.lane();
-			current.upstream.script = goesStale('end');
+			const lane = edge.lane();
+			lane.upstream.script = goesStale(lane.upstream, 'end');
 			const options = { method: 'GET', body: 'body' };
-			equal((await ask(current, options)).status, 200);
-			equal((await ask(current, options)).status, BODY_MODE === 'collected' ? 200 : 502);
-			for (const { body, state } of current.upstream.requests) {
+			equal((await ask(lane, options)).status, 200);
+			equal((await ask(lane, options)).status, BODY_MODE === 'collected' ? 200 : 502);
+			for (const { body, state } of lane.upstream.requests) {
 				equal(state, 'complete');
 				equal(String(body), 'body');
 			}
-			equal(await current.circuit(), CIRCUIT.closed);
+			equal(await lane.circuit(), CIRCUIT.closed);
 		});
 
 		test('connections that the upstream has closed while they were idle are not even tried', async () => {
-			current = edge.lane();
-			equal((await ask(current, { method: 'POST', body: 'x' })).status, 200);
-			current.upstream.closeConnections();
-			await current.upstream.until(({ openConnections }) => openConnections.length === 0, 'the connections to end');
-			equal((await ask(current, { method: 'POST', body: 'x' })).status, 200);
-			equal(current.upstream.requests.length, 2);
+			const lane = edge.lane();
+			equal((await ask(lane, { method: 'POST', body: 'x' })).status, 200);
+			lane.upstream.closeConnections();
+			await lane.upstream.until(({ openConnections }) => openConnections.length === 0, 'the connections to end');
+			equal((await ask(lane, { method: 'POST', body: 'x' })).status, 200);
+			equal(lane.upstream.requests.length, 2);
 		});
 	});
 }

@@ -2,10 +2,9 @@
 import { deepEqual, equal, notEqual, ok } from 'node:assert/strict';
 import { after, describe, test } from 'node:test';
 import { heldBody } from '../fixtures/bodies.ts';
-import { type Answer, connect, h1Raw, PROTOCOLS, request } from '../fixtures/clients.ts';
+import { type Answer, connect, PROTOCOLS, request } from '../fixtures/clients.ts';
 import { ERROR_CODE } from '../fixtures/h2-frames.ts';
 import { assertOwnAnswer } from '../fixtures/own-answer.ts';
-import { testPki } from '../fixtures/pki.ts';
 import { BODY_MODE, startProxy } from '../fixtures/proxy.ts';
 import { CIRCUIT, type Lane, startLanes } from '../fixtures/stage.ts';
 import type { Script } from '../fixtures/upstream.ts';
@@ -13,10 +12,8 @@ import { until } from '../fixtures/wait.ts';
 
 const COLLECTED = BODY_MODE === 'collected';
 const UPSTREAM_MS = 800;
-const pki = await testPki();
-const [h1Edge, h2Edge, impatient] = await Promise.all([
-	startLanes({ lanes: 35, workers: 1, config: { default_cooldown_secs: 3600 } }),
-	startLanes({ lanes: 35, workers: 1, config: { default_cooldown_secs: 3600 } }),
+const [edge, impatient] = await Promise.all([
+	startLanes({ lanes: 40, workers: 1, config: { default_cooldown_secs: 3600 } }),
 	startLanes({
 		lanes: 16,
 		workers: 1,
@@ -24,7 +21,8 @@ const [h1Edge, h2Edge, impatient] = await Promise.all([
 		limits: { upstream_timeout_secs: UPSTREAM_MS / 1000, request_body_timeout_secs: UPSTREAM_MS / 1000 },
 	}),
 ]);
-after(() => Promise.all([h1Edge.close(), h2Edge.close(), impatient.close()]));
+const { proxy } = edge;
+after(() => Promise.all([edge.close(), impatient.close()]));
 
 const OK = 'HTTP/1.1 200 OK\r\n';
 
@@ -33,19 +31,13 @@ const OK = 'HTTP/1.1 200 OK\r\n';
  * unit/data/upstream/response-parser.test.ts.
  */
 const MALFORMED_HEADS: Readonly<Record<string, string>> = {
-	'Content-Length before Transfer-Encoding': `${OK}content-length: 4\r\ntransfer-encoding: chunked\r\n\r\n4\r\nevil\r\n0\r\n\r\n`,
 	'one Content-Length twice': `${OK}content-length: 4\r\ncontent-length: 4\r\n\r\nevil`,
-	'gzip, chunked': `${OK}transfer-encoding: gzip, chunked\r\n\r\n4\r\nevil\r\n0\r\n\r\n`,
 	'a folded line': `${OK}x-a: 1\r\n 2\r\ncontent-length: 4\r\n\r\nevil`,
-	'bare LF in a value': `${OK}x-a: 1\nx-b: 2\r\ncontent-length: 4\r\n\r\nevil`,
-	'a head of 100 kB in many lines': `${OK}${'x-a: a\r\n'.repeat(12_500)}content-length: 4\r\n\r\nevil`,
-	'another protocol': 'SSH-2.0-OpenSSH_9.6\r\n',
 	'101 that nobody asked for': 'HTTP/1.1 101 Switching Protocols\r\nupgrade: x\r\nconnection: upgrade\r\n\r\nevil',
 };
 
 /** What goes wrong behind a good head: the client may have part of it, and must see that it is a part. */
 const BROKEN_BODIES: Readonly<Record<string, Script>> = {
-	'ends in the middle of its length': (exchange) => exchange.truncate(10, { body: 'half' }),
 	'is reset in the middle of its length': (exchange) => exchange.truncate(10, { body: 'half', by: 'reset' }),
 	'ends between two chunks': (exchange) => {
 		exchange.startChunked();
@@ -53,36 +45,18 @@ const BROKEN_BODIES: Readonly<Record<string, Script>> = {
 		exchange.end();
 	},
 
-	'ends before the last line of chunks': (exchange) => {
-		exchange.startChunked();
-		exchange.chunk('half');
-		exchange.write('0\r\n');
-		exchange.end();
-	},
-
 	'is reset while its end is to tell its length': (exchange) => {
 		exchange.write(Buffer.concat([exchange.head({ headers: [['connection', 'close']] }), Buffer.from('half')]));
 		exchange.socket.write('', () => exchange.reset());
 	},
-	...Object.fromEntries(
-		Object.entries({
-			'a chunk size that is none': 'zz\r\n',
-			'a chunk without its CRLF': '4\r\nevil0\r\n\r\n',
-			'100 kB of trailers': `0\r\n${'x-a: a\r\n'.repeat(12_500)}\r\n`,
-		}).map(([what, bytes]): [string, Script] => [
-			`has ${what}`,
-			(exchange) => {
-				exchange.startChunked();
-				exchange.chunk('half');
-				exchange.write(bytes);
-			},
-		]),
-	),
+	'has a chunk without its CRLF': (exchange) => {
+		exchange.startChunked();
+		exchange.chunk('half');
+		exchange.write('4\r\nevil0\r\n\r\n');
+	},
 };
 
 for (const protocol of PROTOCOLS) {
-	const edge = protocol === 'h1' ? h1Edge : h2Edge;
-	const { proxy } = edge;
 	const ask = ({ path }: Lane, options = {}): Promise<Answer> => edge.request(protocol, { path, ...options });
 
 	/** The upstream failed: its breaker is open, and it is let go. What was counted of it is this and no more. */
@@ -121,25 +95,6 @@ for (const protocol of PROTOCOLS) {
 			assertOwnAnswer(await ask(lane, { method: 'POST', body: 'once' }), 502, 'bad gateway');
 			await assertOpened(lane, { 502: 1 });
 		});
-
-		test('a head that breaks off is 502', async () => {
-			for (const how of ['end', 'reset'] as const) {
-				const lane = edge.lane();
-				lane.upstream.script = (exchange) => {
-					exchange.write(`${OK}content-le`);
-					exchange.socket.write('', () => exchange[how]());
-				};
-				assertOwnAnswer(await ask(lane, { method: 'POST', body: 'once' }), 502, 'bad gateway');
-				await assertOpened(lane, { 502: 1 });
-			}
-		});
-
-		test('a malformed answer to HEAD is 502 without a body', async () => {
-			const lane = edge.lane();
-			lane.upstream.script = (exchange) => exchange.write(`${OK}content-length: x\r\n\r\n`);
-			assertOwnAnswer(await ask(lane, { method: 'HEAD' }), 502, 'bad gateway', 'HEAD');
-			await assertOpened(lane, { 502: 1 });
-		});
 	});
 
 	describe(`answers that break off, over ${protocol}`, () => {
@@ -152,13 +107,6 @@ for (const protocol of PROTOCOLS) {
 			});
 		}
 
-		test('a body that ends after a megabyte of two never looks whole', async () => {
-			const lane = edge.lane();
-			lane.upstream.script = (exchange) => exchange.truncate(2_000_000, { body: Buffer.alloc(1_000_000) });
-			assertBrokenOff(await ask(lane));
-			await assertOpened(lane, COUNTED_BROKEN_OFF);
-		});
-
 		test('the next request is not served from what is left of the broken answer', async () => {
 			const lane = edge.lane();
 			const other = edge.lane();
@@ -170,15 +118,6 @@ for (const protocol of PROTOCOLS) {
 
 	describe(`silence, over ${protocol}`, { concurrency: 8 }, () => {
 		const askAlone = ({ path }: Lane, options = {}) => request(protocol, impatient.proxy, { path, ...options });
-
-		test('half a head and no more is 504 at the limit', async () => {
-			const lane = impatient.lane();
-			lane.upstream.script = (exchange) => exchange.write(`${OK}content-le`);
-			const startedAt = performance.now();
-			assertOwnAnswer(await askAlone(lane), 504, 'upstream timeout');
-			ok(performance.now() - startedAt >= UPSTREAM_MS);
-			await assertOpened(lane, { 504: 1 });
-		});
 
 		test('a head that comes byte by byte is 504 at the limit', async () => {
 			const lane = impatient.lane();
@@ -309,23 +248,6 @@ for (const protocol of PROTOCOLS) {
 		});
 	});
 }
-
-test('a partial response over HTTP/1.1 ends without the last chunk', async () => {
-	const lane = h1Edge.lane();
-	lane.upstream.script = (exchange) => {
-		exchange.startChunked();
-		exchange.chunk('half');
-		exchange.end();
-	};
-	using raw = await h1Raw(lane.proxy);
-	raw.send(`GET ${lane.path} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${pki.token()}\r\n\r\n`);
-	const answer = await raw.readResponse();
-	if (COLLECTED) return equal(answer.status, 502);
-	equal(answer.status, 200);
-	equal(String(answer.body), 'half');
-	notEqual(answer.ended, 'complete');
-	equal(String(await raw.readToEnd()), '', 'the terminator, or anything else');
-});
 
 test('a name that does not resolve and an address without a host are 502 or 504, and 503 while the breaker is open', async () => {
 	await using lost = await startProxy({
