@@ -6,8 +6,13 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import fc from 'fast-check';
 import { Rate } from '../../packages/gate/src/gates/tenant-limit.ts';
 import type { LimiterConfig } from '../../packages/proxy/src/config/config.ts';
-import { keyInHex, RedisFleetStore } from '../../packages/proxy/src/control/store/redis-fleet-store.ts';
-import { REGISTRY_SCRIPT, REPORT_SCRIPT, SETTLE_SCRIPT } from '../../packages/proxy/src/control/store/scripts.ts';
+import {
+	keyInHex,
+	REGISTRY_SCRIPT,
+	REPORT_SCRIPT,
+	RedisFleetStore,
+	SETTLE_SCRIPT,
+} from '../../packages/proxy/src/control/store/redis-fleet-store.ts';
 import { freePort } from '../fixtures/free-port.ts';
 import { MovedClock } from '../fixtures/moved-clock.ts';
 import { type RedisServer, startRedis, startSentinel } from '../fixtures/redis-server.ts';

@@ -1,4 +1,4 @@
-import { randomBytes } from 'node:crypto';
+import { createHmac, randomBytes } from 'node:crypto';
 import {
 	ConcurrencyCounts,
 	type ConcurrencyMemory,
@@ -88,4 +88,14 @@ export class ProcessMemory {
 		Budget.reclaim(this.connections, worker);
 		this.stats[worker]!.clearGauges();
 	}
+}
+
+/**
+ * The secret that keys tenants in the memory of all replicas and in the store. Without a secret of their own anybody can compute keys:
+ * then a person who chooses names of tenants can choose some that collide in the limiter.
+ */
+export function fleetSecret(prefix: string, secret: string | undefined): Uint8Array {
+	return createHmac('sha256', secret ?? '')
+		.update(`mtls-edge-proxy limits ${prefix}`)
+		.digest();
 }

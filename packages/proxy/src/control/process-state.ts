@@ -5,14 +5,12 @@ import type { WorkerSeed } from '../shared/messages.ts';
 import { connectionsFor, openFilesLimit } from './descriptor-limit.ts';
 import type { StartFiles } from './files/inspection.ts';
 import type { ListenAddress } from './listen.ts';
-import { type HistogramLayouts, ProcessMemory } from './process-memory.ts';
+import { fleetSecret, type HistogramLayouts, ProcessMemory } from './process-memory.ts';
 import { ReloadJournal } from './reload/journal.ts';
 import { routingSeed } from './routing/seed.ts';
 import { Upstreams } from './routing/upstreams.ts';
 import { connectionWarnings, nodeWarnings, sharesPorts } from './start-warnings.ts';
 import type { InForce } from './state/in-force.ts';
-import { FleetLimits, type FleetSettings } from './store/fleet-limits.ts';
-import { systemTimers } from './timers.ts';
 
 /** Everything that outlives single workers: their initial state, their shared memory, and the state that a reload replaces. */
 export interface ProcessState {
@@ -26,8 +24,6 @@ export interface ProcessState {
 	readonly startedSeconds: number;
 	readonly memory: ProcessMemory;
 	readonly upstreams: Upstreams;
-	/** `undefined` if limits are not shared with other replicas. */
-	readonly fleet: FleetLimits | undefined;
 	/** Warnings for the operator. */
 	readonly warnings: readonly string[];
 }
@@ -36,13 +32,11 @@ export interface ProcessState {
  * Allocates what the workers share.
  *
  * @param wantedWorkers at least 1. If the platform cannot share a port among workers, there is only one.
- * @param fleet the replicas that share limits; `undefined`: none.
  */
 export function createState(
-	{ config, tls, identity }: StartFiles,
+	{ config, tls, identity, store }: StartFiles,
 	wantedWorkers: number,
 	log: Logger,
-	fleet?: FleetSettings,
 ): ProcessState {
 	const { workers, room, warnings } = processLimits(config, wantedWorkers);
 	const histograms = histogramLayouts(config);
@@ -55,7 +49,7 @@ export function createState(
 		maxBufferedBytesPerTenant: config.limits.maxBufferedBytesPerTenant,
 		maxConnections: config.limits.maxConnections ?? room,
 		histograms,
-		fleetSecret: fleet?.secret,
+		fleetSecret: config.limiter && fleetSecret(config.limiter.prefix, store.secret),
 	});
 	return {
 		workers,
@@ -74,7 +68,6 @@ export function createState(
 		startedSeconds: clock.wallSeconds(),
 		memory,
 		upstreams,
-		fleet: fleet && new FleetLimits({ ...memory, ...fleet, fleet: memory.fleet!, timers: systemTimers, clock, log }),
 		warnings,
 	};
 }

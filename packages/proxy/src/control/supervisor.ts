@@ -1,6 +1,5 @@
 import { Worker } from 'node:worker_threads';
 import { KeyRefresher } from '@mtls-edge-proxy/gate/jwks/key-refresher.ts';
-import { RateLimitedLog } from '@mtls-edge-proxy/gate/shared/rate-limited-log.ts';
 import type { Config } from '../config/config.ts';
 import { describeProblem } from '../config/error.ts';
 import { loadConfig } from '../config/load.ts';
@@ -27,7 +26,7 @@ import { keysChangedInVain, readReloadedIdentity } from './reload/identity.ts';
 import { Reloader } from './reload/reload.ts';
 import { Reconciler } from './state/reconciler.ts';
 import { createResources, type Resources, type Specs } from './state/resources.ts';
-import { Sharing } from './store/sharing.ts';
+import type { Sharing } from './store/sharing.ts';
 import type { SupervisorOptions } from './supervisor-options.ts';
 import { systemTimers } from './timers.ts';
 import type { Tracing } from './trace/tracing.ts';
@@ -58,13 +57,13 @@ export async function startSupervisor(options: SupervisorOptions): Promise<Super
 	const { files, bind, metricsBind, log } = options;
 	const { config, watch } = files;
 	configureHeaps();
-	const sharing = await Sharing.create(files, systemTimers);
-	const state = createState(files, options.workers, log, sharing.settings);
+	const state = createState(files, options.workers, log);
 	for (const warning of state.warnings) log.warn(TARGET, warning);
 	for (const warning of files.warnings) log.warn(TARGET, describeProblem(config.path, warning));
 	await assertFree(bind, '--bind');
 
 	const tracing = await createTracing(options, state);
+	const sharing = await createSharing(options, state, () => resources.tls.changed());
 	const prober = createProber(options, state);
 	const remoteKeys = createRemoteKeys(options, state);
 	const addresses = createAddresses(options, state);
@@ -72,17 +71,12 @@ export async function startSupervisor(options: SupervisorOptions): Promise<Super
 	const reconciler = new Reconciler({ offer: (...round) => pool.switchAll(...round), timers: systemTimers });
 	const resources = createResources(reconciler, firstSpecs(files), {
 		inForce: state.inForce,
-		withRevoked: (tls) => sharing.withRevoked(tls),
+		withRevoked: (tls) => sharing?.withRevoked(tls) ?? tls,
 		keys: remoteKeys,
 		upstreams: state.upstreams,
 		addresses,
 		prober,
 		log,
-	});
-	sharing.use(state.fleet, {
-		onChange: () => resources.tls.changed(),
-		log,
-		limitedLog: new RateLimitedLog(log, state.clock),
 	});
 	remoteKeys.use(() => resources.identity.changed());
 	addresses.use(() => resources.routing.changed());
@@ -91,11 +85,15 @@ export async function startSupervisor(options: SupervisorOptions): Promise<Super
 		() => pool.listening,
 		() => remoteKeys.awaited,
 		() => state.inForce.identity.issuers,
-		() => sharing.inWords,
+		() => sharing?.inWords,
 	);
 	const running = { state, pool, remoteKeys, addresses, tracing, sharing, readiness };
 	const admin = await openAdmin(metricsBind, options, running);
-	await Promise.all([addresses.follow(config.routes), remoteKeys.start(files.remotes, FIRST_KEYS_MS), sharing.start()]);
+	await Promise.all([
+		addresses.follow(config.routes),
+		remoteKeys.start(files.remotes, FIRST_KEYS_MS),
+		sharing?.start(),
+	]);
 	await reconciler.start();
 	void prober.start();
 	const drain = createDrain(options, pool, tracing, sharing);
@@ -186,6 +184,17 @@ async function createTracing(
 	return startTracing({ config: config.trace, files, bind, version, timers: systemTimers, clock, log });
 }
 
+/** `undefined` without `[limiter]`: then nothing of it is loaded. */
+async function createSharing(
+	{ files: { config, store: files }, log }: SupervisorOptions,
+	{ memory, clock }: ProcessState,
+	onRevoked: () => void,
+): Promise<Sharing | undefined> {
+	if (config.limiter === undefined) return undefined;
+	const { Sharing } = await import('./store/sharing.ts');
+	return new Sharing({ config: config.limiter, files, memory, onRevoked, timers: systemTimers, clock, log });
+}
+
 function createPool(
 	options: SupervisorOptions,
 	state: ProcessState,
@@ -256,7 +265,7 @@ function createDrain(
 	{ files: { config }, log, exit }: SupervisorOptions,
 	pool: WorkerPool,
 	tracing: Tracing | undefined,
-	sharing: Sharing,
+	sharing: Sharing | undefined,
 ): Drain {
 	return new Drain({
 		drainWorkers: () => pool.drain(),
@@ -267,7 +276,7 @@ function createDrain(
 		log,
 		exit: (code) => {
 			if (code !== 0) return exit(code);
-			void Promise.all([tracing?.flush(LAST_SPANS_MS), sharing.leave()]).then(() => exit(code));
+			void Promise.all([tracing?.flush(LAST_SPANS_MS), sharing?.leave()]).then(() => exit(code));
 		},
 	});
 }

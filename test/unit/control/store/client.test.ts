@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { ErrorReply } from '@redis/client';
+import type { OpenStore, StoreScript } from '../../../../packages/proxy/src/control/store/client.ts';
 import { MAX_IN_FLIGHT, StoreClient } from '../../../../packages/proxy/src/control/store/client.ts';
-import type { OpenStore, StoreScript } from '../../../../packages/proxy/src/control/store/connection.ts';
 import { StoreFailure } from '../../../../packages/proxy/src/control/store/failure.ts';
 import { FakeTime, settle } from '../fixtures/fake-time.ts';
 

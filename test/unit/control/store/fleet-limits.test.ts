@@ -65,7 +65,7 @@ describe('the limits of a fleet, in one process', () => {
 		while (limiter.admit(5n, time.now(), RATE)) admitted++;
 		assert.ok(admitted >= 1 && admitted <= 4, `${admitted} of 10`);
 		const before = ahead();
-		await limits.stop(500);
+		await limits.stop();
 		assert.ok(ahead() > before, 'settled');
 		assert.equal(ledger.register('b', false, 0, micros()).replicas, 1);
 	});
@@ -123,7 +123,7 @@ describe('the limits of a fleet, in one process', () => {
 		assert.ok(state.calls >= 9 && state.calls <= 11, `${state.calls} calls`);
 		state.hangs = true;
 		let hasStopped = false;
-		const stopped = limits.stop(500).then(() => {
+		const stopped = limits.stop().then(() => {
 			hasStopped = true;
 		});
 		await pass(450);

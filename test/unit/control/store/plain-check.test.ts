@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { type AddressInfo, createServer } from 'node:net';
 import { test } from 'node:test';
 import { failureOf } from '../../../../packages/proxy/src/control/store/failure.ts';
-import { tellPlain } from '../../../../packages/proxy/src/control/store/plain-check.ts';
+import { tellPlain } from '../../../../packages/proxy/src/control/store/redis.ts';
 
 const never = () => new Promise<never>(() => {});
 

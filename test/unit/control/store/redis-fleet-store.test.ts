@@ -1,9 +1,13 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import type { StoreScript } from '../../../../packages/proxy/src/control/store/connection.ts';
+import type { StoreScript } from '../../../../packages/proxy/src/control/store/client.ts';
 import { StoreFailure } from '../../../../packages/proxy/src/control/store/failure.ts';
-import { RedisFleetStore } from '../../../../packages/proxy/src/control/store/redis-fleet-store.ts';
-import { REGISTRY_SCRIPT, REPORT_SCRIPT, SETTLE_SCRIPT } from '../../../../packages/proxy/src/control/store/scripts.ts';
+import {
+	REGISTRY_SCRIPT,
+	REPORT_SCRIPT,
+	RedisFleetStore,
+	SETTLE_SCRIPT,
+} from '../../../../packages/proxy/src/control/store/redis-fleet-store.ts';
 
 function answering(answer: unknown) {
 	const runs: { script: StoreScript; keys: readonly string[]; args: readonly string[] }[] = [];

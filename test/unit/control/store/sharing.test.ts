@@ -1,13 +1,10 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { ErrorReply } from '@redis/client';
-import { RateLimitedLog } from '../../../../packages/gate/src/shared/rate-limited-log.ts';
 import type { LimiterConfig } from '../../../../packages/proxy/src/config/config.ts';
-import { ProcessMemory } from '../../../../packages/proxy/src/control/process-memory.ts';
-import type { OpenStore } from '../../../../packages/proxy/src/control/store/connection.ts';
+import { fleetSecret, ProcessMemory } from '../../../../packages/proxy/src/control/process-memory.ts';
+import type { OpenStore } from '../../../../packages/proxy/src/control/store/client.ts';
 import { StoreFailure } from '../../../../packages/proxy/src/control/store/failure.ts';
-import { FleetLimits } from '../../../../packages/proxy/src/control/store/fleet-limits.ts';
-import { SharedStore } from '../../../../packages/proxy/src/control/store/shared-store.ts';
 import { Sharing } from '../../../../packages/proxy/src/control/store/sharing.ts';
 import { FakeTime, settle } from '../fixtures/fake-time.ts';
 import { RecordedLog } from '../fixtures/recorded-log.ts';
@@ -36,17 +33,17 @@ function build(answers: OpenStore | undefined = undefined) {
 		},
 		close: () => {},
 	});
-	const store = new SharedStore(CONFIG, FILES, time, answers ?? open);
-	const sharing = new Sharing(store, time);
-	const { fleet: settings } = store;
-	const { limiter, fleet: memory, concurrency } = new ProcessMemory({ ...MEMORY_SIZES, fleetSecret: settings.secret });
-	const shared = { limiter, fleet: memory!, concurrency };
-	const fleet = new FleetLimits({ ...settings, ...shared, timers: time, clock: time, log: log.logger });
-	sharing.use(fleet, {
-		onChange: () => {},
+	const memory = new ProcessMemory({ ...MEMORY_SIZES, fleetSecret: new Uint8Array(32) });
+	const parts = {
+		config: CONFIG,
+		files: FILES,
+		memory,
+		onRevoked: () => {},
+		timers: time,
+		clock: time,
 		log: log.logger,
-		limitedLog: new RateLimitedLog(log.logger, time),
-	});
+	};
+	const sharing = new Sharing(parts, answers ?? open);
 	const fail = (error: Error | undefined) => {
 		failure = error;
 	};
@@ -54,16 +51,6 @@ function build(answers: OpenStore | undefined = undefined) {
 }
 
 describe('what is shared with other replicas', () => {
-	it('is nothing without [limiter]', async () => {
-		const sharing = new Sharing(undefined, new FakeTime());
-		sharing.use(undefined, {} as never);
-		await sharing.start();
-		await sharing.leave();
-		assert.equal(sharing.settings, undefined);
-		assert.equal(sharing.facts, undefined);
-		assert.equal(sharing.inWords, undefined);
-	});
-
 	it('is told in words, figures and one line for each change, none of which has a word of the store or a credential', async () => {
 		const { time, log, sharing, fail } = build();
 		const started = sharing.start();
@@ -77,12 +64,12 @@ describe('what is shared with other replicas', () => {
 			'limits not shared, the store is unavailable (credentials): each replica allows its share of the limits',
 		);
 		const { facts } = sharing;
-		assert.equal(facts?.isAway, true);
+		assert.equal(facts.isAway, true);
 		assert.equal(facts.replicas, 3);
 		assert.ok(facts.calls.failures.get('credentials')! > 1);
 		fail(undefined);
 		await time.advance(5_000);
-		assert.equal(sharing.facts?.isAway, false);
+		assert.equal(sharing.facts.isAway, false);
 		const lines = log.lines.filter((line) => line.includes('limit'));
 		assert.deepEqual(
 			lines.filter((line) => !line.includes('revocations')),
@@ -113,7 +100,7 @@ describe('what is shared with other replicas', () => {
 			});
 			await time.advance(2_000);
 			assert.ok(isStarted);
-			assert.match(sharing.inWords!, /^limits not shared, the store is unavailable/);
+			assert.match(sharing.inWords, /^limits not shared, the store is unavailable/);
 			assert.equal(log.lines.filter((line) => line === 'warn proxy::limiter: limiter store is unavailable').length, 1);
 		});
 	}
@@ -131,10 +118,7 @@ describe('what is shared with other replicas', () => {
 	});
 
 	it('has the keys of all replicas with one prefix and one secret', () => {
-		const secretOf = (prefix: string, secret: string | undefined) =>
-			Buffer.from(new SharedStore({ ...CONFIG, prefix }, { ...FILES, secret }, new FakeTime()).fleet.secret).toString(
-				'hex',
-			);
+		const secretOf = (...args: Parameters<typeof fleetSecret>) => Buffer.from(fleetSecret(...args)).toString('hex');
 		assert.equal(secretOf('a', undefined), secretOf('a', undefined));
 		assert.notEqual(secretOf('a', undefined), secretOf('b', undefined));
 		assert.notEqual(secretOf('a', undefined), secretOf('a', 'x'.repeat(32)));

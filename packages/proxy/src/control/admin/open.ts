@@ -23,7 +23,8 @@ export interface Running {
 	readonly addresses: DnsAddresses;
 	/** `undefined`: nothing is traced. */
 	readonly tracing: Tracing | undefined;
-	readonly sharing: Sharing;
+	/** `undefined`: limits are this process's own. */
+	readonly sharing: Sharing | undefined;
 	readonly readiness: Readiness;
 }
 
@@ -67,7 +68,7 @@ function metricSources(
 		now: () => state.clock.now(),
 		wallSeconds: () => state.clock.wallSeconds(),
 		spans: tracing && (() => tracing.counts),
-		store: () => sharing.facts,
+		store: () => sharing?.facts,
 	};
 }
 

@@ -42,7 +42,7 @@ const NO_TLS = 'it does not speak TLS on that port; write redis:// in limiter.st
 
 /** For codes that say more than their reason. */
 const BY_CODE: Readonly<Record<string, string>> = {
-	// See `plain-check.ts`.
+	// See `tellPlain`.
 	PLAIN_TEXT: NO_TLS,
 	ERR_SSL_WRONG_VERSION_NUMBER: NO_TLS,
 	ERR_SSL_PACKET_LENGTH_TOO_LONG: NO_TLS,

@@ -1,6 +1,5 @@
 import type { Clock } from '@mtls-edge-proxy/gate/shared/clock.ts';
 import type { Logger } from '@mtls-edge-proxy/gate/shared/log.ts';
-import type { OnStoreFailure } from '../../config/config.ts';
 import type { StoreFacts } from '../facts/store.ts';
 import { type Timers, within } from '../timers.ts';
 import type { FleetStore } from './contract.ts';
@@ -8,21 +7,8 @@ import { failureOf, type StoreFailure } from './failure.ts';
 import { keyInHex } from './redis-fleet-store.ts';
 import { type Call, INTERVAL_MS, Settlement, type SettlementOptions } from './settlement.ts';
 
-/** The replicas that a process shares its limits with, and the settings. */
-export interface FleetSettings {
+interface FleetLimitsOptions extends Omit<SettlementOptions, 'now'> {
 	readonly store: FleetStore;
-	readonly onFailure: OnStoreFailure;
-	/** Whether the store is several servers, which can fail one by one. */
-	readonly cluster: boolean;
-	/** Replicas to divide by before the store has said how many there are, at least 1. */
-	readonly expected: number;
-	/** 32 bytes, the same in all replicas: keys tenants, in their memory and in the store. */
-	readonly secret: Uint8Array;
-}
-
-interface FleetLimitsOptions
-	extends Omit<FleetSettings, 'secret'>,
-		Pick<SettlementOptions, 'limiter' | 'fleet' | 'concurrency'> {
 	readonly timers: Timers;
 	readonly clock: Clock;
 	readonly log: Logger;
@@ -31,6 +17,7 @@ interface FleetLimitsOptions
 const TARGET = 'proxy::limiter';
 /** Answers then take longer than an interval. */
 export const SLOW_MS = 2 * INTERVAL_MS;
+const LAST_ANSWER_MS = 500;
 
 /**
  * The limits that this process shares with others, on the main thread: passes spent requests to `Settlement`, and its calls to the
@@ -71,15 +58,15 @@ export class FleetLimits {
 		log.warn(TARGET, 'limiter store is unavailable', { on_store_failure: onFailure, replicas, cause });
 	}
 
-	/** Settles the rest. Resolves with its success or failure, at the latest after `limitMs`. */
-	async stop(limitMs = 500): Promise<void> {
+	/** Settles the rest. Resolves with its success or failure, at the latest after half a second. */
+	async stop(): Promise<void> {
 		if (this.#isStopped) return;
 		this.#isStopped = true;
 		this.#stopTicks?.();
 		const { store, timers } = this.#options;
 		const { calls } = this.#settlement.tick(this.#now);
 		const said = Promise.allSettled([...calls.map((call) => this.#carry(call)), store.register(true, 0)]);
-		await within(said, limitMs, timers);
+		await within(said, LAST_ANSWER_MS, timers);
 	}
 
 	get facts(): Omit<StoreFacts, 'calls' | 'revocations'> {

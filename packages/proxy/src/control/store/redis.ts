@@ -1,9 +1,9 @@
-import { isIP } from 'node:net';
+import { connect, isIP } from 'node:net';
 import type { RedisClientOptions } from '@redis/client';
 import type { LimiterConfig, StoreAddress } from '../../config/config.ts';
 import type { StoreFiles } from '../files/store-files.ts';
-import type { OpenStore, StoreConnection } from './connection.ts';
-import { tellPlain } from './plain-check.ts';
+import type { OpenStore, StoreConnection } from './client.ts';
+import { StoreFailure } from './failure.ts';
 
 /**
  * Connections to Redis or Valkey with `@redis/client`, which is loaded with the first one. The library provides RESP, TLS, and
@@ -154,4 +154,43 @@ async function opened(connect: () => Promise<unknown>, close: () => void, abando
 	} finally {
 		abandoned.removeEventListener('abort', close);
 	}
+}
+
+/** A handshake that takes this long is checked, ms; the client waits twice as long. */
+const SLOW_MS = 1_000;
+
+/**
+ * Detects a store that does not speak TLS at all. A plain Redis takes a ClientHello for the beginning of a command and waits for its end,
+ * so without this check the handshake would only time out, without a reason.
+ *
+ * @param open over TLS.
+ */
+export function tellPlain(open: OpenStore, address: StoreAddress, slowMs = SLOW_MS): OpenStore {
+	return (abandoned, onBroken) => {
+		const found = Promise.withResolvers<never>();
+		const look = setTimeout(async () => {
+			if (await answersPlain(address, slowMs)) found.reject(new StoreFailure('tls', PLAIN));
+		}, slowMs);
+		return Promise.race([open(abandoned, onBroken), found.promise]).finally(() => clearTimeout(look));
+	};
+}
+
+/** See `failure.ts`. */
+const PLAIN = 'PLAIN_TEXT';
+
+/** Sends only a command without credentials; a store that requires them refuses it, also in plain text. */
+function answersPlain({ host, port }: StoreAddress, limitMs: number): Promise<boolean> {
+	return new Promise((resolve) => {
+		const socket = connect({ host, port });
+		const end = (isPlain: boolean) => {
+			clearTimeout(limit);
+			socket.destroy();
+			resolve(isPlain);
+		};
+		const limit = setTimeout(() => end(false), limitMs);
+		socket.on('connect', () => socket.write('PING\r\n'));
+		socket.once('data', (answer: Buffer) => end(/^(?:\+PONG|-[A-Z]+ )/.test(answer.toString('latin1'))));
+		socket.on('error', () => end(false));
+		socket.on('close', () => end(false));
+	});
 }

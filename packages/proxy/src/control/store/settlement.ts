@@ -5,7 +5,6 @@ import type { OnStoreFailure } from '../../config/config.ts';
 import type { FleetMemory } from '../../memory/fleet/fleet-limiter.ts';
 import { SpendingTable, type Spent } from '../../memory/fleet/spending.ts';
 import { type Registry, SHARDS, type SlotReport, type Spending, shardOf } from './contract.ts';
-import { LongestDelay } from './longest-delay.ts';
 import { Modes } from './modes.ts';
 import { Shard } from './shard.ts';
 import { SlotReports } from './slot-reports.ts';
@@ -244,4 +243,31 @@ function portions<T>(all: readonly T[]): T[][] {
 
 function probe(key: bigint): Settling {
 	return { key, costMicros: 0, aheadMicros: -1 };
+}
+
+/** A delay is kept at least this long, and at most twice as long, ms. */
+const KEPT_MS = 10_000;
+
+/** The longest delay of the last seconds. Time is an argument. */
+class LongestDelay {
+	#now = 0;
+	#before = 0;
+	#since: number;
+
+	constructor(now: number) {
+		this.#since = now;
+	}
+
+	get ms(): number {
+		return Math.max(this.#now, this.#before);
+	}
+
+	add(ms: number, now: number): void {
+		if (now - this.#since >= KEPT_MS) {
+			this.#before = now - this.#since < 2 * KEPT_MS ? this.#now : 0;
+			this.#now = 0;
+			this.#since = now;
+		}
+		this.#now = Math.max(this.#now, ms);
+	}
 }
