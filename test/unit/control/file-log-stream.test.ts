@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { FileLogStream } from '../../../packages/proxy/src/control/file-log-stream.ts';
-import { createLogOutput } from '../../../packages/proxy/src/control/log-output.ts';
+import { createLogOutput, FileLogStream } from '../../../packages/proxy/src/control/log-output.ts';
 
 /** A file with room for so many bytes. */
 class SmallDisk {

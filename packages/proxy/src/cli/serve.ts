@@ -1,9 +1,8 @@
 import { existsSync } from 'node:fs';
 import { createLogger, parseLogFilter } from '@mtls-edge-proxy/gate/shared/log.ts';
 import { assertEnoughFiles, openFilesLimit } from '../control/descriptor-limit.ts';
-import { FileLogStream } from '../control/file-log-stream.ts';
 import { readStartFiles } from '../control/files/inspection.ts';
-import { createLogOutput } from '../control/log-output.ts';
+import { createLogOutput, FileLogStream } from '../control/log-output.ts';
 import { metricsWarnings, runsInContainer } from '../control/start-warnings.ts';
 import { startSupervisor } from '../control/supervisor.ts';
 import type { Context } from './command.ts';

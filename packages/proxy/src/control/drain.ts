@@ -1,5 +1,5 @@
 import type { Logger } from '@mtls-edge-proxy/gate/shared/log.ts';
-import type { Timers } from './timers.ts';
+import { type Timers, within } from './timers.ts';
 
 interface DrainParts {
 	/** Drains the workers; resolves when the last one has finished its last request. */
@@ -49,26 +49,18 @@ export class Drain {
 	}
 
 	async #drain(name: string): Promise<void> {
-		const { drainWorkers, cutWorkers, limitMs, log, exit } = this.#parts;
+		const { drainWorkers, cutWorkers, limitMs, timers, log, exit } = this.#parts;
 		this.#phase = 'drain';
 		log.info(TARGET, 'draining', { signal: name, limit_ms: limitMs });
-		const drained = drainWorkers();
-		if (await this.#within(limitMs, drained)) {
+		const drained = drainWorkers().then(() => true);
+		if (await within(drained, limitMs, timers)) {
 			log.info(TARGET, 'drained');
 		} else {
 			log.warn(TARGET, 'drain limit reached; closing the remaining connections');
 			cutWorkers();
-			await this.#within(CUT_LIMIT_MS, drained);
+			await within(drained, CUT_LIMIT_MS, timers);
 		}
 		exit(0);
-	}
-
-	/** @returns whether the workers have drained in that time. */
-	#within(ms: number, drained: Promise<void>): Promise<boolean> {
-		const { promise, resolve } = Promise.withResolvers<boolean>();
-		this.#parts.timers.after(ms, () => resolve(false));
-		void drained.then(() => resolve(true));
-		return promise;
 	}
 
 	#abandon(name: string): void {

@@ -12,6 +12,7 @@ import { Readiness } from './admin/readiness.ts';
 import { watchCrls } from './crl/watch.ts';
 import { Drain } from './drain.ts';
 import { readSpec } from './files/findings.ts';
+import { keysChangedInVain, readReloadedIdentity } from './files/identity-files.ts';
 import { reloadedFiles, type StartFiles } from './files/inspection.ts';
 import { judgeTlsFiles } from './files/tls-files.ts';
 import { judgeUpstreamTlsFiles } from './files/upstream-tls-files.ts';
@@ -22,7 +23,6 @@ import { createKeyStore } from './jwks/key-store.ts';
 import { RemoteKeys } from './jwks/remote-keys.ts';
 import { assertFree, formatAddress, listenProblem } from './listen.ts';
 import { createState, type ProcessState, seedWorker } from './process-state.ts';
-import { keysChangedInVain, readReloadedIdentity } from './reload/identity.ts';
 import { Reloader } from './reload/reload.ts';
 import { Reconciler } from './state/reconciler.ts';
 import { createResources, type Resources, type Specs } from './state/resources.ts';
@@ -65,8 +65,8 @@ export async function startSupervisor(options: SupervisorOptions): Promise<Super
 	const tracing = await createTracing(options, state);
 	const sharing = await createSharing(options, state, () => resources.tls.changed());
 	const prober = createProber(options, state);
-	const remoteKeys = createRemoteKeys(options, state);
-	const addresses = createAddresses(options, state);
+	const remoteKeys = createRemoteKeys(options, state, () => resources.identity.changed());
+	const addresses = createAddresses(options, state, () => resources.routing.changed());
 	const pool = createPool(options, state, remoteKeys, tracing);
 	const reconciler = new Reconciler({ offer: (...round) => pool.switchAll(...round), timers: systemTimers });
 	const resources = createResources(reconciler, firstSpecs(files), {
@@ -78,8 +78,6 @@ export async function startSupervisor(options: SupervisorOptions): Promise<Super
 		prober,
 		log,
 	});
-	remoteKeys.use(() => resources.identity.changed());
-	addresses.use(() => resources.routing.changed());
 	const reloader = createReloader(options, state, resources);
 	const readiness = new Readiness(
 		() => pool.listening,
@@ -161,17 +159,21 @@ function createProber({ files: { config }, log }: SupervisorOptions, { clock }: 
 	});
 }
 
-function createAddresses({ log }: SupervisorOptions, { clock }: ProcessState): DnsAddresses {
-	return new DnsAddresses({ resolve: resolveName, timers: systemTimers, clock, random: Math.random, log });
+function createAddresses({ log }: SupervisorOptions, { clock }: ProcessState, onChange: () => void): DnsAddresses {
+	return new DnsAddresses({ resolve: resolveName, timers: systemTimers, clock, random: Math.random, log }, onChange);
 }
 
 /** The listener waits this long for an issuer, as for probes, ms; without keys its tokens are refused, and `/readyz` says so. */
 const FIRST_KEYS_MS = 2_000;
 
-function createRemoteKeys({ files: { config, remotes }, log }: SupervisorOptions, { clock }: ProcessState): RemoteKeys {
+function createRemoteKeys(
+	{ files: { config, remotes }, log }: SupervisorOptions,
+	{ clock }: ProcessState,
+	onChange: () => void,
+): RemoteKeys {
 	const store = config.stateDir === undefined ? undefined : createKeyStore(config.stateDir, log);
 	const parts = { fetch: fetchByUndici, store, after: systemTimers.after, clock, random: Math.random, log };
-	return new RemoteKeys(remotes, (issuer, fetches) => new KeyRefresher(issuer, parts, fetches), systemTimers);
+	return new RemoteKeys(remotes, (issuer, fetches) => new KeyRefresher(issuer, parts, fetches), systemTimers, onChange);
 }
 
 /** `undefined` without `[trace]`: then nothing of OpenTelemetry is loaded. */

@@ -17,13 +17,17 @@ export const systemTimers: Timers = {
 	},
 };
 
-/** Resolves with the promise, at the latest after `ms`. */
-export function within(promise: Promise<unknown>, ms: number, timers: Pick<Timers, 'after'>): Promise<void> {
+/** Resolves with the promise's result, at the latest after `ms` with `undefined`. */
+export function within<Result>(
+	promise: Promise<Result>,
+	ms: number,
+	timers: Pick<Timers, 'after'>,
+): Promise<Result | undefined> {
 	return new Promise((resolve) => {
-		const cancel = timers.after(ms, resolve);
-		void promise.then(() => {
+		const cancel = timers.after(ms, () => resolve(undefined));
+		void promise.then((result) => {
 			cancel();
-			resolve();
+			resolve(result);
 		});
 	});
 }

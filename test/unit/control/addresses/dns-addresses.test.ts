@@ -24,23 +24,22 @@ class Dns {
 	/** What it says of each name; an error, or nothing, is a failure. */
 	readonly answers = new Map<string, Resolved | Error>();
 	silent = false;
-	readonly addresses = new DnsAddresses({
-		resolve: async ({ host }) => {
-			this.asked.push(host);
-			if (this.silent) await new Promise(() => {});
-			const answer = this.answers.get(host) ?? new Error('the name has no addresses');
-			if (answer instanceof Error) throw answer;
-			return answer;
+	readonly addresses = new DnsAddresses(
+		{
+			resolve: async ({ host }) => {
+				this.asked.push(host);
+				if (this.silent) await new Promise(() => {});
+				const answer = this.answers.get(host) ?? new Error('the name has no addresses');
+				if (answer instanceof Error) throw answer;
+				return answer;
+			},
+			timers: this.time,
+			clock: this.time,
+			random: () => 1,
+			log: this.log.logger,
 		},
-		timers: this.time,
-		clock: this.time,
-		random: () => 1,
-		log: this.log.logger,
-	});
-
-	constructor() {
-		this.addresses.use(() => this.changes++);
-	}
+		() => this.changes++,
+	);
 
 	say(host: string, addresses: string[], ttlMs?: number): void {
 		this.answers.set(host, { addresses, ttlMs });

@@ -4,8 +4,11 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, describe, test } from 'node:test';
-import { hostsFileAddresses } from '../../../../packages/proxy/src/control/addresses/hosts-file.ts';
-import { resolveName, resolveWith } from '../../../../packages/proxy/src/control/addresses/resolve.ts';
+import {
+	hostsFileAddresses,
+	resolveName,
+	resolveWith,
+} from '../../../../packages/proxy/src/control/addresses/resolve.ts';
 import { startDnsServer } from '../../../fixtures/dns-server.ts';
 
 const server = await startDnsServer(7);

@@ -33,13 +33,16 @@ const FIRST: IdentityFiles = { identity: { issuers: [seedOf('a'), FILED] }, remo
 class TestKeys {
 	readonly time = new FakeTime();
 	readonly published = new Map<string, string | Error>([['a', setOf('one')]]);
-	readonly keys = new RemoteKeys(FIRST.remotes, (issuer, fetches) => this.#refresher(issuer, fetches), this.time);
+	readonly keys: RemoteKeys = new RemoteKeys(
+		FIRST.remotes,
+		(issuer, fetches) => this.#refresher(issuer, fetches),
+		this.time,
+		() => this.pool.resources.identity.changed(),
+	);
 	readonly pool = new ReconciledPool({ identity: FIRST, routes: [] }, { keys: this.keys }, this.time);
 	readonly #log = this.pool.log;
 
 	async serve(): Promise<void> {
-		const { identity } = this.pool.resources;
-		this.keys.use(() => identity.changed());
 		const started = this.keys.start(FIRST.remotes, 2_000);
 		await settle();
 		await this.time.advance(2_000);

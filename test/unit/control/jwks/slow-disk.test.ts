@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { SlowDisk } from '../../../../packages/proxy/src/control/jwks/slow-disk.ts';
+import { SlowDisk } from '../../../../packages/proxy/src/control/jwks/key-store.ts';
 
 test('work on a folder runs one by one, also after a failure', async () => {
 	const disk = new SlowDisk();

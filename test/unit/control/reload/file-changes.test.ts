@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { FileChanges } from '../../../../packages/proxy/src/control/reload/file-changes.ts';
+import { FileChanges } from '../../../../packages/proxy/src/control/reload/file-watch.ts';
 
 /** `key@2` is the second state of the file `key`. */
 function stamps(...states: string[]): Map<string, string> {

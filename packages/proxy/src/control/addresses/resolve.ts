@@ -1,7 +1,7 @@
 import { lookup, Resolver } from 'node:dns/promises';
+import { isIP } from 'node:net';
 import { readRegularFile } from '@mtls-edge-proxy/gate/shared/regular-file.ts';
 import type { DnsSource } from '../../config/config.ts';
-import { hostsFileAddresses } from './hosts-file.ts';
 
 /** The result of a look-up. */
 export interface Resolved {
@@ -72,6 +72,22 @@ async function readHosts(path: string, host: string): Promise<string[]> {
 	} catch {
 		return [];
 	}
+}
+
+/**
+ * All addresses that a hosts file (hosts(5)) lists for a name, in the order of its lines.
+ *
+ * @param host in lower case.
+ */
+export function hostsFileAddresses(text: string, host: string): string[] {
+	const lower = text.toLowerCase();
+	// Block lists have hundreds of thousands of lines.
+	if (!lower.includes(host)) return [];
+	return lower.split('\n').flatMap((line) => {
+		if (!line.includes(host)) return [];
+		const [address = '', ...names] = line.replace(/#.*/s, '').trim().split(/\s+/);
+		return names.includes(host) && isIP(address) !== 0 ? address : [];
+	});
 }
 
 /** An empty result is an answer as well. */

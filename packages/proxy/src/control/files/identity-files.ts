@@ -4,7 +4,7 @@ import { type KeySetSeed, readKeySet } from '@mtls-edge-proxy/gate/identity/key-
 import type { IdentitySeed } from '@mtls-edge-proxy/gate/identity/trust.ts';
 import type { RemoteIssuer } from '@mtls-edge-proxy/gate/jwks/remote-issuer.ts';
 import type { Config, IssuerConfig, IssuerFile } from '../../config/config.ts';
-import { certificates, type Findings, type NamedFile } from './findings.ts';
+import { certificates, Findings, type NamedFile, type ReadSpec, readSpec } from './findings.ts';
 
 export interface IdentityFiles {
 	/** Issuers whose keys come over the network have none yet. */
@@ -34,6 +34,28 @@ export async function judgeIdentityFiles(
 export function judgeJwtKeyFile(found: Findings): Promise<KeySetSeed | undefined> {
 	const file = found.file('jwt.jwks_path', found.files.jwt?.jwksPath);
 	return file.parsed((text) => readKeys(text, DEFAULT_RULES.algorithms, file));
+}
+
+/**
+ * Reads the identity for a reload.
+ *
+ * @param inForce keeps its issuers if `[jwt]` is read only at the start.
+ * @throws ConfigError
+ */
+export async function readReloadedIdentity(config: Config, inForce: IdentitySeed): Promise<ReadSpec<IdentityFiles>> {
+	if (config.jwt === undefined || config.jwt.reload)
+		return readSpec(config, (found) => judgeIdentityFiles(found, config));
+	const withoutJwt = { ...config, jwt: undefined };
+	const { spec, warnings } = await readSpec(withoutJwt, (found) => judgeIdentityFiles(found, withoutJwt));
+	return { spec: { identity: { ...spec.identity, issuers: inForce.issuers }, remotes: [] }, warnings };
+}
+
+/** Whether the key file of `[jwt]` has changed without effect: its path is the same, and its keys differ from those in force. */
+export async function keysChangedInVain(booted: Config, current: Config, inForce: IdentitySeed): Promise<boolean> {
+	const { jwt } = current;
+	if (jwt === undefined || jwt.reload || jwt.jwksPath !== booted.jwt?.jwksPath) return false;
+	const keys = await judgeJwtKeyFile(new Findings(current));
+	return JSON.stringify(keys) !== JSON.stringify(inForce.issuers[0]?.keys);
 }
 
 /** Contents of the files of `[[issuers]]`, by the full key that names each. */

@@ -6,7 +6,6 @@ import type { UpstreamProtocol } from '../../shared/messages.ts';
 import type { Endpoint } from '../routing/table.ts';
 import { type Timers, within } from '../timers.ts';
 import { outcomeOf } from './outcome.ts';
-import { countVerdict, type VerdictCount } from './verdict-count.ts';
 
 export type Verdict =
 	/** @param status of the response, if there was one. */
@@ -192,4 +191,28 @@ function groupsOf(upstreams: number, intervalMs: number): number {
 	const singly = Math.min(upstreams, Math.floor(intervalMs / SELDOM_MS));
 	const wanted = Math.max(singly, Math.ceil(upstreams / TOGETHER));
 	return Math.max(1, Math.min(wanted, Math.floor(intervalMs / LEAST_GAP_MS)));
+}
+
+/** Consecutive verdicts of one kind. */
+interface VerdictCount {
+	readonly healthy: boolean;
+	readonly count: number;
+	/** There are enough of them to take effect. */
+	readonly isEnough: boolean;
+}
+
+/**
+ * Counts one more verdict. The very first one takes effect at once, because nothing else is known about the upstream. After that it
+ * takes as many consecutive ones as the settings require.
+ *
+ * @param before `undefined`: there was none.
+ */
+function countVerdict(
+	before: VerdictCount | undefined,
+	healthy: boolean,
+	{ unhealthyAfter, healthyAfter }: Pick<HealthSettings, 'unhealthyAfter' | 'healthyAfter'>,
+): VerdictCount {
+	const wanted = healthy ? healthyAfter : unhealthyAfter;
+	const count = before === undefined ? wanted : before.healthy === healthy ? Math.min(before.count + 1, wanted) : 1;
+	return { healthy, count, isEnough: count >= wanted };
 }

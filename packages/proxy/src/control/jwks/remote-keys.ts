@@ -6,45 +6,32 @@ import { Refreshers } from '../state/refreshers.ts';
 import { type Timers, within } from '../timers.ts';
 
 /** The issuers whose keys come over the network, on the main thread. */
-export class RemoteKeys {
-	readonly #refreshers: Refreshers<RemoteIssuer, KeyRefresher>;
+export class RemoteKeys extends Refreshers<RemoteIssuer, KeyRefresher> {
 	/** Issuers whose keys the workers have never had. */
 	readonly #awaited: Set<string>;
 	readonly #timers: Timers;
 
-	/** @param issuers of the start. */
+	/** @param issuers of the start. @param onChange called when an issuer has other keys. */
 	constructor(
 		issuers: readonly RemoteIssuer[],
 		create: (issuer: RemoteIssuer, fetches: Fetches) => KeyRefresher,
 		timers: Timers,
+		onChange: () => void,
 	) {
-		this.#refreshers = new Refreshers({ keyOf, nameOf: ({ issuer }) => issuer, create });
+		super({ keyOf, nameOf: ({ issuer }) => issuer, create }, onChange);
 		this.#awaited = new Set(issuers.map(({ issuer }) => issuer));
 		this.#timers = timers;
 	}
 
-	/** @param onChange called when an issuer has other keys. */
-	use(onChange: () => void): void {
-		this.#refreshers.use(onChange);
-	}
-
 	/** Fetches the keys of the start; resolves when each issuer has some or has failed once, at the latest after `limitMs`. */
 	async start(issuers: readonly RemoteIssuer[], limitMs: number): Promise<void> {
-		const first = this.#refreshers.follow(issuers).map(({ firstAttempt }) => firstAttempt);
+		const first = this.begin(issuers).map(({ firstAttempt }) => firstAttempt);
 		await within(Promise.all(first), limitMs, this.#timers);
-	}
-
-	stop(): void {
-		this.#refreshers.stop();
 	}
 
 	/** A worker has met a token that names an unknown key. */
 	unknownKey(issuer: string): void {
-		this.#refreshers.all.get(issuer)?.unknownKey();
-	}
-
-	get all(): Iterable<KeyRefresher> {
-		return this.#refreshers.all.values();
+		this.byName.get(issuer)?.unknownKey();
 	}
 
 	/** Issuers without keys so far: the process is not ready until each has some. */
@@ -58,7 +45,7 @@ export class RemoteKeys {
 	 * @throws Error naming an issuer without keys.
 	 */
 	async follow(issuers: readonly RemoteIssuer[]): Promise<void> {
-		const fresh = this.#refreshers.follow(issuers);
+		const fresh = this.begin(issuers);
 		const causes = await Promise.all(fresh.map(({ firstAttempt }) => firstAttempt));
 		const failed = fresh.findIndex(({ value }) => value === undefined);
 		if (failed !== -1) throw new Error(`no keys of ${fresh[failed]!.issuer.issuer}: ${causes[failed]}`);
@@ -66,7 +53,7 @@ export class RemoteKeys {
 
 	/** The same identity with the current keys. */
 	compose({ identity, remotes }: IdentityFiles): IdentitySeed {
-		const keys = new Map(remotes.map((remote) => [remote.issuer, this.#refreshers.of(remote)?.value]));
+		const keys = new Map(remotes.map((remote) => [remote.issuer, this.of(remote)?.value]));
 		return {
 			...identity,
 			issuers: identity.issuers.map((seed) => (seed.remote ? { ...seed, keys: keys.get(seed.issuer!) } : seed)),
@@ -78,11 +65,6 @@ export class RemoteKeys {
 		this.keepOnly(remotes);
 		const missing = new Set(issuers.flatMap(({ issuer = '', keys }) => (keys === undefined ? issuer : [])));
 		for (const issuer of this.#awaited) if (!missing.has(issuer)) this.#awaited.delete(issuer);
-	}
-
-	/** Stops fetching from all other issuers. */
-	keepOnly(issuers: readonly RemoteIssuer[]): void {
-		this.#refreshers.keepOnly(issuers);
 	}
 }
 

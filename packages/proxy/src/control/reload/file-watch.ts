@@ -1,6 +1,8 @@
 import { realpath, stat } from 'node:fs/promises';
-import type { Timers } from '../timers.ts';
-import { FileChanges, type Stamps } from './file-changes.ts';
+import { type Timers, within } from '../timers.ts';
+
+/** A text that identifies the state of a file, by path. */
+type Stamps = ReadonlyMap<string, string>;
 
 /**
  * How often files are checked, and how long they must be unchanged before they are read. Certificate and key are usually renewed
@@ -68,14 +70,8 @@ export class FileWatch {
 	}
 
 	/** Without an answer in time the files count as unknown, so they are read again when there is one. */
-	#stampsInTime(paths: readonly string[]): Promise<Stamps> {
-		return new Promise((resolve) => {
-			const cancel = this.#parts.timers.after(STAMP_LIMIT_MS, () => resolve(new Map()));
-			void this.#stamps(paths).then((stamps) => {
-				cancel();
-				resolve(stamps);
-			});
-		});
+	async #stampsInTime(paths: readonly string[]): Promise<Stamps> {
+		return (await within(this.#stamps(paths), STAMP_LIMIT_MS, this.#parts.timers)) ?? new Map();
 	}
 
 	/** One file at a time: each that hangs holds one of the few threads that all file access and name look-ups share. */
@@ -88,6 +84,45 @@ export class FileWatch {
 		this.#asked = stamps;
 		return stamps;
 	}
+}
+
+/**
+ * Decides, by regular checks, when to read changed files again. Several files that change one after the other are one change, and
+ * no file may be read while it is being written. So nothing happens until two consecutive checks find all files unchanged.
+ */
+export class FileChanges {
+	/** The state in which each file was last read. */
+	#read: Stamps = new Map();
+	#lastLook: Stamps = new Map();
+
+	/** These files are about to be read; others are forgotten. */
+	reading(stamps: Stamps): void {
+		this.#read = stamps;
+	}
+
+	/** From now on watches only these files. New ones are about to be read. */
+	follow(paths: readonly string[], stamps: Stamps): void {
+		const known = [...this.#read].filter(([path]) => paths.includes(path));
+		this.#read = new Map([...stamps, ...known]);
+	}
+
+	/**
+	 * @param stamps of all watched files.
+	 * @returns the files that have changed since they were last read, once all files have stopped changing. They then count as read,
+	 *   so a reload that fails because of them is not repeated before the next change.
+	 */
+	look(stamps: Stamps): string[] {
+		const still = differences(stamps, this.#lastLook).length === 0;
+		this.#lastLook = stamps;
+		const changed = differences(stamps, this.#read);
+		if (!still || changed.length === 0) return [];
+		this.#read = stamps;
+		return changed;
+	}
+}
+
+function differences(now: Stamps, before: Stamps): string[] {
+	return [...now.keys()].filter((path) => now.get(path) !== before.get(path));
 }
 
 /**

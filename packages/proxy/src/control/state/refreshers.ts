@@ -6,8 +6,8 @@ interface Refreshed extends SelfRefreshing<unknown> {
 }
 
 interface RefresherKind<Source, Refresher> {
-	/** Sources with one key have one refresher. */
-	readonly keyOf: (source: Source) => string;
+	/** Sources with one key have one refresher; those without a key have none. */
+	readonly keyOf: (source: Source) => string | undefined;
 	/** Name of the issuer or upstream, for counts. */
 	readonly nameOf: (source: Source) => string;
 	/** @param known the running ones. */
@@ -22,38 +22,35 @@ export class Refreshers<Source, Refresher extends Refreshed> {
 	readonly #kind: RefresherKind<Source, Refresher>;
 	readonly #running = new Map<string, { readonly name: string; readonly refresher: Refresher }>();
 	/** Keys of the refreshers in force; there may be others with the same names. */
-	#inForce: ReadonlySet<string> = new Set();
+	#inForce: ReadonlySet<string | undefined> = new Set();
 	/** By name, for the life of the process: counters never decrease. */
 	readonly #fetches = new Map<string, Fetches>();
-	#onChange: () => void = () => {};
+	readonly #onChange: () => void;
 	#isStopped = false;
 
-	constructor(kind: RefresherKind<Source, Refresher>) {
-		this.#kind = kind;
-	}
-
 	/** @param onChange called when a value has changed. */
-	use(onChange: () => void): void {
+	constructor(kind: RefresherKind<Source, Refresher>, onChange: () => void) {
+		this.#kind = kind;
 		this.#onChange = onChange;
 	}
 
 	/** Starts refreshers for new sources. @returns the new ones. */
-	follow(sources: Iterable<Source>): Refresher[] {
+	protected begin(sources: Iterable<Source>): Refresher[] {
 		const fresh: Refresher[] = [];
 		for (const source of this.#isStopped ? [] : sources) {
 			const key = this.#kind.keyOf(source);
-			if (this.#running.has(key)) continue;
+			if (key === undefined || this.#running.has(key)) continue;
 			const name = this.#kind.nameOf(source);
 			const known = Array.from(this.#running.values(), ({ refresher }) => refresher);
 			const refresher = this.#kind.create(source, this.#fetchesOf(name), known);
 			this.#running.set(key, { name, refresher });
 			fresh.push(refresher);
-			refresher.start(() => this.#onChange());
+			refresher.start(this.#onChange);
 		}
 		return fresh;
 	}
 
-	/** Ends the refreshers of all other sources. */
+	/** These sources are in force: ends the refreshers of all others. */
 	keepOnly(sources: Iterable<Source>): void {
 		this.#inForce = new Set(Array.from(sources, this.#kind.keyOf));
 		for (const [key, { refresher }] of this.#running) {
@@ -63,12 +60,16 @@ export class Refreshers<Source, Refresher extends Refreshed> {
 		}
 	}
 
-	of(source: Source): Refresher | undefined {
-		return this.#running.get(this.#kind.keyOf(source))?.refresher;
+	protected of(source: Source): Refresher | undefined {
+		return this.#running.get(this.#kind.keyOf(source) ?? '')?.refresher;
 	}
 
 	/** One for each name: the current one, or the first one in preparation. */
-	get all(): ReadonlyMap<string, Refresher> {
+	get all(): Iterable<Refresher> {
+		return this.byName.values();
+	}
+
+	protected get byName(): ReadonlyMap<string, Refresher> {
 		const byName = new Map<string, Refresher>();
 		for (const [key, { name, refresher }] of this.#running) {
 			if (this.#inForce.has(key) || !byName.has(name)) byName.set(name, refresher);

@@ -16,7 +16,7 @@ export interface Tracing {
 	/** Spans by their outcome here; workers count those that they drop. */
 	readonly counts: { readonly exported: number; readonly failed: number; readonly dropped: number };
 	/** Exports the waiting spans. Resolves when that has succeeded or failed, at the latest after `limitMs`. */
-	flush(limitMs: number): Promise<void>;
+	flush(limitMs: number): Promise<unknown>;
 }
 
 interface TracingParts {
