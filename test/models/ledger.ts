@@ -6,7 +6,7 @@ import {
 } from '../../packages/proxy/src/control/store/contract.ts';
 import { failureOf } from '../../packages/proxy/src/control/store/failure.ts';
 
-/** The store in memory, by a clock that is given with each call (`scripts.ts` does the same in a Redis; a test compares the two). */
+/** The store in memory, by a clock that is given with each call (`redis-fleet-store.ts` does the same in a Redis; a test compares the two). */
 export class Ledger {
 	#moments = new Map<bigint, { readonly moment: number; readonly seen: number }>();
 	#slots = new Map<bigint, Map<string, { readonly count: number; readonly stamp: number }>>();
