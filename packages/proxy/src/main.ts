@@ -37,7 +37,7 @@ async function main(): Promise<void> {
 		case 'help':
 			return print((await import('./cli/help.ts')).helpFor(process.stdout, COMMANDS, commandLine.of));
 		case 'version':
-			return print(await (await import('./cli/version.ts')).versionLine(mainPath));
+			return print((await import('./cli/version.ts')).versionLine(mainPath));
 	}
 	const { command, values } = commandLine;
 	if (!serves) process.off('SIGTERM', stop).off('SIGINT', stop).off('SIGHUP', reload);

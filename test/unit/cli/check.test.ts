@@ -36,7 +36,7 @@ async function check(
 		output += text;
 	};
 	const code = await runCheck(
-		{ config, workers, forceWorkers, listeners: LISTENERS, rustLog, json },
+		{ config, workers, forceWorkers, ...LISTENERS, rustLog, json },
 		{ env, print, cores: 2, commands: COMMANDS },
 	);
 	return { code, output: output.replaceAll(config, 'config.toml').replaceAll(pki.dir, 'pki') };

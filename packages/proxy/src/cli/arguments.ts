@@ -8,6 +8,7 @@ import {
 	type Environment,
 	invocation,
 	Malformed,
+	type Operand,
 	type ValueOption,
 } from './command.ts';
 
@@ -41,11 +42,13 @@ export class UsageError extends Error {
 export function parseCommandLine(argv: readonly string[], env: Environment, commands: readonly Command[]): CommandLine {
 	// The command comes first: its options and their values can only be distinguished once it is known.
 	const words = leadingWords(argv);
-	const command = words.length === 0 ? defaultOf(commands) : longestMatch(words, commands);
+	const isNamed = words.length > 0;
+	const named = (wanted: string | undefined) => commands.find(({ name }) => name === wanted);
+	const command = isNamed ? (named(words.join(' ')) ?? named(words[0])) : named(DEFAULT_COMMAND);
 	if (command === undefined) return withoutCommand(argv, words, commands);
-	const given = scan(argv.slice(wordsIn(command, words)), command, commands);
-	const early = helpOrVersion(given, [command], words.length === 0);
-	if (early !== undefined) return early;
+	const given = scan(argv.slice(isNamed ? command.name.split(' ').length : 0), command, commands);
+	if (given.switches.has('help')) return { kind: 'help', of: isNamed ? [command] : undefined };
+	if (given.switches.has('version') && given.problems.length === 0) return { kind: 'version' };
 	return { kind: 'run', command, values: readValues(given, env) };
 }
 
@@ -69,30 +72,14 @@ function leadingWords(argv: readonly string[]): string[] {
 /** Most words in the name of a command. */
 const MAX_WORDS = 2;
 
-function longestMatch(words: readonly string[], commands: readonly Command[]): Command | undefined {
-	const named = (name: string) => commands.find((command) => command.name === name);
-	return named(words.join(' ')) ?? named(words[0] ?? '');
-}
-
-function wordsIn({ name }: Command, words: readonly string[]): number {
-	return words.length === 0 ? 0 : name.split(' ').length;
-}
-
-function defaultOf(commands: readonly Command[]): Command {
-	return commands.find(({ name }) => name === DEFAULT_COMMAND)!;
-}
-
 /** The first word of a two-word command accepts `--help`. */
 function withoutCommand(argv: readonly string[], words: readonly string[], commands: readonly Command[]): CommandLine {
 	const [first = ''] = words;
 	const inFamily = commands.filter(({ name }) => name.startsWith(`${first} `));
 	if (inFamily.length === 0 || words.length > 1) throw unknownCommand(words, commands);
 	if (argv.slice(1).some((word) => word === '--help' || word === '-h')) return { kind: 'help', of: inFamily };
-	const [, ...others] = inFamily.map(invocation);
-	const names = inFamily.map(invocation).join(', ');
-	throw new UsageError([
-		`proxy ${first}: needs a second word; ${others.length > 0 ? 'there are' : 'there is'} ${names}`,
-	]);
+	const are = inFamily.length > 1 ? 'there are' : 'there is';
+	throw new UsageError([`proxy ${first}: needs a second word; ${are} ${inFamily.map(invocation).join(', ')}`]);
 }
 
 function unknownCommand(words: readonly string[], commands: readonly Command[]): UsageError {
@@ -105,16 +92,6 @@ function unknownCommand(words: readonly string[], commands: readonly Command[]):
 		suggest(words.join(' '), named) ?? suggest(first, named) ?? (family.length === 1 ? family[0] : undefined);
 	const remedy = meant === undefined ? 'see proxy --help' : `did you mean proxy ${meant}?`;
 	return new UsageError([`unknown command ${quote(shown)}; ${remedy}`]);
-}
-
-function helpOrVersion(
-	{ switches, problems }: Given,
-	of: readonly Command[],
-	implied: boolean,
-): CommandLine | undefined {
-	if (switches.has('help')) return { kind: 'help', of: implied ? undefined : of };
-	if (switches.has('version') && problems.length === 0) return { kind: 'version' };
-	return undefined;
 }
 
 /** The command line by flags, before values are parsed. */
@@ -216,9 +193,12 @@ function readValues(given: Given, env: Environment): Readonly<Record<string, unk
 	const { command, words } = given;
 	const problems = [...given.problems];
 	const values: Record<string, unknown> = {};
-	const take = <T>(key: string, source: string, read: () => T) => {
+	/** @param missing the message if there is no text, for a value that must be given. */
+	const take = (key: string, of: ValueOption | Operand, source: string, texts: readonly string[], missing?: string) => {
 		try {
-			values[key] = read();
+			if (texts.length === 0 && missing !== undefined) throw new Malformed(missing);
+			const parsed = texts.map(of.parse);
+			values[key] = of.repeatable ? parsed : parsed[0];
 		} catch (error) {
 			if (!(error instanceof Malformed)) throw error;
 			problems.push(`${source}: ${error.message}`);
@@ -226,21 +206,14 @@ function readValues(given: Given, env: Environment): Readonly<Record<string, unk
 	};
 	for (const [key, option] of Object.entries(command.options)) {
 		const [source, texts] = sourceOf(option, given.values, env);
-		take(key, source, () => {
-			if (texts.length === 0 && option.required)
-				throw new Malformed(`is needed; write ${source}=${option.placeholder}`);
-			return option.repeatable ? texts.map(option.parse) : texts.map(option.parse)[0];
-		});
+		const missing = `is needed; write ${source}=${option.placeholder}`;
+		take(key, option, source, texts, option.required && missing);
 	}
 	for (const [key, { flag }] of Object.entries(command.switches)) values[key] = given.switches.has(flag);
 	for (const [index, [key, operand]] of Object.entries(command.operands).entries()) {
 		const texts = operand.repeatable ? words.slice(index) : words.slice(index, index + 1);
-		take(key, operand.placeholder, () => {
-			if (texts.length === 0 && !operand.optional) {
-				throw new Malformed(`is missing; write ${invocation(command)} ${operand.placeholder}`);
-			}
-			return operand.repeatable ? texts.map(operand.parse) : texts.map(operand.parse)[0];
-		});
+		const missing = `is missing; write ${invocation(command)} ${operand.placeholder}`;
+		take(key, operand, operand.placeholder, texts, operand.optional ? undefined : missing);
 	}
 	if (problems.length === 0) problems.push(...(command.conflicts?.(values as never) ?? []));
 	if (problems.length > 0) throw new UsageError(problems);

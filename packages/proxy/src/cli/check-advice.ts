@@ -1,21 +1,17 @@
 import type { Config, RouteConfig } from '../config/config.ts';
 import { type ConfigProblem, problemAt } from '../config/error.ts';
 import type { Address } from './options.ts';
+import type { RunValues } from './run-options.ts';
 
 /**
  * Advice that only `proxy check` gives, not a start: it concerns the operation of the proxy, and the people who can act on it do
  * not read the log of a start.
  */
 
-export interface Listeners {
-	readonly bind: Address;
-	readonly metricsBind: Address;
-}
-
 /** @param keyMode permissions of the file `tls.key_path`, as stat(2) has them; `undefined` if unknown. @param bodyMode of this build. */
 export function checkAdvice(
 	{ routes, tls, lines }: Config,
-	listeners: Listeners,
+	listeners: Pick<RunValues, 'bind' | 'metricsBind'>,
 	keyMode: number | undefined,
 	bodyMode: string,
 ): ConfigProblem[] {

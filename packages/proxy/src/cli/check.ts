@@ -6,9 +6,10 @@ import { plural } from '../config/wording.ts';
 import { assertEnoughFiles, openFilesLimit } from '../control/descriptor-limit.ts';
 import { inspect } from '../control/files/inspection.ts';
 import { processLimits } from '../control/process-state.ts';
-import { checkAdvice, type Listeners } from './check-advice.ts';
+import { checkAdvice } from './check-advice.ts';
 import type { Context } from './command.ts';
 import { unknownVariables } from './environment.ts';
+import { type RunValues, threads } from './run-options.ts';
 import { assertFewWorkers } from './worker-limit.ts';
 
 /**
@@ -16,14 +17,7 @@ import { assertFewWorkers } from './worker-limit.ts';
  * no thread.
  */
 
-interface CheckOptions {
-	/** Path of the configuration file. */
-	readonly config: string;
-	readonly workers: number;
-	readonly forceWorkers: boolean;
-	readonly listeners: Listeners;
-	readonly rustLog: string;
-	/** One JSON object instead of lines for people. */
+interface CheckValues extends Omit<RunValues, 'pidFile' | 'logFormat' | 'noStatus'> {
 	readonly json: boolean;
 }
 
@@ -48,14 +42,17 @@ export interface Finding {
 
 /** @returns the exit code: 0, or 1 if there are errors. */
 export async function runCheck(
-	{ config: path, workers, forceWorkers, listeners, rustLog, json }: CheckOptions,
+	{ config: path, bind, metricsBind, forceWorkers, rustLog, json, ...values }: CheckValues,
 	{ env, print, cores, commands }: Pick<Context, 'env' | 'print' | 'cores' | 'commands'>,
 ): Promise<number> {
+	const workers = threads(values.workers, cores);
 	const { files, problems, warnings } = await inspect(path, new Date());
 	const ofFile = (found: readonly ConfigProblem[]) => inFileOrder(found).map((problem) => ({ path, problem }));
 	const failing = warnings.filter(({ failsCheck }) => failsCheck);
 	const advice =
-		files === undefined ? [] : checkAdvice(files.config, listeners, modeOf(files.config.tls.keyPath), bodyMode);
+		files === undefined
+			? []
+			: checkAdvice(files.config, { bind, metricsBind }, modeOf(files.config.tls.keyPath), bodyMode);
 	const errors = [...ofFile([...problems, ...failing]), ...refusalsOfProcess(workers, cores, forceWorkers)];
 	const doubts = [
 		...ofFile([...warnings.filter(({ failsCheck }) => !failsCheck), ...advice]),

@@ -6,9 +6,7 @@ import {
 	invocation,
 	type Operand,
 	type Switch,
-	type Switches,
 	type ValueOption,
-	type ValueOptions,
 } from './command.ts';
 
 /** On narrower terminals columns would be unreadable, so lines may exceed the width. */
@@ -60,7 +58,7 @@ interface HelpStream {
 const MORE = 'proxy help COMMAND shows the options of a command.';
 
 function overview(commands: readonly Command[], width: number): string[] {
-	const standard = commands.find(({ name }) => name === DEFAULT_COMMAND);
+	const standard = commands.find(({ name }) => name === DEFAULT_COMMAND)!;
 	// The same column for all groups.
 	const column = termColumn(commands.map(inList));
 	return [
@@ -75,16 +73,8 @@ function overview(commands: readonly Command[], width: number): string[] {
 		}),
 		'',
 		MORE,
-		...section(
-			'Options',
-			[...values(standard?.options ?? {}), ...switches(standard?.switches ?? {}), ...switches(COMMON_SWITCHES)],
-			width,
-		),
-		...section(
-			'Signals',
-			SIGNALS.map(([name, about]) => entry(name, about)),
-			width,
-		),
+		...section('Options', optionsOf(standard), width),
+		...section('Signals', signals(), width),
 		...section('Exit codes', exitCodes(standard), width),
 	];
 }
@@ -103,24 +93,18 @@ function ofCommand(command: Command, width: number): string[] {
 		'Example:',
 		`${INDENT}${example}`,
 		...(operands.length === 0 ? [] : section('Operands', operands.map(ofOperand), width)),
-		...section(
-			'Options',
-			[...values(command.options), ...switches(command.switches), ...switches(COMMON_SWITCHES)],
-			width,
-		),
-		...(command.takesSignals
-			? section(
-					'Signals',
-					SIGNALS.map(([signal, what]) => entry(signal, what)),
-					width,
-				)
-			: []),
+		...section('Options', optionsOf(command), width),
+		...(command.takesSignals ? section('Signals', signals(), width) : []),
 		...section('Exit codes', exitCodes(command), width),
 	];
 }
 
-function exitCodes(command: Command | undefined): Entry[] {
-	return Object.entries({ ...command?.exitCodes, 2: WRONG_USAGE }).map(([code, meaning]) => entry(code, meaning));
+function signals(): Entry[] {
+	return SIGNALS.map(([names, about]) => entry(names, about));
+}
+
+function exitCodes(command: Command): Entry[] {
+	return Object.entries({ ...command.exitCodes, 2: WRONG_USAGE }).map(([code, meaning]) => entry(code, meaning));
 }
 
 interface Entry {
@@ -152,12 +136,11 @@ function section(title: string, entries: readonly Entry[], width: number, column
 	return ['', `${title}:`, ...body];
 }
 
-function switches(table: Switches): Entry[] {
-	return Object.values(table).map((option) => entry(switchForm(option), option.about));
-}
-
-function values(table: ValueOptions): Entry[] {
-	return Object.values(table).map((option) => entry(optionForm(option), option.about, originOf(option)));
+function optionsOf({ options, switches }: Command): Entry[] {
+	return [
+		...Object.values(options).map((option) => entry(optionForm(option), option.about, originOf(option))),
+		...Object.values({ ...switches, ...COMMON_SWITCHES }).map((option) => entry(switchForm(option), option.about)),
+	];
 }
 
 export function switchForm({ flag, short }: Switch): string {

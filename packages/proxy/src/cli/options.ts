@@ -13,6 +13,9 @@ export interface Address {
 	readonly port: number;
 }
 
+/** Default folder of `proxy init`. */
+export const DEVELOPMENT_FOLDER = 'dev';
+
 export function parseFileName(text: string): string {
 	if (text === '' || text.includes('\0')) throw new Malformed(`must be a path (got ${quote(text)}); name one`);
 	return text;

@@ -2,15 +2,12 @@ import { quote } from '../config/wording.ts';
 import { Malformed, type Switches, type ValueOptions, type Values } from './command.ts';
 import { type Address, parseAddress, parseFileName } from './options.ts';
 
-/** Options of the start, which `proxy check` accepts too. */
-
-export type LogFormat = 'json' | 'pretty';
-
 /** More threads than cores help little, and each takes about 18 MB: a typo must not take all memory. */
 export const WORKERS_PER_CORE = 4;
 
 const LOG_FORMATS = ['json', 'pretty'] as const;
 
+/** Options of the start, which `proxy check` accepts too. */
 export const RUN_OPTIONS = {
 	config: {
 		flag: 'config',
@@ -78,7 +75,7 @@ export const RUN_SWITCHES = {
 	forceWorkers: { flag: 'force-workers', about: `allow more than ${WORKERS_PER_CORE} worker threads for each core` },
 } as const satisfies Switches;
 
-type RunValues = Values<typeof RUN_OPTIONS>;
+export type RunValues = Values<typeof RUN_OPTIONS, typeof RUN_SWITCHES>;
 
 export function addressConflicts({ bind, metricsBind }: Pick<RunValues, 'bind' | 'metricsBind'>): string[] {
 	if (!overlap(bind, metricsBind)) return [];
@@ -107,7 +104,7 @@ function parseWorkers(text: string): number | 'auto' {
 	);
 }
 
-function parseLogFormat(text: string): LogFormat {
+function parseLogFormat(text: string): (typeof LOG_FORMATS)[number] {
 	const format = LOG_FORMATS.find((candidate) => candidate === text);
 	if (format !== undefined) return format;
 	throw new Malformed(`must be json or pretty (got ${quote(text)}); write one of the two`);

@@ -1,5 +1,6 @@
 import { existsSync } from 'node:fs';
 import { createLogger, parseLogFilter } from '@mtls-edge-proxy/gate/shared/log.ts';
+import { bodyMode } from '#body';
 import { assertEnoughFiles, openFilesLimit } from '../control/descriptor-limit.ts';
 import { readStartFiles } from '../control/files/inspection.ts';
 import { createLogOutput, FileLogStream } from '../control/log-output.ts';
@@ -7,28 +8,10 @@ import { metricsWarnings, runsInContainer } from '../control/start-warnings.ts';
 import { startSupervisor } from '../control/supervisor.ts';
 import type { Context } from './command.ts';
 import { unknownVariables } from './environment.ts';
-import type { Address } from './options.ts';
-import type { LogFormat } from './run-options.ts';
+import { type RunValues, threads } from './run-options.ts';
 import { claimPidFile } from './running/pid-file.ts';
-import { readBodyMode, readVersion } from './version.ts';
+import { readVersion } from './version.ts';
 import { assertFewWorkers } from './worker-limit.ts';
-
-interface ServeOptions {
-	/** Path of the configuration file, relative to the working directory. */
-	readonly config: string;
-	readonly bind: Address;
-	readonly metricsBind: Address;
-	readonly pidFile: string | undefined;
-	/** Worker threads, at least 1. */
-	readonly workers: number;
-	/** Skips the limit by the number of cores. */
-	readonly forceWorkers: boolean;
-	readonly logFormat: LogFormat;
-	/** Whether the metrics listener has the status page. */
-	readonly statusPage: boolean;
-	/** For `parseLogFilter`. */
-	readonly rustLog: string;
-}
 
 const STDOUT = 1;
 /** Time for the reader of the log to take the last lines after the drain. */
@@ -36,22 +19,13 @@ const LAST_LINES_MS = 1_000;
 
 /** `proxy` itself. Resolves when all workers accept connections and signals go to the supervisor. */
 export async function serve(
-	{
-		config: path,
-		bind,
-		metricsBind,
-		pidFile: pidPath,
-		workers,
-		forceWorkers,
-		logFormat,
-		statusPage,
-		rustLog,
-	}: ServeOptions,
+	{ config, bind, metricsBind, pidFile: pidPath, forceWorkers, logFormat, noStatus, rustLog, ...values }: RunValues,
 	{ env, stdout, cores, mainPath, commands, signals }: Context,
-): Promise<void> {
+): Promise<undefined> {
+	const workers = threads(values.workers, cores);
 	assertFewWorkers(workers, cores, forceWorkers);
 	assertEnoughFiles(openFilesLimit(), workers);
-	const files = await readStartFiles(path, new Date());
+	const files = await readStartFiles(config, new Date());
 	const pidFile = pidPath === undefined ? undefined : claimPidFile(pidPath, mainPath);
 	const filter = parseLogFilter(rustLog);
 	const output = createLogOutput(FileLogStream.of(STDOUT) ?? stdout, logFormat, env);
@@ -64,13 +38,13 @@ export async function serve(
 		bind,
 		metricsBind,
 		workers,
-		statusPage,
+		statusPage: !noStatus,
 		workerUrl: new URL('../data/worker.ts', import.meta.url),
 		logFilter: rustLog,
 		log,
 		output,
 		version: readVersion(mainPath),
-		bodyMode: await readBodyMode(),
+		bodyMode,
 		// The first worker may have requests to finish before the last one is up.
 		onAccepting: (stop) => {
 			signals.onStop = stop;

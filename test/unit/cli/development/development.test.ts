@@ -6,19 +6,18 @@ import { dirname, join } from 'node:path';
 import { after, before, describe, it, test } from 'node:test';
 import { jwtVerify } from 'jose';
 import { CommandError, Malformed } from '../../../../packages/proxy/src/cli/command.ts';
-import { token } from '../../../../packages/proxy/src/cli/commands/token.ts';
-import { createClient } from '../../../../packages/proxy/src/cli/development/client.ts';
-
-import { type Initialised, initialise } from '../../../../packages/proxy/src/cli/development/init.ts';
-import { runInit } from '../../../../packages/proxy/src/cli/development/run.ts';
-import { makeToken, partiesOf } from '../../../../packages/proxy/src/cli/development/token.ts';
 import {
 	parseClaim,
 	parseClientName,
 	parseSan,
 	parseServerName,
 	parseTtl,
-} from '../../../../packages/proxy/src/cli/development-options.ts';
+	token,
+} from '../../../../packages/proxy/src/cli/commands/set-up.ts';
+import { createClient } from '../../../../packages/proxy/src/cli/development/client.ts';
+import { type Initialised, initialise } from '../../../../packages/proxy/src/cli/development/init.ts';
+import { runInit } from '../../../../packages/proxy/src/cli/development/run.ts';
+import { makeToken, partiesOf } from '../../../../packages/proxy/src/cli/development/token.ts';
 import { parseConfig, readConfig } from '../../../../packages/proxy/src/config/load.ts';
 import { KEYS } from '../../../../packages/proxy/src/config/schema.ts';
 import { inspect } from '../../../../packages/proxy/src/control/files/inspection.ts';

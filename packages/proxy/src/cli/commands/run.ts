@@ -1,5 +1,5 @@
 import { DEFAULT_COMMAND, defineCommand } from '../command.ts';
-import { addressConflicts, RUN_OPTIONS, RUN_SWITCHES, threads } from '../run-options.ts';
+import { addressConflicts, RUN_OPTIONS, RUN_SWITCHES } from '../run-options.ts';
 
 export const run = defineCommand({
 	name: DEFAULT_COMMAND,
@@ -11,9 +11,5 @@ export const run = defineCommand({
 	exitCodes: { 0: 'drained after a signal', 1: 'could not start, or got a second signal during the drain' },
 	takesSignals: true,
 	conflicts: addressConflicts,
-	run: async ({ workers, forceWorkers, noStatus, ...values }, context) => {
-		const { serve } = await import('../serve.ts');
-		await serve({ ...values, workers: threads(workers, context.cores), forceWorkers, statusPage: !noStatus }, context);
-		return undefined;
-	},
+	run: async (values, context) => (await import('../serve.ts')).serve(values, context),
 });

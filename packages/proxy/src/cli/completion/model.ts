@@ -24,30 +24,17 @@ export interface Word {
 export interface CommandModel {
 	/** One word or two. */
 	readonly name: string;
-	readonly options: readonly FlagModel[];
+	readonly options: readonly Completed<ValueOption & { readonly flag: string }>[];
 	readonly switches: readonly Switch[];
-	readonly operands: readonly OperandModel[];
+	readonly operands: readonly Completed<Operand>[];
 }
 
-interface FlagModel {
-	readonly flag: string;
-	readonly about: string;
-	readonly placeholder: string;
-	readonly repeatable: boolean;
-	/** `undefined`: nothing can be proposed. */
-	readonly values: ValueSource | undefined;
-}
+/** An option or operand with what is proposed for its value; `undefined`: nothing. */
+type Completed<Part> = Part & { readonly values: ValueSource | undefined };
 
-interface OperandModel {
-	readonly placeholder: string;
-	readonly repeatable: boolean;
-	readonly values: ValueSource | undefined;
-}
-
-export type ValueSource = 'file' | 'folder' | readonly string[];
+export type ValueSource = Exclude<Candidates, 'command'>;
 
 export function completionModel(commands: readonly Command[]): CompletionModel {
-	const names = commands.map(({ name }) => name);
 	const first = new Map<string, string>();
 	const families = new Map<string, Word[]>();
 	for (const { name, about } of commands) {
@@ -60,38 +47,26 @@ export function completionModel(commands: readonly Command[]): CompletionModel {
 			first.set(word, family.map((member) => member.word).join(', '));
 		}
 	}
+	// The second word of a command of two is an argument of its own: only first words are proposed.
+	const names = [...first.keys()];
+	const completed = <Part extends { readonly candidates?: Candidates }>(part: Part): Completed<Part> => {
+		return { ...part, values: part.candidates === 'command' ? names : part.candidates };
+	};
 	return {
 		firstWords: Array.from(first, ([word, about]) => ({ word, about })),
 		families,
-		commands: commands.map((command) => ofCommand(command, names)),
+		commands: commands.map(({ name, options, switches, operands }) => ({
+			name,
+			options: Object.values(options).filter(hasFlag).map(completed),
+			switches: Object.values({ ...switches, ...COMMON_SWITCHES }),
+			operands: Object.values(operands).map(completed),
+		})),
 	};
 }
 
-function ofCommand({ name, options, switches, operands }: Command, names: readonly string[]): CommandModel {
-	return {
-		name,
-		options: Object.values(options).flatMap((option) => ofOption(option, names)),
-		switches: Object.values({ ...switches, ...COMMON_SWITCHES }),
-		operands: Object.values(operands).map((operand) => ofOperand(operand, names)),
-	};
-}
-
-/** Empty if only the environment can set the value. */
-function ofOption(option: ValueOption, names: readonly string[]): FlagModel[] {
-	const { flag, about, placeholder, repeatable, candidates } = option;
-	return flag === undefined
-		? []
-		: [{ flag, about, placeholder, repeatable: repeatable === true, values: sourceOf(candidates, names) }];
-}
-
-function ofOperand({ placeholder, repeatable, candidates }: Operand, names: readonly string[]): OperandModel {
-	return { placeholder, repeatable: repeatable === true, values: sourceOf(candidates, names) };
-}
-
-/** The second word of a command of two is an argument of its own: only first words are proposed. */
-function sourceOf(candidates: Candidates | undefined, names: readonly string[]): ValueSource | undefined {
-	if (candidates !== 'command') return candidates;
-	return [...new Set(names.map((name) => name.split(' ')[0]!))];
+/** Without a flag, only the environment can set the value. */
+function hasFlag(option: ValueOption): option is ValueOption & { readonly flag: string } {
+	return option.flag !== undefined;
 }
 
 /** In single quotes, as the POSIX shells have them. */

@@ -45,14 +45,14 @@ export async function runPkiClient(
 interface TokenValues {
 	readonly sub: string;
 	readonly claims: readonly (readonly [name: string, value: unknown])[];
-	readonly ttl: number;
+	readonly ttlSeconds: number;
 	readonly cert: string | undefined;
 	readonly config: string;
 	readonly dir: string;
 }
 
 export async function runToken(
-	{ sub, claims, ttl: ttlSeconds, cert, config, dir }: TokenValues,
+	{ sub, claims, ttlSeconds, cert, config, dir }: TokenValues,
 	{ print, stderr }: Output,
 ): Promise<number> {
 	const key = readDevelopmentFile(developmentFiles(dir).issuer.key, 'the key that signs tokens');

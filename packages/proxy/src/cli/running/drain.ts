@@ -1,7 +1,6 @@
 import { CommandError, type Context } from '../command.ts';
-import { findProxy, type SignalOptions } from './find.ts';
+import { findProxy, hasGone, type SignalOptions, seconds, sendSignal } from './find.ts';
 import { type Machine, THIS_MACHINE } from './machine.ts';
-import { hasGone, seconds, sendSignal } from './signal.ts';
 
 const POLL_MS = 50;
 

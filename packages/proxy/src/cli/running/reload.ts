@@ -1,8 +1,7 @@
 import type { ProcessFacts } from '../../control/admin/process-facts.ts';
 import { CommandError, type Context } from '../command.ts';
-import { askFacts, findProxy, type SignalOptions } from './find.ts';
+import { askFacts, findProxy, hasGone, type SignalOptions, seconds, sendSignal } from './find.ts';
 import { type Machine, THIS_MACHINE } from './machine.ts';
-import { hasGone, seconds, sendSignal } from './signal.ts';
 
 const POLL_MS = 50;
 

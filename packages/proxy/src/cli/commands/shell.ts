@@ -31,6 +31,30 @@ export const completion = defineCommand({
 	},
 });
 
+export const help = defineCommand({
+	name: 'help',
+	group: 'Shell and help',
+	about: 'print the help for all commands, or for one',
+	example: 'proxy help check',
+	operands: {
+		words: {
+			placeholder: 'COMMAND',
+			about: 'a command; without one, all of them',
+			optional: true,
+			repeatable: true,
+			candidates: 'command',
+			parse: (text: string) => text,
+		},
+	},
+	exitCodes: { 0: 'printed' },
+	run: async ({ words }, { print, stdout, commands }) => {
+		const { findCommands } = await import('../arguments.ts');
+		const { helpFor } = await import('../help.ts');
+		print(helpFor(stdout, commands, words.length === 0 ? undefined : findCommands(words, commands)));
+		return 0;
+	},
+});
+
 function parseShell(text: string): (typeof SHELLS)[number] {
 	const shell = SHELLS.find((candidate) => candidate === text);
 	if (shell === undefined) throw new Malformed(`must be bash, zsh or fish (got ${quote(text)}); name one of them`);

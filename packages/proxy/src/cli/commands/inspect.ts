@@ -2,8 +2,23 @@ import { isIP } from 'node:net';
 import { quote } from '../../config/wording.ts';
 import { defineCommand, Malformed } from '../command.ts';
 import { parseFileName } from '../options.ts';
-import { RUN_OPTIONS } from '../run-options.ts';
-import { METRICS_OPTION } from './target-options.ts';
+import { addressConflicts, RUN_OPTIONS, RUN_SWITCHES } from '../run-options.ts';
+import { METRICS_OPTION, timeoutOption } from './control.ts';
+
+export const check = defineCommand({
+	name: 'check',
+	group: 'Inspect',
+	about: 'check the configuration and its files, without starting the proxy',
+	details: [
+		'Takes the options of proxy run, so you can put check before the same options. Reads the configuration and the files it names, and reports all errors and warnings that a start would report, each with its line.',
+	],
+	example: 'proxy check --config /etc/proxy/config.toml',
+	options: RUN_OPTIONS,
+	switches: { ...RUN_SWITCHES, json: { flag: 'json', about: 'print one JSON object: ok, errors, warnings' } },
+	exitCodes: { 0: 'no errors', 1: 'errors found' },
+	conflicts: addressConflicts,
+	run: async (values, context) => (await import('../check.ts')).runCheck(values, context),
+});
 
 export const explain = defineCommand({
 	name: 'explain',
@@ -102,6 +117,20 @@ export const explain = defineCommand({
 			},
 		);
 	},
+});
+
+export const healthcheck = defineCommand({
+	name: 'healthcheck',
+	group: 'Inspect',
+	about: 'ask a running proxy whether it is ready',
+	details: [
+		'Requests /readyz on the metrics listener, or /livez with --live. It replaces curl in container health checks.',
+	],
+	example: 'proxy healthcheck --metrics 127.0.0.1:9090',
+	options: { metrics: METRICS_OPTION, timeoutMs: timeoutOption('2s', 'time limit for the whole response') },
+	switches: { live: { flag: 'live', about: 'check only whether it responds' } },
+	exitCodes: { 0: 'ready; with --live: alive', 1: 'it is not, and one line says why' },
+	run: async (values, context) => (await import('../running/healthcheck.ts')).healthcheck(values, context),
 });
 
 function parseNotEmpty(text: string): string {
