@@ -7,9 +7,9 @@ import {
 	fetchKeys,
 	maxAgeOf,
 	metadataAddresses,
+	systemFetch,
 } from '../../../packages/gate/src/jwks/fetch-keys.ts';
 import type { RemoteIssuer } from '../../../packages/gate/src/jwks/remote-issuer.ts';
-import { systemFetch } from '../../../packages/gate/src/jwks/system-fetch.ts';
 import { fetchByUndici } from '../../../packages/proxy/src/control/jwks/fetch-by-undici.ts';
 import { type Publish, startIssuer, type TestIssuer } from '../../fixtures/issuer.ts';
 import { jwkOf, jwks, keyFor } from '../../fixtures/issuer-keys.ts';

@@ -1,8 +1,7 @@
 import type { FastifyContextConfig, FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify';
 import { suggest } from '../words/suggest.ts';
 import { checkGuard, questionTo } from './admission.ts';
-import { authorizationIn } from './authorization.ts';
-import { certificateOf } from './caller.ts';
+import { authorizationIn, certificateOf } from './caller.ts';
 import { GateError } from './error.ts';
 import { callForeign } from './foreign.ts';
 import type { Claims, Gate } from './gate.ts';

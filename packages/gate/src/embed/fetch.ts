@@ -1,13 +1,11 @@
 import { checkGuard, questionTo } from './admission.ts';
-import type { CallerCertificate } from './caller.ts';
+import type { Caller, CallerCertificate } from './caller.ts';
 import type { Admitted, Claims, Gate } from './gate.ts';
 import { checkHandler, FUNCTION, type Kinds, SCOPES } from './options.ts';
-import { isResponse, type Refusal, responseTo } from './refusal.ts';
+import { type Refusal, responseBy, responseTo } from './refusal.ts';
 import { releaseAfterAbort, releaseAfterBody } from './slot.ts';
 
-export interface GuardOptions<Rest extends unknown[] = unknown[]> {
-	/** The scopes that the token must have here; see `Caller.scopes`. */
-	readonly scopes?: readonly string[];
+export interface GuardOptions<Rest extends unknown[] = unknown[]> extends Pick<Caller, 'scopes'> {
 	/** Returns the client's certificate (`certificateOf`), which a web-standard request lacks. Called if it is needed; see `Caller.certificate`. */
 	readonly certificate?: (request: Request, ...rest: Rest) => CallerCertificate | undefined;
 	/**
@@ -40,22 +38,11 @@ export function guard<Rest extends unknown[]>(
 			return accompany(verdict, request.signal, async () => handler(request, verdict.claims, ...rest));
 		}
 		const { refusal } = verdict;
-		return onRefused ? leaveTo(refusal, async () => onRefused(refusal, request, ...rest)) : responseTo(refusal);
+		return onRefused ? responseBy(refusal, async () => onRefused(refusal, request, ...rest)) : responseTo(refusal);
 	};
 }
 
 const KINDS: Kinds<GuardOptions> = { scopes: SCOPES, certificate: FUNCTION, onRefused: FUNCTION };
-
-/** A router may call its next handler if it gets no response, so this always returns one. */
-async function leaveTo(refusal: Refusal, hook: () => Promise<unknown>): Promise<Response> {
-	try {
-		const response = await hook();
-		return isResponse(response) ? response : responseTo(refusal);
-	} catch (error) {
-		if (error instanceof Error) throw error;
-		return responseTo(refusal);
-	}
-}
 
 /** Adds the verdict's headers to the response, and releases its slot when the response is over or the client has left. */
 async function accompany(

@@ -12,8 +12,14 @@ import { tenantKey } from '../memory/tenant-key.ts';
 import { Authenticator } from '../shared/authenticator.ts';
 import { type Clock, systemClock } from '../shared/clock.ts';
 import { refuseOverConcurrency, refuseOverTenantRate } from '../shared/quota-gates.ts';
-import { type AnyRequest, authorizationOf } from './authorization.ts';
-import { type Caller, type CallerCertificate, certificateOf, thumbprintOf } from './caller.ts';
+import {
+	type AnyRequest,
+	authorizationOf,
+	type Caller,
+	type CallerCertificate,
+	certificateOf,
+	thumbprintOf,
+} from './caller.ts';
 import { type Claims, claimsOf } from './claims.ts';
 import { GateError, type GateErrorCode } from './error.ts';
 import {
@@ -42,7 +48,7 @@ import { grpcStatusOf, type Refusal, RefusedError, refused } from './refusal.ts'
 import { type GateEvent, RemoteKeys, warnOfEvent } from './remote-keys.ts';
 import { RevokedCallers, type RevokedOptions, readRevoked } from './revoked.ts';
 import { type Slot, takenSlot } from './slot.ts';
-import { readVerificationKey, type VerificationKey } from './verification-key.ts';
+import { readKey, type VerificationKey } from './verification-key.ts';
 
 export type {
 	Algorithm,
@@ -176,7 +182,12 @@ const READY_MS = 30_000;
  */
 export function createGate(given: GateOptions): RefreshingGate {
 	const options = checkOptions<CommonOptions & (KeyOptions | IssuersOptions)>('ERR_GATE_OPTIONS', '', given, KINDS);
-	const { rateLimitHeaders = false, revoked = {}, onEvent = warnOfEvent, clock = ownClock() } = options;
+	const {
+		rateLimitHeaders = false,
+		revoked = {},
+		onEvent = warnOfEvent,
+		clock = systemClock(process.hrtime.bigint()),
+	} = options;
 	const issuers = readTrusted(options);
 	const secret = randomBytes(32);
 	const keyOf = (tenant: string) => tenantKey(secret, tenant);
@@ -295,7 +306,7 @@ function readTrusted({ issuers, jwtPublicKey, issuer, audience }: GateOptions): 
 		const message = 'issuers replaces jwtPublicKey, issuer and audience; give either issuers or these three';
 		throw new GateError('ERR_GATE_ISSUERS', message);
 	}
-	const key = readVerificationKey(jwtPublicKey);
+	const key = readKey('jwtPublicKey', jwtPublicKey, ['RS256'], OTHER_ALGORITHMS);
 	const rules = {
 		issuer: readExpectation('issuer', 'ERR_GATE_ISSUER', issuer),
 		audience: readExpectation('audience', 'ERR_GATE_AUDIENCE', audience),
@@ -303,6 +314,7 @@ function readTrusted({ issuers, jwtPublicKey, issuer, audience }: GateOptions): 
 	return { seeds: [issuerWithKey(key, rules)], remotes: [] };
 }
 
+const OTHER_ALGORITHMS = '; for other algorithms, give issuers: [{ publicKey, algorithms, … }] instead';
 const NOTHING: Caller = {};
 
 const NO_CALLER = TOKEN_INVALID.because('the caller given to check is not a plain object');
@@ -323,10 +335,6 @@ function onlyValue(authorization: unknown): string | null | undefined {
 	if (authorization.length === 0) return undefined;
 	const [only]: unknown[] = authorization;
 	return authorization.length === 1 && typeof only === 'string' ? only : null;
-}
-
-function ownClock(): Clock {
-	return systemClock(process.hrtime.bigint());
 }
 
 /** `undefined` is refused: the check must not vanish because an environment variable is unset. */

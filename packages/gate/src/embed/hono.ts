@@ -1,11 +1,11 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Context, MiddlewareHandler, Next } from 'hono';
 import { checkGuard, questionTo } from './admission.ts';
-import { certificateOf } from './caller.ts';
+import { type Caller, certificateOf } from './caller.ts';
 import { GateError } from './error.ts';
 import type { Admitted, Claims, Gate } from './gate.ts';
 import { FUNCTION, type Kinds, SCOPES } from './options.ts';
-import { isResponse, type Refusal, responseTo, signalHeaders } from './refusal.ts';
+import { type Refusal, responseBy, responseTo, signalHeaders } from './refusal.ts';
 import { releaseAfterAbort, releaseAfterBody, releaseAfterResponse } from './slot.ts';
 
 /**
@@ -21,9 +21,7 @@ export interface GuardedEnv {
 	Variables: { claims: Claims };
 }
 
-export interface GuardOptions {
-	/** The scopes that the token must have here; see `Caller.scopes`. */
-	readonly scopes?: readonly string[];
+export interface GuardOptions extends Pick<Caller, 'scopes'> {
 	/**
 	 * Answers a refused request in place of the gate's plain text. The status and `www-authenticate` or `retry-after` are already
 	 * set for `c.text`, `c.json` and the like. An `Error` that it throws, such as a `RefusedError`, goes to `app.onError`.
@@ -53,15 +51,7 @@ export function guard(gate: Gate, ...given: [options?: GuardOptions]): Middlewar
 		if (!onRefused) return responseTo(refusal);
 		c.status(refusal.status);
 		for (const [name, value] of Object.entries(signalHeaders(refusal))) c.header(name, value);
-		try {
-			const response: unknown = await onRefused(refusal, c);
-			// Without a response from its middleware, Hono would answer 404.
-			return isResponse(response) ? response : responseTo(refusal);
-		} catch (error) {
-			// `app.onError` takes an `Error` only.
-			if (error instanceof Error) throw error;
-			return responseTo(refusal);
-		}
+		return responseBy(refusal, async () => onRefused(refusal, c));
 	};
 }
 

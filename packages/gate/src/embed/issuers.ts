@@ -4,12 +4,22 @@ import type { ClaimValue, RequiredClaim } from '../gates/required-claims.ts';
 import { CERTIFICATE_BOUND, type CertificateBound } from '../identity/bound-token.ts';
 import { DEFAULT_RULES, type IssuerRules, type IssuerSeed } from '../identity/issuer.ts';
 import { type KeySetSeed, readJwks } from '../identity/key-set.ts';
-import type { Fetch, FetchInit, FetchResponse } from '../jwks/fetch-keys.ts';
+import { type Fetch, type FetchInit, type FetchResponse, systemFetch } from '../jwks/fetch-keys.ts';
 import { parseJwksUrl } from '../jwks/jwks-url.ts';
 import type { RemoteIssuer } from '../jwks/remote-issuer.ts';
-import { systemFetch } from '../jwks/system-fetch.ts';
 import { GateError } from './error.ts';
-import { ANY, checkOptions, isPlainObject, type Kinds, NARROWING } from './options.ts';
+import {
+	ANY,
+	checkOptions,
+	isName,
+	isPlainObject,
+	type Kinds,
+	kind,
+	NAME,
+	NARROWING,
+	narrowing,
+	required,
+} from './options.ts';
 import { isRps, MAX_TENANT_RPS } from './quotas.ts';
 import { readKey, type VerificationKey } from './verification-key.ts';
 
@@ -92,71 +102,60 @@ export function readIssuers(options: readonly IssuerOptions[]): ReadIssuers {
 }
 
 const KINDS: Kinds<IssuerOptions> = {
-	issuer: ANY,
-	audience: ANY,
-	algorithms: NARROWING,
+	issuer: required(NAME),
+	audience: required(
+		kind(
+			'must be a non-empty string, a list of them, or null',
+			(value) => value === null || isName(value) || areNames(value),
+		),
+	),
+	algorithms: narrowing(
+		`must be a list of algorithms from ${ALGORITHMS.join(', ')}`,
+		(value) => areNames(value) && value.every((one) => ALGORITHMS.includes(one as Algorithm)),
+	),
 	publicKey: ANY,
 	jwks: ANY,
 	jwksUrl: ANY,
-	discovery: ANY,
-	fetch: NARROWING,
-	refreshMs: NARROWING,
-	maxStaleMs: NARROWING,
-	leewayMs: NARROWING,
-	tenantPrefix: NARROWING,
-	tenantClaim: NARROWING,
+	discovery: kind('must be a boolean', (value) => typeof value === 'boolean'),
+	fetch: narrowing('must be a function', (value) => typeof value === 'function'),
+	refreshMs: narrowing('must be a number', (value) => typeof value === 'number'),
+	maxStaleMs: narrowing('must be a number', (value) => typeof value === 'number'),
+	// A string would pass the comparisons, and `exp + '60'` would be a time far in the future.
+	leewayMs: narrowing(
+		'must be a number of ms from 0 to 600,000',
+		(ms) => typeof ms === 'number' && ms >= 0 && ms <= 600_000,
+	),
+	tenantPrefix: narrowing(
+		'must be up to 64 visible characters of ASCII',
+		(value) => typeof value === 'string' && /^[\x21-\x7e]{0,64}$/.test(value),
+	),
+	tenantClaim: narrowing('must be the name of a claim, or the path of names to it', (value) =>
+		areNames([value].flat()),
+	),
 	requiredClaims: NARROWING,
-	certificateBound: NARROWING,
-	rateClaim: NARROWING,
-	maxRps: NARROWING,
+	certificateBound: narrowing(`must be one of ${CERTIFICATE_BOUND.join(', ')}`, (value) =>
+		CERTIFICATE_BOUND.includes(value as CertificateBound),
+	),
+	rateClaim: narrowing('must be the name of a claim', isName),
+	maxRps: narrowing(`must be a whole number from 1 to ${MAX_TENANT_RPS}`, isRps),
 };
-/** Options for keys from the network only. */
-const NETWORK_KEYS = ['fetch', 'refreshMs', 'maxStaleMs'] as const;
 
 function readIssuer(given: IssuerOptions, place: string): { seed: IssuerSeed; remote?: FetchedIssuer } {
 	const options = checkOptions<IssuerOptions>('ERR_GATE_ISSUERS', place, given, KINDS);
-	const demand = (key: keyof IssuerOptions, holds: boolean, wanted: string) => {
-		if (!holds) throw wrong(`${place}.${key}`, wanted);
-	};
 	const { issuer, audience, algorithms = DEFAULT_RULES.algorithms, leewayMs = 60_000 } = options;
 	const { tenantPrefix = '', tenantClaim = 'sub', certificateBound = DEFAULT_RULES.certificateBound } = options;
-	const { requiredClaims = [], maxRps = MAX_TENANT_RPS } = options;
-	const audiences = typeof audience === 'string' ? [audience] : audience;
-	demand('issuer', isName(issuer), 'must be a non-empty string');
-	demand('audience', audiences === null || areNames(audiences), 'must be a non-empty string, a list of them, or null');
-	demand(
-		'algorithms',
-		areNames(algorithms) && algorithms.every((one) => ALGORITHMS.includes(one)),
-		`must be a list of algorithms from ${ALGORITHMS.join(', ')}`,
-	);
-	// A string would pass the comparisons, and `exp + '60'` would be a time far in the future.
-	const isLeeway = typeof leewayMs === 'number' && leewayMs >= 0 && leewayMs <= 600_000;
-	demand('leewayMs', isLeeway, 'must be a number of ms from 0 to 600,000');
-	demand(
-		'tenantPrefix',
-		typeof tenantPrefix === 'string' && /^[\x21-\x7e]{0,64}$/.test(tenantPrefix),
-		'must be up to 64 visible characters of ASCII',
-	);
-	const path = [tenantClaim].flat();
-	demand('tenantClaim', areNames(path), 'must be the name of a claim, or the path of names to it');
-	demand(
-		'certificateBound',
-		CERTIFICATE_BOUND.includes(certificateBound),
-		`must be one of ${CERTIFICATE_BOUND.join(', ')}`,
-	);
-	demand('rateClaim', options.rateClaim === undefined || isName(options.rateClaim), 'must be the name of a claim');
-	demand('maxRps', options.maxRps === undefined || options.rateClaim !== undefined, NO_RATE_CLAIM);
-	demand('maxRps', isRps(maxRps), `must be a whole number from 1 to ${MAX_TENANT_RPS}`);
+	const { requiredClaims = [], rateClaim, maxRps } = options;
+	if (maxRps !== undefined && rateClaim === undefined) throw wrong(`${place}.maxRps`, NO_RATE_CLAIM);
 	const rules: IssuerRules = {
 		issuer,
-		audience: audiences ?? undefined,
+		audience: audience === null ? undefined : [audience].flat(),
 		algorithms,
 		leewaySeconds: leewayMs / 1000,
 		tenantPrefix,
-		tenantClaim: path,
+		tenantClaim: [tenantClaim].flat(),
 		requiredClaims: readRequired(requiredClaims, `${place}.requiredClaims`),
 		certificateBound,
-		rateClaim: options.rateClaim === undefined ? undefined : { name: options.rateClaim, maxRps },
+		rateClaim: rateClaim === undefined ? undefined : { name: rateClaim, maxRps: maxRps ?? MAX_TENANT_RPS },
 	};
 	const remote = readRemote(options, rules, place);
 	const keys = remote === undefined ? readKeys(options, algorithms, place) : undefined;
@@ -164,17 +163,13 @@ function readIssuer(given: IssuerOptions, place: string): { seed: IssuerSeed; re
 }
 
 const NO_RATE_CLAIM = 'is the upper bound of rateClaim, which is not set; set rateClaim, too, or leave this out';
-/** The `typeof` of each option. */
-const TYPES = { discovery: 'boolean', fetch: 'function', refreshMs: 'number', maxStaleMs: 'number' } as const;
+/** Options for keys from the network only. */
+const NETWORK_KEYS = ['fetch', 'refreshMs', 'maxStaleMs'] as const;
 const SOURCES = ['publicKey', 'jwks', 'jwksUrl', 'discovery'] as const;
 
 function readRemote(options: IssuerOptions, rules: IssuerRules, place: string): FetchedIssuer | undefined {
 	const given = SOURCES.filter((source) => options[source] !== undefined && options[source] !== false);
 	if (given.length !== 1) throw wrong(place, `must have one of ${SOURCES.join(', ')}, but has ${given.length}`);
-	for (const [key, type] of Object.entries(TYPES)) {
-		const value = options[key as keyof typeof TYPES];
-		if (value !== undefined && typeof value !== type) throw wrong(`${place}.${key}`, `must be a ${type}`);
-	}
 	const { issuer, jwksUrl, fetch = systemFetch, refreshMs = 300_000, maxStaleMs = 86_400_000 } = options;
 	if (jwksUrl === undefined && options.discovery !== true) {
 		const idle = NETWORK_KEYS.find((key) => options[key] !== undefined);
@@ -231,10 +226,6 @@ function isClaimValue(value: unknown): value is ClaimValue {
 
 function areNames(list: unknown): list is readonly string[] {
 	return Array.isArray(list) && list.length > 0 && list.every(isName);
-}
-
-function isName(value: unknown): value is string {
-	return typeof value === 'string' && value !== '';
 }
 
 function wrong(place: string, message: string): GateError {

@@ -1,8 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Http2ServerRequest, Http2ServerResponse } from 'node:http2';
 import { checkGuard, questionTo } from './admission.ts';
-import { authorizationIn } from './authorization.ts';
-import { certificateOf } from './caller.ts';
+import { authorizationIn, type Caller, certificateOf } from './caller.ts';
 import { GateError } from './error.ts';
 import { warnOfHook } from './fault-report.ts';
 import { callForeign } from './foreign.ts';
@@ -31,9 +30,7 @@ declare module 'node:http2' {
 type Request = IncomingMessage | Http2ServerRequest;
 type Response = ServerResponse | Http2ServerResponse;
 
-export interface GuardOptions<Req = Request, Res = Response> {
-	/** The scopes that the token must have here; see `Caller.scopes`. */
-	readonly scopes?: readonly string[];
+export interface GuardOptions<Req = Request, Res = Response> extends Pick<Caller, 'scopes'> {
 	/**
 	 * Answers a refused request in place of the gate's plain text. The status and `www-authenticate` or `retry-after` are already set;
 	 * the hook writes the body. An `Error` that it throws synchronously, such as a `RefusedError`, goes to the error handler of Express

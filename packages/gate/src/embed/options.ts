@@ -10,7 +10,7 @@ export interface Kind {
 	readonly holds: (value: unknown) => boolean;
 	/** Whether the option may not be left out. */
 	readonly isRequired?: boolean;
-	/** Whether an explicit `undefined` is refused; see `neverUndefined`. */
+	/** Whether an explicit `undefined` is refused; see `narrowing`. */
 	readonly refusesUndefined?: boolean;
 }
 
@@ -21,20 +21,20 @@ export type Kinds<Options> = Readonly<Record<keyof Options, Kind>>;
 export const BOOLEAN = kind('must be true or false', (value) => typeof value === 'boolean');
 /** @internal */
 export const FUNCTION = kind('must be a function', (value) => typeof value === 'function');
+/** @internal */
+export const NAME = kind('must be a non-empty string', isName);
 /** An empty list requires no scope. @internal */
-export const SCOPES = neverUndefined(
-	kind(
-		'must be a list of scopes (RFC 6749 section 3.3), such as ["orders:read"]',
-		(value) => Array.isArray(value) && value.every((one) => typeof one === 'string' && SCOPE_TOKEN.test(one)),
-	),
+export const SCOPES = narrowing(
+	'must be a list of scopes (RFC 6749 section 3.3), such as ["orders:read"]',
+	(value) => Array.isArray(value) && value.every((one) => typeof one === 'string' && SCOPE_TOKEN.test(one)),
 );
 /** Checked by the code that reads the option, which has its own message. @internal */
 export const ANY = kind('', () => true);
 /** As `ANY`, for an option whose default admits more than a value may. @internal */
-export const NARROWING = neverUndefined(ANY);
+export const NARROWING = narrowing('', () => true);
 
 /** @internal */
-export function kind(wanted: string, holds: (value: unknown) => boolean): Kind {
+export function kind(wanted: string, holds: Kind['holds']): Kind {
 	return { wanted, holds };
 }
 
@@ -49,8 +49,8 @@ export function required(one: Kind): Kind {
  *
  * @internal
  */
-export function neverUndefined(one: Kind): Kind {
-	return { ...one, refusesUndefined: true };
+export function narrowing(wanted: string, holds: Kind['holds']): Kind {
+	return { wanted, holds, refusesUndefined: true };
 }
 
 /**
@@ -97,18 +97,8 @@ export function checkHandler(code: GateErrorCode, handler: unknown): void {
 	if (typeof handler !== 'function') throw new GateError(code, 'handler must be a function');
 }
 
-/**
- * @param known the names of all options.
- * @throws {GateError} with `code` for an unknown key, and for a value that is not a plain object.
- *
- * @internal
- */
-export function refuseUnknownKeys(
-	code: GateErrorCode,
-	place: string,
-	options: unknown,
-	known: readonly string[],
-): void {
+/** Refuses an unknown key, and a value that is not a plain object. */
+function refuseUnknownKeys(code: GateErrorCode, place: string, options: unknown, known: readonly string[]): void {
 	if (!isPlainObject(options)) {
 		throw new GateError(code, `${place || 'the options'} must be an object with ${known.join(', ')}`);
 	}
@@ -136,6 +126,11 @@ export function milliseconds(least: number): Kind {
 		`must be a number of ms from ${least} to ${LONGEST_MS}`,
 		(value) => typeof value === 'number' && value >= least && value <= LONGEST_MS,
 	);
+}
+
+/** @internal */
+export function isName(value: unknown): value is string {
+	return typeof value === 'string' && value !== '';
 }
 
 /**

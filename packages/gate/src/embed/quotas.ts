@@ -1,7 +1,7 @@
 import { Quotas, type TenantSeed } from '../identity/quotas.ts';
 import { ConcurrencyCounts } from '../memory/concurrency.ts';
 import { GateError } from './error.ts';
-import { ANY, checkOptions, type Kinds, NARROWING } from './options.ts';
+import { checkOptions, type Kinds, NAME, NARROWING, narrowing, required } from './options.ts';
 
 /** The limits of one tenant, in place of the limits for all. */
 export interface TenantOptions {
@@ -15,14 +15,20 @@ export interface TenantOptions {
 	readonly concurrency?: number;
 }
 
-const KINDS: Kinds<TenantOptions> = { name: ANY, rps: NARROWING, burst: NARROWING, concurrency: NARROWING };
-
 /**
  * One request a microsecond. The limiter's arithmetic is exact far beyond this rate.
  *
  * @internal
  */
 export const MAX_TENANT_RPS = 1_000_000;
+
+const COUNT = 'must be a whole number from 1 to 1,000,000';
+const KINDS: Kinds<TenantOptions> = {
+	name: required(NAME),
+	rps: narrowing('must be a whole number from 0 (no limit) to 1,000,000', (value) => value === 0 || isRps(value)),
+	burst: NARROWING,
+	concurrency: narrowing(COUNT, isRps),
+};
 
 /**
  * @param keyOf the key under which a tenant is counted.
@@ -47,20 +53,9 @@ export function readQuotas(
 		const demand = (key: keyof TenantOptions, holds: boolean, wanted: string) => {
 			if (!holds) throw new GateError('ERR_GATE_TENANTS', `tenants[${i}].${key} ${wanted}`);
 		};
-		demand('name', typeof name === 'string' && name !== '', 'must be a non-empty string');
 		demand('name', !names.has(name), 'is duplicated');
-		demand(
-			'rps',
-			rps === undefined || rps === 0 || isRps(rps),
-			'must be a whole number from 0 (no limit) to 1,000,000',
-		);
-		demand('burst', burst === rps || isRps(burst), 'must be a whole number from 1 to 1,000,000');
+		demand('burst', burst === rps || isRps(burst), COUNT);
 		demand('burst', rps !== undefined || burst === undefined, 'needs rps, too');
-		demand(
-			'concurrency',
-			concurrency === undefined || isRps(concurrency),
-			'must be a whole number from 1 to 1,000,000',
-		);
 		names.add(name);
 		return { name, rate: rateOf(rps, burst), concurrency };
 	});
@@ -75,6 +70,6 @@ function rateOf(rps: number | undefined, burst: number | undefined): TenantSeed[
 }
 
 /** @internal */
-export function isRps(rps: number | undefined): boolean {
-	return rps !== undefined && Number.isInteger(rps) && rps >= 1 && rps <= MAX_TENANT_RPS;
+export function isRps(rps: unknown): rps is number {
+	return Number.isInteger(rps) && (rps as number) >= 1 && (rps as number) <= MAX_TENANT_RPS;
 }

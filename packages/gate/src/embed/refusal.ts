@@ -65,12 +65,22 @@ export function responseTo({ status, headers, body }: Refusal): Response {
 }
 
 /**
- * Whether a hook returned a `Response`. Checked by shape, because a process may have several implementations of it.
+ * The response of the hook `onRefused`, or the gate's own if the hook gives none: a router would call its next handler, and Hono would
+ * answer 404. Rejects only with an `Error` of the hook; frameworks take other values for no error.
  *
  * @internal
  */
-export function isResponse(value: unknown): value is Response {
-	return typeof value === 'object' && value !== null && 'status' in value && 'headers' in value;
+export async function responseBy(refusal: Refusal, hook: () => Promise<unknown>): Promise<Response> {
+	try {
+		const response = await hook();
+		// By its shape, because a process may have several implementations of `Response`.
+		const isResponse =
+			typeof response === 'object' && response !== null && 'status' in response && 'headers' in response;
+		return isResponse ? (response as Response) : responseTo(refusal);
+	} catch (error) {
+		if (error instanceof Error) throw error;
+		return responseTo(refusal);
+	}
 }
 
 /**

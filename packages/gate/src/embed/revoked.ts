@@ -11,7 +11,7 @@ import {
 } from '../identity/revocations.ts';
 import { type Caller, chainOf, x509Of } from './caller.ts';
 import { GateError } from './error.ts';
-import { BOOLEAN, checkOptions, type Kinds, NARROWING, neverUndefined, refuseUnknownKeys } from './options.ts';
+import { ANY, BOOLEAN, checkOptions, type Kinds, NARROWING } from './options.ts';
 
 /**
  * Revoked certificates, tokens and tenants, with the members of the proxy's `revoked_path`. With revoked certificates every client needs
@@ -38,8 +38,10 @@ const KINDS: Kinds<RevokedOptions> = {
 	serials: NARROWING,
 	tokens: NARROWING,
 	tenants: NARROWING,
-	leafOnly: neverUndefined(BOOLEAN),
+	leafOnly: { ...BOOLEAN, refusesUndefined: true },
 };
+
+const SERIAL_KINDS: Kinds<{ issuer: unknown; serial: unknown }> = { issuer: ANY, serial: ANY };
 
 /**
  * @throws {GateError} `ERR_GATE_REVOKED`.
@@ -61,8 +63,7 @@ export function readRevoked(options: RevokedOptions): RevocationList & { readonl
 			),
 		),
 		serials: listOf('serials', serials, (one, place) => {
-			refuseUnknownKeys('ERR_GATE_REVOKED', place, one, ['issuer', 'serial']);
-			const { issuer, serial } = one as { readonly issuer: unknown; readonly serial: unknown };
+			const { issuer, serial } = checkOptions('ERR_GATE_REVOKED', place, one, SERIAL_KINDS);
 			return {
 				issuer: keyOf(issuer, `${place}.issuer`),
 				serial: canonicalSerial(textOf(serial, `${place}.serial`, SERIAL, 'must be a serial number in hexadecimal')),

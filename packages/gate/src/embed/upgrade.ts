@@ -1,8 +1,7 @@
 import { type IncomingMessage, STATUS_CODES } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { checkGuard, questionTo } from './admission.ts';
-import { authorizationIn } from './authorization.ts';
-import { certificateIn } from './caller.ts';
+import { authorizationIn, type Caller, certificateIn } from './caller.ts';
 import type { FaultReport } from './contained.ts';
 import { faultReport } from './fault-report.ts';
 import { callForeign } from './foreign.ts';
@@ -14,9 +13,7 @@ import { releaseAfterConnection } from './slot.ts';
 /** Takes over a connection, for example by `handleUpgrade` of the package `ws`. */
 export type UpgradeHandler = (req: IncomingMessage, socket: Duplex, head: Buffer, claims: Claims) => unknown;
 
-export interface UpgradeOptions {
-	/** The scopes that the token must have here; see `Caller.scopes`. */
-	readonly scopes?: readonly string[];
+export interface UpgradeOptions extends Pick<Caller, 'scopes'> {
 	/** Called with what the handler throws or rejects with; the socket is then closed. Default: a warning of the process. */
 	readonly onError?: FaultReport;
 }

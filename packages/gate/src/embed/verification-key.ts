@@ -12,25 +12,10 @@ import { GateError } from './error.ts';
 export type VerificationKey = string | Uint8Array | KeyObject | webcrypto.CryptoKey | webcrypto.JsonWebKey;
 
 /**
- * @throws {GateError} `ERR_GATE_PUBLIC_KEY`, which says what was found and what is wanted.
- *
- * @internal
- */
-export function readVerificationKey(key: VerificationKey): KeyObject {
-	return readKey(
-		'jwtPublicKey',
-		key,
-		['RS256'],
-		'; for other algorithms, give issuers: [{ publicKey, algorithms, … }] instead',
-	);
-}
-
-/**
- * As `readVerificationKey`, for other algorithms than RS256 too.
- *
  * @param name of the option, for messages.
  * @param algorithms it must fit one of these.
  * @param remedy ends the message about a key for other algorithms.
+ * @throws {GateError} `ERR_GATE_PUBLIC_KEY`, which says what was found and what is wanted.
  *
  * @internal
  */

@@ -50,6 +50,14 @@ export class FetchError extends Error {
 	override readonly name = 'FetchError';
 }
 
+/** Node's `fetch`. It refuses to fetch keys if the environment switches certificate checks off. */
+export const systemFetch: Fetch = async (address, init) => {
+	if (process.env.NODE_TLS_REJECT_UNAUTHORIZED === '0' && URL.parse(address)?.protocol === 'https:') {
+		throw new FetchError('NODE_TLS_REJECT_UNAUTHORIZED=0 disables certificate verification; unset it');
+	}
+	return fetch(address, init);
+};
+
 /**
  * Fetches and checks the keys of an issuer: from its address or, if it has none, from the address in the issuer's metadata.
  * Redirects are not followed, and nothing is decompressed.

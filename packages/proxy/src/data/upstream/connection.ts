@@ -1,6 +1,5 @@
 import type { Socket } from 'node:net';
-import { connectionCause } from '@mtls-edge-proxy/gate/words/causes.ts';
-import { refusesOurCertificate } from '@mtls-edge-proxy/gate/words/tls-causes.ts';
+import { connectionCause, refusesOurCertificate } from '@mtls-edge-proxy/gate/words/causes.ts';
 import { READ_BUFFER, reader, readView } from '#read-buffer';
 import { UNDECLARED } from '../../gates/body-limit.ts';
 import type { Trailers } from '../../gates/trailers.ts';

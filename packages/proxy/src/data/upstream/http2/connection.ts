@@ -1,6 +1,5 @@
 import type { Socket } from 'node:net';
-import { connectionCause } from '@mtls-edge-proxy/gate/words/causes.ts';
-import { refusesOurCertificate } from '@mtls-edge-proxy/gate/words/tls-causes.ts';
+import { connectionCause, refusesOurCertificate } from '@mtls-edge-proxy/gate/words/causes.ts';
 import { READ_BUFFER } from '#read-buffer';
 import { type ClientEvents, ClientProtocol } from '../../../http2/client/client-protocol.ts';
 import { ConnectionError } from '../../../http2/errors.ts';

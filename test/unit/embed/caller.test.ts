@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { authorizationIn, authorizationOf } from '../../../packages/gate/src/embed/authorization.ts';
+import { authorizationIn, authorizationOf } from '../../../packages/gate/src/embed/caller.ts';
 
 describe('authorizationIn', () => {
 	it('finds the header in any spelling, or nothing', () => {
