@@ -5,11 +5,9 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { askMetrics } from '../running/metrics-client.ts';
 import { Act, type SampleUpstreams, type Stage } from './act.ts';
-import { twoAddresses } from './addresses-act.ts';
+import { boundToken, grpcCalls, revocation, rotation, twoAddresses } from './acts.ts';
 import type { Protocol } from './client.ts';
 import type { ConfigTables, RouteEntry } from './config-file.ts';
-import { grpcCalls } from './grpc-act.ts';
-import { boundToken, revocation, rotation } from './identity-acts.ts';
 import { TENANT_RPS, type Tenant } from './workspace.ts';
 
 /** The routes at the start. */
