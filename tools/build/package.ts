@@ -1,7 +1,7 @@
+import { cpSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Built, build } from './bundle.ts';
-import { type Artefact, artefacts, readManifest } from './manifest.ts';
-import { copyTexts } from './texts.ts';
+import { type Artefact, artefacts, isArtefact, type Manifest, readManifest } from './manifest.ts';
 
 export interface BuiltArtefact extends Built {
 	readonly artefact: Artefact;
@@ -18,4 +18,16 @@ export async function buildPackage(repository: string, folder: string): Promise<
 	}
 	copyTexts(repository, root, manifest);
 	return built;
+}
+
+/** What a package has in its own folder; all else of its `files` is the repository's. */
+const OWN: Readonly<Record<string, readonly string[]>> = { 'mtls-edge-gate': ['README.md'] };
+
+/** Copies the repository's texts into the package's folder, where git ignores them: npm packs only what lies there. */
+function copyTexts(repository: string, folder: string, { name, files = [] }: Manifest): void {
+	for (const path of files) {
+		if (isArtefact(path) || OWN[name]?.includes(path)) continue;
+		rmSync(join(folder, path), { recursive: true, force: true });
+		cpSync(join(repository, path), join(folder, path), { recursive: true });
+	}
 }

@@ -16,6 +16,7 @@ import {
 	switchForm,
 	WRONG_USAGE,
 } from '../../packages/proxy/src/cli/help.ts';
+import { capitalized } from '../../packages/proxy/src/config/wording.ts';
 
 /** Of the last change of what the page says besides the commands. */
 const DATE = '2026-11-24';
@@ -131,7 +132,7 @@ function bold(words: string): string {
 }
 
 function sentence(words: string): string {
-	return `${words[0]!.toUpperCase()}${words.slice(1)}.`;
+	return `${capitalized(words)}.`;
 }
 
 const COLUMNS = 78;

@@ -13,6 +13,8 @@ import {
 	switchForm,
 	WRONG_USAGE,
 } from '../../packages/proxy/src/cli/help.ts';
+import { capitalized } from '../../packages/proxy/src/config/wording.ts';
+import { code, row } from '../docs/table.ts';
 
 /** docs/reference/command.md. */
 export function commandPage(commands: readonly Command[]): string {
@@ -88,7 +90,7 @@ function ofCommand(command: Command): string[] {
 	return [
 		`## proxy ${name}`,
 		'',
-		`${about[0]!.toUpperCase()}${about.slice(1)}.`,
+		`${capitalized(about)}.`,
 		...details.flatMap((paragraph) => ['', paragraph]),
 		'',
 		'<!-- checked by test/unit/docs/pages.test.ts: proxy accepts every command line of its own -->',
@@ -113,12 +115,4 @@ function origin({ flag, env, fallback, required, repeatable }: ValueOption): str
 		...(required ? ['required'] : []),
 		...(repeatable ? ['may be repeated'] : []),
 	].join(', ');
-}
-
-function code(text: string): string {
-	return `\`${text}\``;
-}
-
-function row(...cells: readonly string[]): string {
-	return `| ${cells.map((cell) => cell.replaceAll('|', '\\|')).join(' | ')} |`;
 }

@@ -1,5 +1,6 @@
 import { describeConfig, type JsonSchema, tableOf } from '../../packages/proxy/src/config/json-schema.ts';
-import { headerOf, KEYS } from '../../packages/proxy/src/config/schema.ts';
+import { KEYS, TABLES } from '../../packages/proxy/src/config/schema.ts';
+import { capitalized } from '../../packages/proxy/src/config/wording.ts';
 import { EXAMPLES } from './configuration-examples.ts';
 import { code, grouped, markdownTable } from './table.ts';
 
@@ -43,7 +44,7 @@ function tableSection(schema: JsonSchema, name: string): string {
 	const shared = placed.filter(({ place }) => place !== name);
 	const links = (some: typeof placed) => some.map(({ key, place }) => keyLink(place, key)).join(', ');
 	return [
-		`### ${name === '' ? 'Above the first table' : code(headerOf(name))}`,
+		`### ${name === '' ? 'Above the first table' : code(TABLES.get(name)!.header)}`,
 		...(table.description === undefined ? [] : [`${capitalized(table.description)}.`]),
 		`Keys: ${links(own)}.`,
 		...(shared.length === 0
@@ -144,7 +145,3 @@ const LISTED: Readonly<Record<string, string>> = {
 	'path of a file': 'paths',
 	'address or range': 'addresses and ranges',
 };
-
-function capitalized(text: string): string {
-	return text.charAt(0).toUpperCase() + text.slice(1);
-}

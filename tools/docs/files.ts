@@ -3,9 +3,7 @@ import { join } from 'node:path';
 import { configSchemaText } from '../../packages/proxy/src/config/json-schema.ts';
 import { commandDocs } from '../command-docs.ts';
 import { configurationKeys, restartKeys } from './configuration.ts';
-import { accessMembers, handshakeReasons, logTargets } from './logs.ts';
-import { familiesOf } from './metrics.ts';
-import { gateTable } from './pipeline.ts';
+import { accessMembers, familiesOf, gateTable, handshakeReasons, logTargets } from './tables.ts';
 
 /** Every file that is made from the code, in whole or in parts, as it should be. */
 export function generatedFiles(root: string): { path: string; text: string }[] {

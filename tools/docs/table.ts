@@ -1,7 +1,10 @@
 /** A table of Markdown. Cells are Markdown in one line. */
 export function markdownTable(head: readonly string[], rows: readonly (readonly string[])[]): string {
-	const line = (cells: readonly string[]) => `| ${cells.map((cell) => cell.replaceAll('|', '\\|')).join(' | ')} |`;
-	return [line(head), `|${'---|'.repeat(head.length)}`, ...rows.map(line)].join('\n');
+	return [row(...head), `|${'---|'.repeat(head.length)}`, ...rows.map((cells) => row(...cells))].join('\n');
+}
+
+export function row(...cells: readonly string[]): string {
+	return `| ${cells.map((cell) => cell.replaceAll('|', '\\|')).join(' | ')} |`;
 }
 
 /** Code in a sentence. */

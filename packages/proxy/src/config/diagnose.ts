@@ -13,6 +13,8 @@ interface Table {
 	readonly keys: readonly string[];
 	/** Whether it may occur more than once. */
 	readonly isList: boolean;
+	/** `[tls]`, `[[routes]]`. */
+	readonly header: string;
 }
 
 export function tablesIn(schema: z.core.$ZodType): Tables {
@@ -23,13 +25,9 @@ function* namedTables(schema: z.core.$ZodType, name: string): Generator<[string,
 	const { type } = withoutWrappers(schema);
 	const table = type instanceof z.ZodArray ? type.element : type;
 	if (!(table instanceof z.ZodObject)) return;
-	yield [name, { keys: Object.keys(table.shape), isList: table !== type }];
+	const isList = table !== type;
+	yield [name, { keys: Object.keys(table.shape), isList, header: isList ? `[[${name}]]` : `[${name}]` }];
 	for (const [key, part] of Object.entries(table.shape)) yield* namedTables(part, name === '' ? key : `${name}.${key}`);
-}
-
-/** `[tls]`, `[[routes]]`. */
-export function headerIn(tables: Tables, name: string): string {
-	return tables.get(name)?.isList ? `[[${name}]]` : `[${name}]`;
 }
 
 /** Turns the schema's issues into problems with their lines. @param tables those of the schema. */
@@ -61,14 +59,14 @@ function routeOf({ routes }: TomlDocument['root'], [list, i, key]: TomlPath): st
 
 /** The remedy for an unknown key. */
 function wrongKey(tables: Tables, path: TomlPath, key: string): string {
-	const table = path.filter((part) => typeof part === 'string').join('.');
-	const known = tables.get(table)?.keys ?? [];
+	const name = path.filter((part) => typeof part === 'string').join('.');
+	const { keys: known = [], header = `[${name}]` } = tables.get(name) ?? {};
 	// In TOML a key belongs to the last header above it: a key of the top level, written at the end of the file, lands
 	// in the wrong table, and so does a key without its table. [routes.tls] means the table of upstreams.
 	const isNested = key === 'tls' && path.length > 0;
-	const home = [...tables].find(([name, { keys }]) => keys.includes(key) && !(isNested && name === ''))?.[0];
-	if (home !== undefined) return `it belongs ${home === '' ? 'above the first table' : `in ${headerIn(tables, home)}`}`;
+	const [home, itsTable] = [...tables].find(([one, { keys }]) => keys.includes(key) && !(isNested && one === '')) ?? [];
+	if (itsTable !== undefined) return `it belongs ${home === '' ? 'above the first table' : `in ${itsTable.header}`}`;
 	const meant = suggest(key, known);
 	if (meant !== undefined) return `did you mean ${meant}?`;
-	return `${table === '' ? 'the file' : headerIn(tables, table)} may have ${known.join(', ')}`;
+	return `${name === '' ? 'the file' : header} may have ${known.join(', ')}`;
 }

@@ -1,6 +1,6 @@
 import { MAX_RPS } from '@mtls-edge-proxy/gate/gates/tenant-limit.ts';
 import { z } from 'zod';
-import { headerIn, tablesIn } from './diagnose.ts';
+import { tablesIn } from './diagnose.ts';
 import { breaker } from './tables/breaker.ts';
 import { forwardingKeys } from './tables/forwarding.ts';
 import { issuer } from './tables/issuers.ts';
@@ -89,8 +89,3 @@ export const TABLES = tablesIn(configFile);
 export const KEYS: ReadonlyMap<string, readonly string[]> = new Map(
 	Array.from(TABLES, ([name, { keys }]) => [name, keys]),
 );
-
-/** `[tls]`, `[[routes]]`. */
-export function headerOf(table: string): string {
-	return headerIn(TABLES, table);
-}

@@ -6,9 +6,9 @@ import { withoutSlash } from '../gates/strip-prefix.ts';
 import type { RequestLimitsSeed } from '../shared/limits.ts';
 import type { Config, UpstreamConfig } from './config.ts';
 import { type ConfigProblem, problemAt } from './error.ts';
-import { HOST_WORDS } from './host-line.ts';
 import { prefixDoubt } from './prefix.ts';
 import { isAsStrict } from './strip-conflicts.ts';
+import { HOST_WORDS } from './tables/forwarding.ts';
 import { nobodysTenant } from './tenant-names.ts';
 import { quote } from './wording.ts';
 

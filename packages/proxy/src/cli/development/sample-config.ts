@@ -1,5 +1,5 @@
 import { describeConfig, type JsonSchema, SCHEMA_LINE, tableOf } from '../../config/json-schema.ts';
-import { headerOf, KEYS, TABLES } from '../../config/schema.ts';
+import { KEYS, TABLES } from '../../config/schema.ts';
 import { capitalized, quote } from '../../config/wording.ts';
 
 /** The keys that the sample sets, by table. */
@@ -31,7 +31,7 @@ function canBeEmpty(name: string, schema: JsonSchema): boolean {
 }
 
 function mention(name: string, schema: JsonSchema): string[] {
-	return [...comment(`${headerOf(name)} ${tableOf(schema, name).description}.`), ''];
+	return [...comment(`${TABLES.get(name)!.header} ${tableOf(schema, name).description}.`), ''];
 }
 
 function table(
@@ -45,7 +45,7 @@ function table(
 	// What is set comes first.
 	const ordered = [...own.filter((key) => key in values), ...own.filter((key) => !(key in values))];
 	return [
-		...(name === '' ? [] : [headerOf(name)]),
+		...(name === '' ? [] : [TABLES.get(name)!.header]),
 		...ordered.flatMap((key) => [...entry(key, properties[key] as JsonSchema, values[key]), '']),
 	];
 }

@@ -1,6 +1,10 @@
 import { z } from 'zod';
-import { hostLineProblem } from '../host-line.ts';
+import { parseAddress } from '../upstream.ts';
+import { quote } from '../wording.ts';
 import { checked, expected, flag, flagOr, optional, text } from './kinds.ts';
+
+/** Values of `host` other than a host name. */
+export const HOST_WORDS: readonly string[] = ['upstream', 'client'];
 
 const MEANINGS = {
 	x_forwarded_host: "send `x-forwarded-host` to the upstream: the client's own `Host` or `:authority`, unchanged",
@@ -46,4 +50,31 @@ function port(unset: string) {
 	const error = expected('true, false or a port from 1 to 65535', `leave it out for ${unset}`);
 	const number = z.int({ error }).min(1, { error }).max(65_535, { error });
 	return z.union([z.boolean(), number], { error });
+}
+
+/**
+ * Judges the `host` of a route: one of its words, or `host[:port]` as it goes into `Host` (RFC 9110 section 7.2).
+ *
+ * @returns the fault and the remedy in words; `undefined` if valid.
+ */
+function hostLineProblem(text: string): string | undefined {
+	const problem = problemOf(text);
+	if (problem === undefined) return undefined;
+	const meant = [
+		text.trim().toLowerCase(),
+		text
+			.trim()
+			.replace(/^[a-z][a-z\d+.-]*:\/\//i, '')
+			.replace(/[/?#].*$/s, ''),
+	];
+	const remedy = meant.find((one) => problemOf(one) === undefined) ?? 'billing.internal';
+	return `must be "upstream", "client" or host[:port] (got ${quote(text)}): ${problem}; write for example ${quote(remedy)}`;
+}
+
+function problemOf(text: string): string | undefined {
+	if (HOST_WORDS.includes(text)) return undefined;
+	if (HOST_WORDS.includes(text.toLowerCase())) return 'these words must be lower case';
+	if (/[/?#]/.test(text)) return 'it must be a host without scheme and path';
+	const address = parseAddress(text, 80);
+	return typeof address === 'string' ? address : undefined;
 }
