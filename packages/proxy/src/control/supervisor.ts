@@ -142,7 +142,7 @@ function firstSpecs({ config, tls, identity, remotes, upstreamTls }: StartFiles)
 /** With more, the line would be too long for some log collectors. */
 const MAX_ROUTES_SHOWN = 20;
 
-function routesShown(routes: Config['routes']) {
+export function routesShown(routes: Config['routes']) {
 	const shown = routes
 		.slice(0, MAX_ROUTES_SHOWN)
 		.map(({ prefix, upstream }) => ({ prefix, upstream: upstreamKey(upstream) }));

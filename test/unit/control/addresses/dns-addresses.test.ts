@@ -41,6 +41,14 @@ class Dns {
 		() => this.changes++,
 	);
 
+	/** It follows `BILLING`, which has these addresses. */
+	static async knowing(addresses: string[], ttlMs?: number): Promise<Dns> {
+		const dns = new Dns();
+		dns.say('billing.test', addresses, ttlMs);
+		await dns.addresses.follow([BILLING]);
+		return dns;
+	}
+
 	say(host: string, addresses: string[], ttlMs?: number): void {
 		this.answers.set(host, { addresses, ttlMs });
 	}
@@ -54,9 +62,7 @@ const BILLING = named('billing');
 
 describe('the addresses of a name', () => {
 	test('are all of them, of both families, each once and in one order; Host stays the name', async () => {
-		const dns = new Dns();
-		dns.say('billing.test', ['10.0.0.2', 'fd00::1', '10.0.0.1', '10.0.0.2']);
-		await dns.addresses.follow([BILLING]);
+		const dns = await Dns.knowing(['10.0.0.2', 'fd00::1', '10.0.0.1', '10.0.0.2']);
 		assert.deepEqual(dns.of(BILLING), ['10.0.0.1:8080', '10.0.0.2:8080', '[fd00::1]:8080']);
 		const [, , last] = dns.addresses.addressesOf(BILLING.upstream);
 		assert.deepEqual(last, {
@@ -74,9 +80,7 @@ describe('the addresses of a name', () => {
 			[300_000, REFRESH_MS],
 			[0, 1_000],
 		] as const) {
-			const dns = new Dns();
-			dns.say('billing.test', ['10.0.0.1'], ttlMs);
-			await dns.addresses.follow([BILLING]);
+			const dns = await Dns.knowing(['10.0.0.1'], ttlMs);
 			await dns.time.advance(wait - 1);
 			assert.equal(dns.asked.length, 1, `TTL ${ttlMs}`);
 			await dns.time.advance(1);
@@ -85,9 +89,7 @@ describe('the addresses of a name', () => {
 	});
 
 	test('are taken over when they change, and only then', async () => {
-		const dns = new Dns();
-		dns.say('billing.test', ['10.0.0.1', '10.0.0.2']);
-		await dns.addresses.follow([BILLING]);
+		const dns = await Dns.knowing(['10.0.0.1', '10.0.0.2']);
 		assert.equal(dns.changes, 1);
 		dns.say('billing.test', ['10.0.0.2', '10.0.0.1']);
 		await dns.time.advance(REFRESH_MS);
@@ -100,9 +102,7 @@ describe('the addresses of a name', () => {
 	});
 
 	test('hold over failures, which are tried again after longer and longer, and never longer than the refresh time', async () => {
-		const dns = new Dns();
-		dns.say('billing.test', ['10.0.0.1']);
-		await dns.addresses.follow([BILLING]);
+		const dns = await Dns.knowing(['10.0.0.1']);
 		dns.answers.set('billing.test', new Error('no answer from the name server'));
 		await dns.time.advance(REFRESH_MS);
 		const waits: number[] = [];
@@ -208,9 +208,7 @@ describe('the addresses of a name', () => {
 	});
 
 	test('are what they were when the process is on its way out, and nobody is asked any more', async () => {
-		const dns = new Dns();
-		dns.say('billing.test', ['10.0.0.1']);
-		await dns.addresses.follow([BILLING]);
+		const dns = await Dns.knowing(['10.0.0.1']);
 		dns.addresses.stop();
 		await dns.addresses.follow([BILLING, named('other')]);
 		assert.deepEqual(dns.of(BILLING), ['10.0.0.1:8080']);

@@ -134,13 +134,6 @@ describe('the JWT key', () => {
 		}
 		assert.deepEqual(await problemsOf(pki.writeFile('cut.pub', whole)), []);
 	});
-
-	test('an unreadable JWT key is named', async () => {
-		for (const [what, path, reason] of special) {
-			const expected = [{ line: 8, key: 'jwt.jwks_path', file: path, message: `cannot be read: ${reason}` }];
-			assert.deepEqual(await problemsOf(path), expected, what);
-		}
-	});
 });
 
 describe('an inspection', () => {

@@ -72,6 +72,15 @@ function upstream(authority: string, health: Watched['health'] = HEALTH, made: T
 	};
 }
 
+/** A prober that has begun with one upstream. */
+function begun(health?: Watched['health'], made?: Transition[]) {
+	const prober = new TestProber();
+	const a = upstream('a:1', health, made);
+	prober.watch([a]);
+	void prober.start();
+	return { prober, a };
+}
+
 describe('when the prober asks', () => {
 	test('all upstreams are asked side by side at once, and then spread over each interval', async () => {
 		const prober = new TestProber();
@@ -264,10 +273,7 @@ describe('when the prober asks', () => {
 
 describe('what a verdict does', () => {
 	test('a passing probe closes the breaker, a failing one opens it', async () => {
-		const prober = new TestProber();
-		const a = upstream('a:1');
-		prober.watch([a]);
-		void prober.start();
+		const { prober, a } = begun();
 		await prober.answer(a, HEALTHY);
 		assert.deepEqual([a.alive, a.breaker.circuit], [true, CLOSED]);
 		await prober.time.advance(INTERVAL_MS);
@@ -276,10 +282,7 @@ describe('what a verdict does', () => {
 	});
 
 	test('every failing probe restarts the cooldown: an upstream without a 2xx stays at 503', async () => {
-		const prober = new TestProber();
-		const a = upstream('a:1');
-		prober.watch([a]);
-		void prober.start();
+		const { prober, a } = begun();
 		await prober.answer(a, SICK);
 		for (let round = 0; round < 5; round++) {
 			await prober.time.advance(INTERVAL_MS);
@@ -302,10 +305,7 @@ describe('what a verdict does', () => {
 		['- + - +', false],
 	] as const) {
 		test(`unhealthy after 3, healthy after 2 in a row; the first one counts at once: ${verdicts}`, async () => {
-			const prober = new TestProber();
-			const a = upstream('a:1', { ...HEALTH, unhealthyAfter: 3, healthyAfter: 2 });
-			prober.watch([a]);
-			void prober.start();
+			const { prober, a } = begun({ ...HEALTH, unhealthyAfter: 3, healthyAfter: 2 });
 			for (const [i, verdict] of verdicts.split(' ').entries()) {
 				if (i > 0) await prober.time.advance(INTERVAL_MS);
 				await prober.answer(a, verdict === '+' ? HEALTHY : SICK);
@@ -315,10 +315,7 @@ describe('what a verdict does', () => {
 	}
 
 	test('a breaker that requests have opened is closed by the next probe of an upstream that is known to be well', async () => {
-		const prober = new TestProber();
-		const a = upstream('a:1', { ...HEALTH, healthyAfter: 3 });
-		prober.watch([a]);
-		void prober.start();
+		const { prober, a } = begun({ ...HEALTH, healthyAfter: 3 });
 		await prober.answer(a, HEALTHY);
 		a.breaker.fail(0, { reason: 'status', cause: 'x', tenant: 't' }, { failures: 1, tenants: 1 }, 0);
 		assert.equal(a.breaker.circuit, OPEN);
@@ -328,11 +325,8 @@ describe('what a verdict does', () => {
 	});
 
 	test('its breaker transitions have a cause', async () => {
-		const prober = new TestProber();
 		const made: Transition[] = [];
-		const a = upstream('a:1', HEALTH, made);
-		prober.watch([a]);
-		void prober.start();
+		const { prober, a } = begun(HEALTH, made);
 		for (const verdict of [HEALTHY, SICK, HEALTHY, { healthy: false, cause: 'connection refused' } as const]) {
 			await prober.answer(a, verdict);
 			await prober.time.advance(INTERVAL_MS);
@@ -344,10 +338,7 @@ describe('what a verdict does', () => {
 	});
 
 	test('changes are logged, with the cause; repetitions are not', async () => {
-		const prober = new TestProber();
-		const a = upstream('a:1');
-		prober.watch([a]);
-		void prober.start();
+		const { prober, a } = begun();
 		for (const verdict of [HEALTHY, HEALTHY, SICK, SICK, HEALTHY]) {
 			await prober.answer(a, verdict);
 			await prober.time.advance(INTERVAL_MS);
@@ -366,10 +357,7 @@ describe('what a verdict does', () => {
 	});
 
 	test('the last verdict holds while there are no descriptors for probes, with one log line', async () => {
-		const prober = new TestProber();
-		const a = upstream('a:1');
-		prober.watch([a]);
-		void prober.start();
+		const { prober, a } = begun();
 		const exhausted = { healthy: 'unknown', cause: 'EMFILE' } as const;
 		for (const verdict of [HEALTHY, exhausted, exhausted, HEALTHY]) {
 			await prober.answer(a, verdict);
@@ -383,19 +371,13 @@ describe('what a verdict does', () => {
 	});
 
 	test('an upstream that was never healthy has one log line', async () => {
-		const prober = new TestProber();
-		const a = upstream('a:1');
-		prober.watch([a]);
-		void prober.start();
+		const { prober, a } = begun();
 		await prober.answer(a, SICK);
 		assert.deepEqual(prober.log.lines, ['warn proxy::health: upstream is unhealthy']);
 	});
 
 	test('what the last probe found is kept, and another cause of an unhealthy upstream is logged', async () => {
-		const prober = new TestProber();
-		const a = upstream('a:1');
-		prober.watch([a]);
-		void prober.start();
+		const { prober, a } = begun();
 		const missing: Verdict = { healthy: false, cause: 'status 404', status: 404 };
 		for (const verdict of [{ healthy: false, cause: 'connection refused' } as const, missing, missing]) {
 			await prober.answer(a, verdict);

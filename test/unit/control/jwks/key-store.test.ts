@@ -3,7 +3,7 @@ import { chmodSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writ
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import type { RemoteIssuer } from '../../../../packages/gate/src/jwks/remote-issuer.ts';
-import { createKeyStore } from '../../../../packages/proxy/src/control/jwks/key-store.ts';
+import { createKeyStore, SlowDisk } from '../../../../packages/proxy/src/control/jwks/key-store.ts';
 import { temporaryFolder } from '../../../fixtures/pki.ts';
 import { RecordedLog } from '../fixtures/recorded-log.ts';
 
@@ -88,4 +88,36 @@ describe('the last good keys', () => {
 		assert.match(log.lines[0]!, /^warn proxy::jwks: keys could not be saved in state_dir/);
 		assert.equal(log.records[0]!.fields?.state_dir, dir);
 	});
+});
+
+test('work on a folder runs one by one, also after a failure', async () => {
+	const disk = new SlowDisk();
+	let [atOnce, most] = [0, 0];
+	const work = async () => {
+		most = Math.max(most, ++atOnce);
+		await new Promise(setImmediate);
+		atOnce--;
+	};
+	const failed = disk.run(() => Promise.reject(new Error('full')));
+	await Promise.all([work, work, work].map((one) => disk.run(one)).concat(assert.rejects(failed, /full/)));
+	assert.equal(most, 1);
+});
+
+test('work that hangs is abandoned; other work fails at once until it returns', async () => {
+	const disk = new SlowDisk(5);
+	const hanging = Promise.withResolvers<void>();
+	let begun = 0;
+	const work = async () => {
+		begun++;
+	};
+	await assert.rejects(
+		disk.run(() => hanging.promise),
+		/does not respond/,
+	);
+	await assert.rejects(disk.run(work), /does not respond/);
+	assert.equal(begun, 0, 'it takes no other thread');
+	hanging.resolve();
+	await new Promise(setImmediate);
+	await disk.run(work);
+	assert.equal(begun, 1);
 });

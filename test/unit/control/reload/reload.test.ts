@@ -14,6 +14,7 @@ import { configWith, route } from '../fixtures/routes.ts';
 
 const NEW_TLS: TlsMaterial = { cert: 'new', key: 'new', ca: 'new' };
 const EXPIRED = { line: 3, key: 'tls.cert_path', file: 'server.crt', message: 'the leaf expired yesterday' };
+const DOUBT = { line: 9, key: 'routes[0].prefix', message: 'looks like a glob' };
 const keyed = (pem: string): IdentitySeed => {
 	const keys = { named: false, keys: [{ kid: undefined, pem, algorithms: DEFAULT_RULES.algorithms }] };
 	return { issuers: [{ ...DEFAULT_RULES, issuer: 'i', audience: ['a'], keys, remote: false }] };
@@ -21,6 +22,18 @@ const keyed = (pem: string): IdentitySeed => {
 const OLD_KEY = keyed('old');
 const NEW_KEY = keyed('new');
 const OLD_ROUTES = [route('/a', 'old:1')];
+
+/** In force before the first reload. */
+const AT_START = {
+	tls: OLD_TLS,
+	identity: OLD_KEY,
+	upstreamTls: [],
+	reloading: false,
+	generation: 1,
+	reloads: { success: 0, failure: 0 },
+	failures: [],
+	needsRestart: undefined,
+};
 
 /** The same, with a key that is reloaded. */
 function withJwt(config: Config): Config {
@@ -64,7 +77,7 @@ class TestReload extends ReconciledPool {
 			resources: this.resources,
 			keysChangedInVain: async () => this.keysChanged,
 			wallSeconds: () => this.time.wallSeconds(),
-			configWarnings: () => [],
+			configWarnings: () => [DOUBT],
 			inForce: this.inForce,
 			journal: this.journal,
 			log: this.log.logger,
@@ -104,16 +117,7 @@ describe('a reload', () => {
 		assert.deepEqual(test.outcome, BOTH_RELOADED);
 		assert.deepEqual(test.log.fields('mTLS config reloaded'), { generation: 2 });
 		assert.deepEqual(test.log.fields('routing table reloaded'), { generation: 2 });
-		assert.deepEqual(test.inForce, {
-			tls: NEW_TLS,
-			identity: OLD_KEY,
-			upstreamTls: [],
-			reloading: false,
-			generation: 2,
-			reloads: { success: 1, failure: 0 },
-			failures: [],
-			needsRestart: undefined,
-		});
+		assert.deepEqual(test.inForce, { ...AT_START, tls: NEW_TLS, generation: 2, reloads: { success: 1, failure: 0 } });
 		for (const { thread } of test.spawned) {
 			assert.deepEqual(thread.types, ['prepare-tls', 'commit', 'prepare-routing', 'commit']);
 		}
@@ -248,13 +252,15 @@ describe('a reload', () => {
 		assert.deepEqual(test.inForce.failures, []);
 	});
 
-	test('warns of usable certificates with faults', async () => {
+	test('warns of usable certificates with faults, and of doubtful settings', async () => {
 		const test = await TestReload.started();
 		await test.reloader.request();
-		assert.ok(
-			test.log.lines.includes(
+		assert.deepEqual(
+			test.log.lines.filter((line) => line.startsWith('warn proxy::reload: config')),
+			[
+				'warn proxy::reload: config.toml:9: routes[0].prefix: looks like a glob',
 				'warn proxy::reload: config.toml:3: tls.cert_path (server.crt): the leaf expired yesterday',
-			),
+			],
 		);
 	});
 });
@@ -273,16 +279,7 @@ describe('a reload that fails', () => {
 		const fields = { cause: 'config.toml:3: routes[0].prefix: must begin with /', generation: 1 };
 		assert.deepEqual(test.log.fields('mTLS reload failed; keeping old'), fields);
 		assert.deepEqual(test.log.fields('route reload failed; keeping old table'), fields);
-		assert.deepEqual(test.inForce, {
-			tls: OLD_TLS,
-			identity: OLD_KEY,
-			upstreamTls: [],
-			reloading: false,
-			generation: 1,
-			reloads: { success: 0, failure: 1 },
-			failures: [fields.cause],
-			needsRestart: undefined,
-		});
+		assert.deepEqual(test.inForce, { ...AT_START, reloads: { success: 0, failure: 1 }, failures: [fields.cause] });
 		assert.deepEqual(
 			test.spawned.flatMap(({ thread }) => thread.types),
 			[],
@@ -300,14 +297,10 @@ describe('a reload that fails', () => {
 			'info proxy::reload: routing table reloaded',
 		]);
 		assert.deepEqual(test.inForce, {
-			tls: OLD_TLS,
-			identity: OLD_KEY,
-			upstreamTls: [],
-			reloading: false,
+			...AT_START,
 			generation: 2,
 			reloads: { success: 0, failure: 1 },
 			failures: ['the key does not fit'],
-			needsRestart: undefined,
 		});
 	});
 
@@ -351,16 +344,7 @@ describe('a reload that fails', () => {
 		await test.reloader.request();
 		test.readTls = () => NEW_TLS;
 		await test.reloader.request();
-		assert.deepEqual(test.inForce, {
-			tls: NEW_TLS,
-			identity: OLD_KEY,
-			upstreamTls: [],
-			reloading: false,
-			generation: 3,
-			reloads: { success: 1, failure: 1 },
-			failures: [],
-			needsRestart: undefined,
-		});
+		assert.deepEqual(test.inForce, { ...AT_START, tls: NEW_TLS, generation: 3, reloads: { success: 1, failure: 1 } });
 	});
 });
 

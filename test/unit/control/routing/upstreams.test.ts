@@ -21,14 +21,18 @@ const WORKERS = 2;
 /** A group in which nobody waits. */
 const UNLIMITED = { limits: undefined, waiting: undefined };
 
-function testUpstreams(log = new RecordedLog()): Upstreams {
-	return new Upstreams(WORKERS, new FakeTime(), log.logger);
+function testUpstreams(log = new RecordedLog(), time = new FakeTime()): Upstreams {
+	return new Upstreams(WORKERS, time, log.logger);
+}
+
+function use(upstreams: Upstreams, ...args: Parameters<Upstreams['plan']>): void {
+	upstreams.apply(upstreams.plan(...args));
 }
 
 /** The upstreams of a table whose breakers have all been closed by a passing probe. */
 function provenUpstreams(routes: readonly RouteConfig[]): Upstreams {
 	const upstreams = testUpstreams();
-	upstreams.apply(upstreams.plan(routes));
+	use(upstreams, routes);
 	for (const upstream of upstreams.current.endpoints.values()) {
 		upstream.breaker.health(true, 0);
 		upstream.alive = true;
@@ -156,7 +160,7 @@ describe('which breakers a reload keeps', () => {
 		test(`${what} changes: ${kept ? 'kept' : 'a fresh one'}`, () => {
 			const upstreams = provenUpstreams([route('/a', 'x:1')]);
 			const old = find(upstreams, 'x:1');
-			upstreams.apply(upstreams.plan([{ ...withUpstream(route('/a', 'x:1'), ofGroup), ...change }]));
+			use(upstreams, [{ ...withUpstream(route('/a', 'x:1'), ofGroup), ...change }]);
 			assert.equal(find(upstreams, 'x:1') === old, kept);
 			assert.equal(routingSeed(upstreams.current, 0).endpoints[0]!.idleTimeoutMs, kept ? 1_000 : 4_000);
 		});
@@ -164,23 +168,23 @@ describe('which breakers a reload keeps', () => {
 
 	test('an upstream without probes starts closed, and one that gains probes starts unproven', () => {
 		const upstreams = testUpstreams();
-		upstreams.apply(upstreams.plan([withUpstream(route('/a', 'x:1'), { health: undefined })]));
+		use(upstreams, [withUpstream(route('/a', 'x:1'), { health: undefined })]);
 		assert.equal(find(upstreams, 'x:1').breaker.circuit, CLOSED);
-		upstreams.apply(upstreams.plan([route('/a', 'x:1')]));
+		use(upstreams, [route('/a', 'x:1')]);
 		assert.equal(find(upstreams, 'x:1').breaker.circuit, OPEN);
 	});
 
 	test('an upstream that was away comes back unproven', () => {
 		const upstreams = provenUpstreams(before);
-		upstreams.apply(upstreams.plan([]));
-		upstreams.apply(upstreams.plan(before));
+		use(upstreams, []);
+		use(upstreams, before);
 		assert.equal(find(upstreams, 'x:1').breaker.circuit, OPEN);
 		assert.equal(find(upstreams, 'x:1').alive, undefined);
 	});
 
 	test('a fresh breaker keeps the last verdict, so that the next one is only logged when it differs', () => {
 		const upstreams = provenUpstreams(before);
-		upstreams.apply(upstreams.plan([route('/z', 'x:1')]));
+		use(upstreams, [route('/z', 'x:1')]);
 		assert.equal(find(upstreams, 'x:1').alive, true);
 	});
 
@@ -207,7 +211,7 @@ describe('what a worker receives', () => {
 		} as const;
 		const requestLimits = { maxBodyBytes: 5, upstreamTimeoutMs: 500 };
 		const guarded = { ...route('/b', 'y:2'), access, certificateHeaders, forwarding, requestLimits };
-		upstreams.apply(upstreams.plan([route('/a', 'x:1', 1_000), guarded, route('/c', 'x:1')]));
+		use(upstreams, [route('/a', 'x:1', 1_000), guarded, route('/c', 'x:1')]);
 		const [first, second] = [0, 1].map((worker) => routingSeed(upstreams.current, worker));
 		const open = { rate: undefined, trailers: true };
 		const seen = first!.routes.map(({ stats: _, ...seed }) => seed);
@@ -253,10 +257,10 @@ describe('the counters of an upstream', () => {
 	test('go on with a fresh breaker, and when it comes back', () => {
 		const upstreams = provenUpstreams([route('/a', 'x:1')]);
 		count(upstreams, 'x:1');
-		upstreams.apply(upstreams.plan([route('/other', 'x:1')]));
+		use(upstreams, [route('/other', 'x:1')]);
 		assert.equal(answered(upstreams, 'x:1'), 1);
-		upstreams.apply(upstreams.plan([]));
-		upstreams.apply(upstreams.plan([route('/a', 'x:1')]));
+		use(upstreams, []);
+		use(upstreams, [route('/a', 'x:1')]);
 		assert.equal(answered(upstreams, 'x:1'), 1);
 	});
 
@@ -264,11 +268,11 @@ describe('the counters of an upstream', () => {
 		const log = new RecordedLog();
 		const upstreams = testUpstreams(log);
 		for (const prefix of ['/a', '/b']) {
-			upstreams.apply(upstreams.plan([route(prefix, 'x:1')]));
+			use(upstreams, [route(prefix, 'x:1')]);
 			find(upstreams, 'x:1').breaker.health(true, 0, 'health: 204');
-			upstreams.apply(upstreams.plan([]));
+			use(upstreams, []);
 		}
-		upstreams.apply(upstreams.plan([route('/a', 'x:1')]));
+		use(upstreams, [route('/a', 'x:1')]);
 		const { cells } = find(upstreams, 'x:1').counters.transitions;
 		const closings = TRANSITIONS.findIndex(({ to, reason }) => to === 'closed' && reason === 'health');
 		assert.equal(cells[closings], 2);
@@ -287,8 +291,8 @@ describe('the counters of an upstream', () => {
 	test('are forgotten after 256 later departures, so that new upstreams do not fill the memory', () => {
 		const upstreams = provenUpstreams([route('/a', 'first:1')]);
 		count(upstreams, 'first:1');
-		for (let i = 0; i < 257; i++) upstreams.apply(upstreams.plan([route('/a', `other-${i}:1`)]));
-		upstreams.apply(upstreams.plan([route('/a', 'first:1')]));
+		for (let i = 0; i < 257; i++) use(upstreams, [route('/a', `other-${i}:1`)]);
+		use(upstreams, [route('/a', 'first:1')]);
 		assert.equal(answered(upstreams, 'first:1'), 0);
 	});
 
@@ -297,7 +301,7 @@ describe('the counters of an upstream', () => {
 		const regions = ['stays:1', 'leaves:2'].map((authority) => find(upstreams, authority).counters.stats);
 		const stats = regions.map((all) => all.map((region) => new UpstreamStats(region)));
 		for (const one of stats.flat()) one.connections('idle', 3);
-		upstreams.apply(upstreams.plan([route('/a', 'stays:1')]));
+		use(upstreams, [route('/a', 'stays:1')]);
 		upstreams.clearGauges(0);
 		assert.deepEqual(
 			stats.map((all) => all.map((one) => one.read().idle)),
@@ -314,15 +318,15 @@ describe('the counters of a route', () => {
 
 	test('continue when the route comes back, and nothing of a dead worker is in flight', () => {
 		const upstreams = testUpstreams();
-		upstreams.apply(upstreams.plan([route('/a', 'x:1'), route('/b', 'x:1')]));
+		use(upstreams, [route('/a', 'x:1'), route('/b', 'x:1')]);
 		const { stats, createdSeconds } = of(upstreams, '/a');
 		stats[0]!.received('h2', 5);
 		stats[0]!.inFlight('h2', 1);
 		stats[1]!.inFlight('h2', 1);
-		upstreams.apply(upstreams.plan([route('/b', 'x:1')]));
+		use(upstreams, [route('/b', 'x:1')]);
 		assert.equal(of(upstreams, '/a'), undefined);
 		upstreams.clearGauges(0);
-		upstreams.apply(upstreams.plan([route('/a', 'y:2')]));
+		use(upstreams, [route('/a', 'y:2')]);
 		assert.equal(of(upstreams, '/a').createdSeconds, createdSeconds);
 		assert.deepEqual(readTraffic(of(upstreams, '/a').stats, 'h2'), { inFlight: 1, received: 5, gave: 0 });
 	});
@@ -331,7 +335,7 @@ describe('the counters of a route', () => {
 describe('the last transition of an upstream', () => {
 	test('is that of the last one: a worker, or a health probe', () => {
 		const upstreams = testUpstreams();
-		upstreams.apply(upstreams.plan([route('/a', 'x:1')]));
+		use(upstreams, [route('/a', 'x:1')]);
 		const upstream = find(upstreams, 'x:1');
 		assert.equal(lastTransition(upstream), undefined);
 		assert.deepEqual(beginning(upstream), {
@@ -357,14 +361,14 @@ describe('the last transition of an upstream', () => {
 describe('a breaker that is made anew', () => {
 	test('is open since then, and not since what another one before it did last; its counters go on', async () => {
 		const time = new FakeTime();
-		const upstreams = new Upstreams(WORKERS, time, new RecordedLog().logger);
-		upstreams.apply(upstreams.plan([route('/a', 'x:1')]));
+		const upstreams = testUpstreams(undefined, time);
+		use(upstreams, [route('/a', 'x:1')]);
 		const before = find(upstreams, 'x:1');
 		await time.advance(10_000);
 		before.breaker.health(true, time.now(), 'the probe passed');
 		assert.equal(lastTransition(before)!.to, 'closed');
 		await time.advance(10_000);
-		upstreams.apply(upstreams.plan([route('/other', 'x:1')]));
+		use(upstreams, [route('/other', 'x:1')]);
 		const after = find(upstreams, 'x:1');
 		assert.equal(after.counters, before.counters);
 		assert.equal(lastTransition(after), undefined);
@@ -425,9 +429,9 @@ describe('the addresses of one upstream', () => {
 
 	test('are adjacent in memory; one that comes back gets a fresh place', () => {
 		const many = Array.from({ length: 70 }, (_, i) => `a:${i + 1}`);
-		const upstreams = new Upstreams(WORKERS, new FakeTime(), new RecordedLog().logger);
+		const upstreams = testUpstreams();
 		const placesOf = (addresses: typeof many) => {
-			upstreams.apply(upstreams.plan([billing(addresses)]));
+			use(upstreams, [billing(addresses)]);
 			return routingSeed(upstreams.current, 0).endpoints.map(({ place }) => place);
 		};
 		const places = placesOf(many);
@@ -445,8 +449,8 @@ describe('the addresses of one upstream', () => {
 
 	test('serve from the moment that their breakers close', async () => {
 		const time = new FakeTime();
-		const upstreams = new Upstreams(WORKERS, time, new RecordedLog().logger);
-		upstreams.apply(upstreams.plan([billing([a, b])]));
+		const upstreams = testUpstreams(undefined, time);
+		use(upstreams, [billing([a, b])]);
 		const upstream = find(upstreams, 'billing/a:1');
 		const load = new UpstreamLoad(upstream.place.loads, 0, upstream.place.at);
 		assert.equal(load.since, time.now());
@@ -524,9 +528,9 @@ describe('TLS to the upstreams of a table', () => {
 
 	test('keeps the breaker when it changes, and is another one to the probes once the table is in force', () => {
 		const upstreams = testUpstreams();
-		upstreams.apply(upstreams.plan([overTls], seed()));
+		use(upstreams, [overTls], seed());
 		const before = find(upstreams, 'x:1');
-		upstreams.apply(upstreams.plan([overTls]));
+		use(upstreams, [overTls]);
 		assert.equal(before.tls?.servername, 'x', 'what is in force stays unless something else is given');
 		const plan = upstreams.plan([overTls], seed({ serverName: 'y' }));
 		assert.deepEqual(plan.fresh, []);
@@ -538,9 +542,9 @@ describe('TLS to the upstreams of a table', () => {
 
 	test('is another upstream than the same address without, with the same counters', () => {
 		const upstreams = testUpstreams();
-		upstreams.apply(upstreams.plan([route('/a', 'x:1')]));
+		use(upstreams, [route('/a', 'x:1')]);
 		const before = find(upstreams, 'x:1');
-		upstreams.apply(upstreams.plan([overTls], seed()));
+		use(upstreams, [overTls], seed());
 		assert.notEqual(find(upstreams, 'x:1'), before);
 		assert.equal(find(upstreams, 'x:1').counters, before.counters);
 	});

@@ -54,10 +54,15 @@ function build() {
 	return { time, store, client, run, reason };
 }
 
+async function started() {
+	const built = build();
+	await built.client.start();
+	return built;
+}
+
 describe('the client of the store', () => {
 	it('calls a script by its hash, and sends it to a store that does not know it', async () => {
-		const { store, client, run } = build();
-		await client.start();
+		const { store, client, run } = await started();
 		store.reply = async ([command]) => {
 			if (command === 'EVALSHA') throw new ErrorReply('NOSCRIPT No matching script. Please use EVAL.');
 			return [1];
@@ -99,8 +104,7 @@ describe('the client of the store', () => {
 	});
 
 	it('abandons a call after its time, and closes its connection', async () => {
-		const { time, store, client, run, reason } = build();
-		await client.start();
+		const { time, store, run, reason } = await started();
 		await run();
 		store.reply = () => new Promise(() => {});
 		const [first, second] = [reason(run()), reason(run())];
@@ -115,8 +119,7 @@ describe('the client of the store', () => {
 	});
 
 	it('takes an answer that came in time, though this thread was too busy to read it', async () => {
-		const { time, store, client, run, reason } = build();
-		await client.start();
+		const { time, store, run, reason } = await started();
 		// A loop that was held up runs timers first, and reads sockets then.
 		store.reply = () => new Promise((resolve) => time.after(TIMEOUT_MS, () => resolve(1)));
 		const late = reason(run());
@@ -127,8 +130,7 @@ describe('the client of the store', () => {
 	});
 
 	it('limits the number of pending calls', async () => {
-		const { store, client, run, reason, time } = build();
-		await client.start();
+		const { store, run, reason, time } = await started();
 		store.reply = () => new Promise(() => {});
 		const waiting = Array.from({ length: MAX_IN_FLIGHT }, () => reason(run()));
 		assert.equal(await reason(run()), 'busy');
@@ -139,8 +141,7 @@ describe('the client of the store', () => {
 	});
 
 	it('asks for the primary again after meeting a replica', async () => {
-		const { time, store, client, run, reason } = build();
-		await client.start();
+		const { time, store, run, reason } = await started();
 		store.reply = () => Promise.reject(new ErrorReply("READONLY You can't write against a read only replica."));
 		assert.equal(await reason(run()), 'read_only');
 		assert.equal(store.closed, 1);
@@ -150,8 +151,7 @@ describe('the client of the store', () => {
 	});
 
 	it('keeps the connection to a store that is full or loading', async () => {
-		const { store, client, run, reason } = build();
-		await client.start();
+		const { store, run, reason } = await started();
 		for (const [message, expected] of [
 			["OOM command not allowed when used memory > 'maxmemory'.", 'full'],
 			['LOADING Redis is loading the dataset in memory', 'loading'],
@@ -185,8 +185,7 @@ describe('the client of the store', () => {
 	});
 
 	it('treats a malformed answer as a failure', async () => {
-		const { store, client, run } = build();
-		await client.start();
+		const { store, client, run } = await started();
 		await run();
 		assert.equal(client.malformed().reason, 'malformed');
 		assert.equal(client.counts.success, 0);
@@ -195,8 +194,7 @@ describe('the client of the store', () => {
 	});
 
 	it('ends pending calls when it stops, and starts no new ones', async () => {
-		const { time, store, client, run, reason } = build();
-		await client.start();
+		const { time, store, client, run, reason } = await started();
 		store.reply = () => new Promise(() => {});
 		const call = reason(run());
 		client.stop();

@@ -85,8 +85,7 @@ describe('starting workers', () => {
 
 describe('replacing workers', () => {
 	test('a worker that dies is replaced at once, under its index and on the port, after its memory was reclaimed', async () => {
-		const test = new TestPool(2, 0);
-		await test.pool.start();
+		const test = await TestPool.withWorkers(2, 0);
 		await test.time.advance(60_000);
 		test.thread(1).die(new Error('bad luck'));
 		await settle();
@@ -102,8 +101,7 @@ describe('replacing workers', () => {
 	});
 
 	test('workers that die at once are replaced after ever longer pauses, up to 5 s', async () => {
-		const test = new TestPool(1);
-		await test.pool.start();
+		const test = await TestPool.withWorkers(1);
 		const pauses: unknown[] = [];
 		for (let death = 0; death < 9; death++) {
 			test.thread(0).die();
@@ -120,8 +118,7 @@ describe('replacing workers', () => {
 	});
 
 	test('a worker that has lived for 10 s resets the pause', async () => {
-		const test = new TestPool(1);
-		await test.pool.start();
+		const test = await TestPool.withWorkers(1);
 		for (const lifetime of [1, 1, 1, 10_000, 1]) {
 			await test.time.advance(lifetime);
 			test.thread(0).die();
@@ -134,8 +131,7 @@ describe('replacing workers', () => {
 	});
 
 	test('a worker that cannot be started is retried, and the others continue', async () => {
-		const test = new TestPool(2);
-		await test.pool.start();
+		const test = await TestPool.withWorkers(2);
 		test.makeThread = () => {
 			throw new Error('no thread');
 		};
@@ -149,8 +145,7 @@ describe('replacing workers', () => {
 	});
 
 	test('a replacement that cannot listen is tried again', async () => {
-		const test = new TestPool(1);
-		await test.pool.start();
+		const test = await TestPool.withWorkers(1);
 		test.makeThread = (port) => new FakeThread(port, 'waits');
 		test.thread(0).die();
 		await test.time.advance(0);
@@ -165,8 +160,7 @@ describe('replacing workers', () => {
 
 describe('switching workers', () => {
 	test('all prepare before it is applied, and commit after it', async () => {
-		const test = new TestPool(2);
-		await test.pool.start();
+		const test = await TestPool.withWorkers(2);
 		let atApply: string[] = [];
 		await test.pool.switchAll(prepareRouting, () => {
 			atApply = test.spawned.flatMap(({ thread }) => thread.types);
@@ -176,8 +170,7 @@ describe('switching workers', () => {
 	});
 
 	test('one refusal is enough: nothing is applied, all discard', async () => {
-		const test = new TestPool(3);
-		await test.pool.start();
+		const test = await TestPool.withWorkers(3);
 		test.thread(1).temper = 'refusing';
 		await assert.rejects(test.pool.switchAll(prepareRouting, assert.fail), {
 			message: 'worker 1 refused: not with me',
@@ -186,8 +179,7 @@ describe('switching workers', () => {
 	});
 
 	test('one that does not answer within 10 s: nothing is applied, all discard, its late answer is not heard', async () => {
-		const test = new TestPool(2);
-		await test.pool.start();
+		const test = await TestPool.withWorkers(2);
 		test.thread(0).temper = 'silent';
 		const switched = assert.rejects(test.pool.switchAll(prepareRouting, assert.fail), {
 			message: 'worker 0 did not answer within 10 s',
@@ -201,8 +193,7 @@ describe('switching workers', () => {
 	});
 
 	test('one that dies over it: nothing is applied, the others discard, its replacement knows nothing of it', async () => {
-		const test = new TestPool(2);
-		await test.pool.start();
+		const test = await TestPool.withWorkers(2);
 		test.thread(0).temper = 'dying';
 		await assert.rejects(test.pool.switchAll(prepareRouting, assert.fail), {
 			message: 'worker 0 died while applying it',
@@ -214,8 +205,7 @@ describe('switching workers', () => {
 	});
 
 	test('no thread is started between prepare and commit: it would begin with what is being left', async () => {
-		const test = new TestPool(2);
-		await test.pool.start();
+		const test = await TestPool.withWorkers(2);
 		test.thread(0).die();
 		test.thread(1).temper = 'silent';
 		await settle();
@@ -234,8 +224,7 @@ describe('switching workers', () => {
 	});
 
 	test('a switch with every worker dead succeeds: their replacements begin with the new state', async () => {
-		const test = new TestPool(1);
-		await test.pool.start();
+		const test = await TestPool.withWorkers(1);
 		test.thread(0).die();
 		await settle();
 		let applied = false;
@@ -248,8 +237,7 @@ describe('switching workers', () => {
 	});
 
 	test('a second switch is not confused by answers to the first', async () => {
-		const test = new TestPool(1);
-		await test.pool.start();
+		const test = await TestPool.withWorkers(1);
 		await test.pool.switchAll(prepareRouting, () => {});
 		test.thread(0).temper = 'silent';
 		const switched = test.pool.switchAll(prepareRouting, assert.fail);
@@ -269,8 +257,7 @@ describe('switching workers', () => {
 
 describe('draining workers', () => {
 	test('it is over when the last one has said so', async () => {
-		const test = new TestPool(2);
-		await test.pool.start();
+		const test = await TestPool.withWorkers(2);
 		test.thread(1).idle = false;
 		let drained = false;
 		const done = test.pool.drain().then(() => {
@@ -283,8 +270,7 @@ describe('draining workers', () => {
 	});
 
 	test('no client gets a GOAWAY before all listeners are closed', async () => {
-		const test = new TestPool(2);
-		await test.pool.start();
+		const test = await TestPool.withWorkers(2);
 		test.thread(1).temper = 'silent';
 		const done = test.pool.drain();
 		await settle();
@@ -296,8 +282,7 @@ describe('draining workers', () => {
 	});
 
 	test('a worker that does not close its listener within 2 s is not waited for', async () => {
-		const test = new TestPool(2);
-		await test.pool.start();
+		const test = await TestPool.withWorkers(2);
 		test.thread(0).temper = 'silent';
 		const done = test.pool.drain();
 		await test.time.advance(2_000);
@@ -306,16 +291,14 @@ describe('draining workers', () => {
 	});
 
 	test('a worker that dies over closing its listener is not waited for', async () => {
-		const test = new TestPool(2);
-		await test.pool.start();
+		const test = await TestPool.withWorkers(2);
 		test.thread(0).temper = 'dying';
 		await test.pool.drain();
 		assert.deepEqual(test.thread(1).types, ['stop-accepting', 'drain']);
 	});
 
 	test('a worker that dies meanwhile is not replaced, and not waited for', async () => {
-		const test = new TestPool(2);
-		await test.pool.start();
+		const test = await TestPool.withWorkers(2);
 		test.thread(0).idle = false;
 		const done = test.pool.drain();
 		test.thread(0).die();
@@ -325,8 +308,7 @@ describe('draining workers', () => {
 	});
 
 	test('a worker that was about to be replaced is not', async () => {
-		const test = new TestPool(1);
-		await test.pool.start();
+		const test = await TestPool.withWorkers(1);
 		test.thread(0).die();
 		await settle();
 		await test.pool.drain();
@@ -337,8 +319,7 @@ describe('draining workers', () => {
 
 describe('the access logs of workers', () => {
 	test('are written, and the worker that sent the lines learns when', async () => {
-		const test = new TestPool(2);
-		await test.pool.start();
+		const test = await TestPool.withWorkers(2);
 		test.thread(1).say({ type: 'access-lines', lines: '{}\n', dropped: 2 });
 		await settle();
 		const [sent] = test.lines;
@@ -349,8 +330,7 @@ describe('the access logs of workers', () => {
 	});
 
 	test('are not attributed to the replacement of the thread that sent them', async () => {
-		const test = new TestPool(1);
-		await test.pool.start();
+		const test = await TestPool.withWorkers(1);
 		const dead = test.thread(0);
 		dead.say({ type: 'access-lines', lines: '{}\n', dropped: 0 });
 		dead.die();
