@@ -12,7 +12,6 @@ interface DrainParts {
 	readonly limitMs: number;
 	readonly timers: Timers;
 	readonly log: Logger;
-	/** Ends the process. */
 	readonly exit: (code: number) => void;
 }
 

@@ -29,7 +29,6 @@ export async function assertFree(address: ListenAddress, option: string): Promis
 	});
 }
 
-/** Why an address cannot be listened on, in one line. */
 export function listenProblem(
 	address: ListenAddress,
 	option: string,

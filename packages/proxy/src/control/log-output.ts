@@ -2,7 +2,6 @@ import { fstatSync, writeSync } from 'node:fs';
 import { isatty } from 'node:tty';
 import { formatJson, formatPretty, type LogRecord } from '@mtls-edge-proxy/gate/shared/log.ts';
 
-/** A text could not be written completely. */
 export interface WriteFailure extends NodeJS.ErrnoException {
 	/** The part that is missing in the file. */
 	readonly rest?: string;
@@ -31,11 +30,8 @@ export interface LogOutput {
 	whenWritten(limitMs: number, then: () => void): void;
 }
 
-/** Lines that could not be written. */
 export interface LogLosses {
-	/** Lines of the access log. */
 	accessLines: number;
-	/** Lines of any kind. */
 	lines: number;
 	/** Set from a failed write until the next one that succeeds. */
 	failing: { readonly sinceSeconds: number; readonly code: string } | undefined;

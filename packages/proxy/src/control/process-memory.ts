@@ -26,9 +26,7 @@ export interface MemorySizes {
 	/** The part of `maxBufferedBytes` for each tenant. */
 	readonly maxBufferedBytesPerTenant: number;
 	readonly maxConnections: number;
-	/** Bounds of the histograms' buckets. */
 	readonly histograms: HistogramLayouts;
-	/** The secret that keys tenants in all replicas that share limits. */
 	readonly fleetSecret?: Uint8Array | undefined;
 }
 

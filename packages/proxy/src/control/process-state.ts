@@ -24,7 +24,6 @@ export interface ProcessState {
 	readonly startedSeconds: number;
 	readonly memory: ProcessMemory;
 	readonly upstreams: Upstreams;
-	/** Warnings for the operator. */
 	readonly warnings: readonly string[];
 }
 
@@ -82,7 +81,6 @@ function histogramLayouts({ metrics: { buckets, gateBuckets }, log, trace }: Con
 	};
 }
 
-/** The limits of this process, and warnings about them. */
 export function processLimits(config: Config, wantedWorkers: number) {
 	const workers = sharesPorts(process.platform) ? wantedWorkers : 1;
 	const room = connectionsFor(openFilesLimit(), workers);
@@ -94,7 +92,6 @@ export function processLimits(config: Config, wantedWorkers: number) {
 	return { workers, room, warnings };
 }
 
-/** The current state, for a worker that starts now. */
 export function seedWorker(
 	{ clockEpoch, workers, inForce, upstreams, memory }: ProcessState,
 	{ limits, listener, tenantRps, log, trace }: Config,

@@ -1,7 +1,6 @@
 /** Oldest Node without the remotely reachable TLS faults that 26.12.1 and 26.13.1 have fixed; those in `node:http2` are not reachable here. */
 const SAFE_NODE = '26.13.1';
 
-/** @param version `process.versions.node`. */
 export function nodeWarnings(version: string): string[] {
 	if (!isBelow(version, SAFE_NODE)) return [];
 	return [
@@ -54,7 +53,6 @@ export function connectionWarnings(configured: number | undefined, derived: numb
 /** Fewer clients than this are hardly ever meant: the default of 1,024 files leaves room for some 350. */
 const FEW_CONNECTIONS = 1024;
 
-/** @param platform `process.platform`. */
 export function sharesPorts(platform: NodeJS.Platform): boolean {
 	// Elsewhere `reusePort` is refused, or gives all connections to one of the listeners.
 	return platform === 'linux';

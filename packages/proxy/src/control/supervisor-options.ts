@@ -4,11 +4,9 @@ import type { ListenAddress } from './listen.ts';
 import type { LogOutput } from './log-output.ts';
 
 export interface SupervisorOptions {
-	/** The configuration, and the content of the files that it names. */
 	readonly files: StartFiles;
 	readonly bind: ListenAddress;
 	readonly metricsBind: ListenAddress;
-	/** Worker threads, at least 1. */
 	readonly workers: number;
 	/** Whether the admin listener has the status page. */
 	readonly statusPage: boolean;
@@ -23,6 +21,5 @@ export interface SupervisorOptions {
 	readonly bodyMode: string;
 	/** Called when connections are accepted. From then on SIGTERM and SIGINT must end the process by a drain, with the given function. */
 	readonly onAccepting: (stop: (signal: string) => void) => void;
-	/** Ends the process. */
 	readonly exit: (code: number) => void;
 }

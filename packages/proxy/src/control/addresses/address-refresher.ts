@@ -18,9 +18,7 @@ export interface AddressParts {
 export interface Failing {
 	/** Wall-clock time of the first failure, seconds since the epoch. */
 	readonly sinceSeconds: number;
-	/** Consecutive failures. */
 	readonly failures: number;
-	/** Cause of the last failure, in words. */
 	readonly cause: string;
 }
 
@@ -193,7 +191,6 @@ export class AddressRefresher implements SelfRefreshing<readonly UpstreamAddress
 	}
 }
 
-/** Authorities of `some` that are not among `others`. */
 function missing(some: readonly UpstreamAddress[], others: readonly UpstreamAddress[]): string[] {
 	const known = new Set(others.map(({ authority }) => authority));
 	return some.flatMap(({ authority }) => (known.has(authority) ? [] : authority));

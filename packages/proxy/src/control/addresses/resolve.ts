@@ -3,7 +3,6 @@ import { isIP } from 'node:net';
 import { readRegularFile } from '@mtls-edge-proxy/gate/shared/regular-file.ts';
 import type { DnsSource } from '../../config/config.ts';
 
-/** The result of a look-up. */
 export interface Resolved {
 	/** IP addresses of both families, at least one, in no particular order. */
 	readonly addresses: readonly string[];
@@ -30,7 +29,6 @@ const HOSTS_PATH = '/etc/hosts';
  */
 export const resolveName: Resolve = (source, abandoned) => resolveWith(HOSTS_PATH, source, abandoned);
 
-/** @param hostsPath path of the hosts file. */
 export async function resolveWith(
 	hostsPath: string,
 	{ host, server }: Pick<DnsSource, 'host' | 'server'>,

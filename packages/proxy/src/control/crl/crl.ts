@@ -12,13 +12,11 @@ export interface Crl {
 	/** Seconds since the epoch. */
 	readonly thisUpdate: number;
 	readonly nextUpdate: number;
-	/** The certificates of its issuer that it covers. */
 	readonly covers: CrlScope;
 	/** DER of the names of its distribution point, hexadecimal; `undefined`: it covers all certificates in its scope. */
 	readonly points: readonly string[] | undefined;
 	/** Serial numbers of revoked certificates: contents of DER INTEGERs. */
 	readonly serials: readonly Buffer[];
-	/** The signed bytes, the algorithm and the signature. */
 	readonly signed: Buffer;
 	readonly algorithm: SignatureAlgorithm;
 	readonly signature: Buffer;

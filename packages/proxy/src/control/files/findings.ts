@@ -48,7 +48,6 @@ export class Findings {
 	}
 }
 
-/** A file that the configuration names. */
 export class NamedFile {
 	readonly #findings: Findings;
 	readonly #key: string;

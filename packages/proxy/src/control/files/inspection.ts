@@ -19,13 +19,9 @@ export interface StartFiles {
 	readonly config: Config;
 	readonly tls: TlsMaterial;
 	readonly identity: IdentitySeed;
-	/** The issuers whose keys come over the network. */
 	readonly remotes: readonly RemoteIssuer[];
-	/** Certificates and keys for TLS to upstreams. */
 	readonly upstreamTls: UpstreamTlsMaterial;
-	/** Contents of the files of `[trace]`. */
 	readonly trace: TraceFiles;
-	/** Contents of the files of `[limiter]`. */
 	readonly store: StoreFiles;
 	/** Settings and files that are usable but doubtful. */
 	readonly warnings: readonly ConfigProblem[];

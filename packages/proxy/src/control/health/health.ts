@@ -193,7 +193,6 @@ function groupsOf(upstreams: number, intervalMs: number): number {
 	return Math.max(1, Math.min(wanted, Math.floor(intervalMs / LEAST_GAP_MS)));
 }
 
-/** Consecutive verdicts of one kind. */
 interface VerdictCount {
 	readonly healthy: boolean;
 	readonly count: number;

@@ -48,7 +48,6 @@ async function askHttp2(
 	const began = performance.now();
 	const question = { method: 'GET', path, fields: ['user-agent', USER_AGENT] };
 	const response = await callHttp2(address, question, { tls, maxBody: 0, limitMs: timeoutMs, mayBeHttp1 }, abandoned);
-	if (response === undefined) return { healthy: false, cause: silenceCause('response', timeoutMs) };
 	if ('http1' in response) {
 		return ask(address, settings, abandoned, response.http1, timeoutMs - (performance.now() - began));
 	}
@@ -73,7 +72,6 @@ async function askGrpc(
 		{ tls: own, maxBody: MAX_RESPONSE, limitMs: timeoutMs },
 		abandoned,
 	);
-	if (response === undefined) return { healthy: false, cause: silenceCause('response', timeoutMs) };
 	if ('error' in response) return failureOf(response.error);
 	if (!('status' in response)) return { healthy: false, cause: 'cause' in response ? response.cause : CLOSED };
 	if (response.status !== 200) return { healthy: false, cause: `status ${response.status} instead of gRPC` };

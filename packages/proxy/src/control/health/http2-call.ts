@@ -1,5 +1,6 @@
 import { connect, type Socket } from 'node:net';
 import { type ConnectionOptions, connect as connectTls } from 'node:tls';
+import { silenceCause } from '@mtls-edge-proxy/gate/words/causes.ts';
 import type { UpstreamAddress } from '../../config/config.ts';
 import { type ClientEvents, ClientProtocol } from '../../http2/client/client-protocol.ts';
 import { ClientStream, type StreamEnd } from '../../http2/client/client-stream.ts';
@@ -11,7 +12,6 @@ import { CODE } from '../../http2/frame-format.ts';
 import { codedFields } from '../../http2/hpack-encoder.ts';
 import { isAlpnAlert, NO_HTTP2 } from '../../tls/upstream-tls.ts';
 
-/** The request of a call. */
 interface Http2Question {
 	readonly method: string;
 	readonly path: string;
@@ -40,7 +40,7 @@ type NoResponse = { readonly cause: string } | { readonly error: NodeJS.ErrnoExc
  *
  * @param tls `undefined`: in the clear, by prior knowledge.
  * @param maxBody bytes; with 0 the call ends at the head.
- * @param limitMs for the whole call. If it is exceeded, or the call is `abandoned`, the result is `undefined`.
+ * @param limitMs for the whole call.
  * @param mayBeHttp1 the caller can continue on a connection on which nothing has been sent.
  */
 export function callHttp2(
@@ -48,23 +48,23 @@ export function callHttp2(
 	{ method, path, fields, body }: Http2Question,
 	{ tls, maxBody, limitMs, mayBeHttp1 = false }: CallOptions,
 	abandoned: AbortSignal,
-): Promise<Http2Response | NoResponse | undefined> {
+): Promise<Http2Response | NoResponse> {
 	return new Promise((resolve) => {
 		const socket = tls === undefined ? connect({ host, port }) : connectTls({ ...tls, host, port });
 		let call: Call | undefined;
-		const leave = (response: Http2Response | NoResponse | undefined) => {
+		const leave = (response: Http2Response | NoResponse) => {
 			clearTimeout(limit);
 			abandoned.removeEventListener('abort', abandon);
 			socket.off('error', onError).off('close', onClose);
 			resolve(response);
 		};
-		const end = (response: Http2Response | NoResponse | undefined) => {
+		const end = (response: Http2Response | NoResponse) => {
 			leave(response);
 			call?.end();
 			// Errors after its end are irrelevant.
 			socket.on('error', () => {}).destroy();
 		};
-		const abandon = () => end(undefined);
+		const abandon = () => end({ cause: silenceCause('response', limitMs) });
 		const onError = (error: Error) => end({ error: !mayBeHttp1 && isAlpnAlert(error) ? withoutHttp2() : error });
 		const onClose = () => end({ cause: CLOSED });
 		// Timers run before sockets are read: on a busy thread an unread response may have arrived already.

@@ -19,7 +19,6 @@ interface RoutingSpec {
 	readonly tls: UpstreamTlsMaterial;
 }
 
-/** The specifications of the resources. */
 export interface Specs {
 	readonly tls: TlsMaterial;
 	readonly identity: IdentityFiles;

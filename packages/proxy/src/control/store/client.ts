@@ -58,7 +58,6 @@ export const MAX_IN_FLIGHT = 256;
  * the safe case.
  */
 export class StoreClient {
-	/** Calls by outcome. */
 	readonly counts: { success: number; readonly failures: Map<StoreFailureReason, number> } = {
 		success: 0,
 		failures: new Map(),
@@ -113,7 +112,6 @@ export class StoreClient {
 		});
 	}
 
-	/** @throws StoreFailure */
 	command(key: string, args: readonly string[]): Promise<unknown> {
 		return this.#counted(() => this.#send(key, args));
 	}

@@ -5,7 +5,6 @@ import { type FleetStore, REPLICA_MS, type Registry, type SlotReport, type Spend
 /** Version of the layout of keys and values: a replica with another version does not see them, and they expire. */
 const LAYOUT = 2;
 
-/** The limits in a Redis or Valkey. */
 export class RedisFleetStore implements FleetStore {
 	readonly #client: Pick<StoreClient, 'run' | 'malformed'>;
 	readonly #prefix: string;
@@ -53,7 +52,6 @@ export class RedisFleetStore implements FleetStore {
 	}
 }
 
-/** 16 digits. */
 export function keyInHex(key: bigint): string {
 	return BigInt.asUintN(64, key).toString(16).padStart(16, '0');
 }

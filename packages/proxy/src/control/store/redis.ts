@@ -175,7 +175,6 @@ export function tellPlain(open: OpenStore, address: StoreAddress, slowMs = SLOW_
 	};
 }
 
-/** See `failure.ts`. */
 const PLAIN = 'PLAIN_TEXT';
 
 /** Sends only a command without credentials; a store that requires them refuses it, also in plain text. */

@@ -106,7 +106,6 @@ function parseSerial(text: string): Revoked | string {
 	return { kind: 'serial', serial: canonicalSerial(serial), issuer };
 }
 
-/** The union of both lists. */
 export function mergeRevoked(a: RevocationList, b: RevocationList): RevocationList {
 	if (b === NOTHING_REVOKED) return a;
 	return {

@@ -9,7 +9,6 @@ export class Shard {
 	isAway = true;
 	/** The last call failed, or there was none yet. */
 	isFailing = true;
-	/** Calls in flight. */
 	underWay = 0;
 	/** The main thread was held up, so the next requests to collect are old. */
 	isLate = false;

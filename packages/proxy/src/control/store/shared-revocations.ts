@@ -9,7 +9,6 @@ import { mergeRevoked, RevocationLog } from './revocation-log.ts';
 
 export interface SharedRevocationsParts {
 	readonly client: Pick<StoreClient, 'command' | 'malformed'>;
-	/** Prefix of all keys. */
 	readonly prefix: string;
 	/** The revocations have changed, and with them the result of `withShared`. */
 	readonly onChange: () => void;
@@ -21,7 +20,6 @@ export interface SharedRevocationsParts {
 
 /** Interval at which the store is asked for new entries, ms; with the round trip and the workers' round it is well within a second. */
 export const POLL_MS = 400;
-/** Entries of one read. */
 const PAGE = 1_000;
 const TARGET = 'proxy::limiter';
 
@@ -61,12 +59,10 @@ export class SharedRevocations {
 		return this.#isKnown;
 	}
 
-	/** Entries in force. */
 	get size(): number {
 		return this.#log.size;
 	}
 
-	/** The material, with the store's revocations added. */
 	withShared(tls: TlsMaterial): TlsMaterial {
 		if (tls.clients === undefined || this.#list === NOTHING_REVOKED) return tls;
 		return { ...tls, clients: { ...tls.clients, revoked: mergeRevoked(tls.clients.revoked, this.#list) } };

@@ -72,7 +72,6 @@ export class Sharing {
 		return { ...this.#fleet.facts, calls: this.#client.counts, revocations: this.#revocations?.size };
 	}
 
-	/** The same in words, for `/readyz`. */
 	get inWords(): string {
 		return storeInWords(this.facts);
 	}
@@ -84,7 +83,6 @@ export class Sharing {
 		this.close();
 	}
 
-	/** Drops the connection. */
 	close(): void {
 		this.#client.stop();
 	}

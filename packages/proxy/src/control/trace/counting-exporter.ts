@@ -5,7 +5,6 @@ import type { ReadableSpan, SpanExporter } from '@opentelemetry/sdk-trace';
 import type { Timers } from '../timers.ts';
 
 interface CountingParts {
-	/** Sends batches, with retries. */
 	readonly exporter: Pick<SpanExporter, 'export' | 'shutdown'>;
 	/** Called when spans have been exported or given up. */
 	readonly onDone: (spans: readonly ReadableSpan[]) => void;

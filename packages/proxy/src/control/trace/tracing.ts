@@ -9,7 +9,6 @@ import { type Timers, within } from '../timers.ts';
 import { CountingExporter } from './counting-exporter.ts';
 import { finishedSpan, type SpanOrigin } from './finished-span.ts';
 
-/** The main thread's part of `[trace]`. */
 export interface Tracing {
 	/** @param onDone called with a number of spans when these have been exported or given up. */
 	exportSpans(spans: readonly SpanRecord[], onDone: (count: number) => void): void;

@@ -1,12 +1,9 @@
 import type { Timers } from '../timers.ts';
 
-/** The answer of one worker. */
 type Vote =
 	| { readonly type: 'yes' }
 	| { readonly type: 'no'; readonly cause: string }
-	/** Its thread ended before it answered. */
 	| { readonly type: 'gone' }
-	/** It did not answer within the limit. */
 	| { readonly type: 'silent' };
 
 /** One question put to several workers at once, and their answers; it ends when all are known, or at its limit. */
@@ -50,7 +47,6 @@ export function objection(votes: ReadonlyMap<number, Vote>, limitMs: number): st
 	return undefined;
 }
 
-/** Why a state is not taken over whose worker died before its vote. */
 export function diedWhileApplying(worker: number): string {
 	return `worker ${worker} died while applying it`;
 }

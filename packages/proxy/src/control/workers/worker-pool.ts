@@ -17,15 +17,12 @@ export interface WorkerThread {
 }
 
 interface PoolParts {
-	/** Number of workers, at least 1. */
 	readonly size: number;
 	/** The port to listen on; 0 lets the first worker choose for all. */
 	readonly port: number;
 	/** Creates a thread with the current configuration. */
 	readonly spawn: (worker: number, port: number) => WorkerThread;
-	/** Says why the address cannot be bound. */
 	readonly listenProblem: (error: { readonly code: string; readonly message: string }) => string;
-	/** A worker has met a token with an unknown key. */
 	readonly onUnknownKey: (issuer: string) => void;
 	/** Called after a thread has ended: releases what it held in shared memory. */
 	readonly reclaim: (worker: number) => void;
@@ -80,7 +77,6 @@ export class WorkerPool {
 		this.#slots = Array.from({ length: parts.size }, (_, index) => new Slot(index));
 	}
 
-	/** Workers that accept connections. */
 	get listening(): number {
 		return this.#slots.filter((slot) => slot.listening).length;
 	}
@@ -318,7 +314,6 @@ class Slot {
 	drained = false;
 	/** Needs a new thread as soon as no switch is under way. */
 	due = false;
-	/** Consecutive threads that died at once. */
 	quickDeaths = 0;
 	/** Why the present thread is about to end, if it has said so. */
 	cause: string | undefined;
