@@ -2,25 +2,19 @@
 import assert from 'node:assert/strict';
 import { IncomingMessage } from 'node:http';
 import { Socket } from 'node:net';
-import { before, describe, it } from 'node:test';
+import { describe, it } from 'node:test';
 import Fastify, { type FastifyInstance } from 'fastify';
 import { Hono } from 'hono';
 import fastifyGuardDefault, { guard as fastifyGuard } from '../../../packages/gate/src/embed/fastify.ts';
 import { guard as fetchGuard } from '../../../packages/gate/src/embed/fetch.ts';
-import { createGate, type Gate, type GateError, type Refusal } from '../../../packages/gate/src/embed/gate.ts';
+import type { GateError, Refusal } from '../../../packages/gate/src/embed/gate.ts';
 import { claimsOf as honoClaimsOf, guard as honoGuard } from '../../../packages/gate/src/embed/hono.ts';
 import { claimsOf } from '../../../packages/gate/src/embed/node.ts';
-import { createTokenKey, mintToken } from '../../../packages/proxy/src/cli/demo/tokens.ts';
 import { FRAMEWORKS, type Hook } from './frameworks.ts';
+import { bearer, newGate } from './new-gate.ts';
 
-let gate: Gate;
-let authorization: string;
-
-before(() => {
-	const key = createTokenKey();
-	gate = createGate({ jwtPublicKey: key.publicKeyPem, issuer: null, audience: null, tenantRps: 0 });
-	authorization = `Bearer ${mintToken(key, { sub: 'tenant', exp: Date.now() / 1000 + 60 })}`;
-});
+const gate = newGate();
+const authorization = bearer();
 
 const NO_CLAIMS = { code: 'ERR_GATE_NO_CLAIMS' };
 

@@ -7,54 +7,27 @@ import {
 	webcrypto,
 	X509Certificate,
 } from 'node:crypto';
-import { before, describe, it } from 'node:test';
+import { describe, it } from 'node:test';
 import { inspect } from 'node:util';
 import fc from 'fast-check';
-import {
-	type CommonOptions,
-	createGate,
-	GateError,
-	type KeyOptions,
-	RefusedError,
-	type Verdict,
-} from '../../../packages/gate/src/embed/gate.ts';
+import { GateError, RefusedError, type Verdict } from '../../../packages/gate/src/embed/gate.ts';
 import { refused } from '../../../packages/gate/src/embed/refusal.ts';
 import { TOKEN_INVALID, TOKEN_MISSING } from '../../../packages/gate/src/gates/rejection.ts';
-import {
-	createTokenKey,
-	mintToken,
-	type TokenClaims,
-	type TokenKey,
-} from '../../../packages/proxy/src/cli/demo/tokens.ts';
 import { FakeClock } from '../../conformance/subject.ts';
 import { testPki } from '../../fixtures/pki.ts';
-
-let key: TokenKey;
-
-before(() => {
-	key = createTokenKey();
-});
-
-function options(overrides: Partial<CommonOptions & KeyOptions> = {}): CommonOptions & KeyOptions {
-	return { jwtPublicKey: key.publicKeyPem, issuer: 'me', audience: 'you', tenantRps: 0, ...overrides };
-}
-
-function bearer(claims: TokenClaims = {}): string {
-	const exp = Math.floor(Date.now() / 1000) + 60;
-	return `Bearer ${mintToken(key, { iss: 'me', aud: 'you', sub: 'tenant', exp, ...claims })}`;
-}
+import { bearer, TOKEN_KEY as key, newGate } from './new-gate.ts';
 
 describe('a gate', () => {
 	it('returns the whole payload, with sub and scope as strings', () => {
-		const verdict = createGate(options()).check(bearer({ scope: 7, tid: { plan: 'gold' } }));
+		const verdict = newGate().check(bearer({ scope: 7, tid: { plan: 'gold' } }));
 		assert.ok(verdict.ok);
 		const { exp, ...rest } = verdict.claims;
 		assert.equal(typeof exp, 'number');
-		assert.deepEqual(rest, { iss: 'me', aud: 'you', sub: 'tenant', scope: '', tid: { plan: 'gold' } });
+		assert.deepEqual(rest, { sub: 'tenant', scope: '', tid: { plan: 'gold' } });
 	});
 
 	it('gives every request with one token the same, frozen claims', () => {
-		const gate = createGate(options());
+		const gate = newGate();
 		const token = bearer({ groups: ['user'] });
 		const verdict = gate.check(token);
 		assert.ok(verdict.ok);
@@ -64,7 +37,7 @@ describe('a gate', () => {
 	});
 
 	it('distinguishes a missing token from an invalid one only by the code', () => {
-		const gate = createGate(options());
+		const gate = newGate();
 		const refusal = (authorization: Parameters<typeof gate.check>[0]) => {
 			const verdict = gate.check(authorization);
 			assert.ok(!verdict.ok);
@@ -76,7 +49,7 @@ describe('a gate', () => {
 	});
 
 	it('accepts a list of one header, and refuses a list of two', () => {
-		const gate = createGate(options());
+		const gate = newGate();
 		const value = bearer();
 		assert.ok(gate.check([value]).ok);
 		assert.ok(!gate.check([value, value]).ok);
@@ -97,7 +70,7 @@ describe('a gate', () => {
 			...[new Array(1), new Array(2 ** 32 - 1), throwing, revoked.proxy, getter, Buffer.from(value)],
 			...['\0', '\ud800', `Bearer ${'\ud800'.repeat(100)}`, `Bearer ${'['.repeat(8000)}`, 'x'.repeat(10_000_000)],
 		];
-		const gate = createGate(options());
+		const gate = newGate();
 		for (const authorization of odd) {
 			const verdict = gate.check(authorization as string);
 			assert.ok(!verdict.ok && verdict.refusal.code === 'token-invalid', typeof authorization);
@@ -106,7 +79,7 @@ describe('a gate', () => {
 	});
 
 	it('refuses every value except the token itself', () => {
-		const gate = createGate(options());
+		const gate = newGate();
 		const anything = fc.anything({
 			withBigInt: true,
 			withBoxedValues: true,
@@ -137,9 +110,7 @@ describe('a gate', () => {
 		const clock = new FakeClock();
 		let wall: () => unknown = () => clock.wall;
 		let ms: () => unknown = () => clock.ms;
-		const gate = createGate(
-			options({ tenantRps: 5, clock: { wallSeconds: () => wall() as number, now: () => ms() as number } }),
-		);
+		const gate = newGate({ tenantRps: 5, clock: { wallSeconds: () => wall() as number, now: () => ms() as number } });
 		const tokens = [clock.wall + 60, clock.wall - 3600].map((exp) => bearer({ exp }));
 		const code = (token = tokens[0]!) => {
 			const verdict = gate.check(token);
@@ -179,7 +150,7 @@ describe('a gate', () => {
 			{ ...jwk, alg: 'RS256', use: 'sig', key_ops: ['verify'], kid: '1' },
 			await webcrypto.subtle.importKey('spki', der, rs256, true, ['verify']),
 		]) {
-			assert.ok(createGate(options({ jwtPublicKey })).check(bearer()).ok);
+			assert.ok(newGate({ jwtPublicKey }).check(bearer()).ok);
 		}
 	});
 });
@@ -187,7 +158,7 @@ describe('a gate', () => {
 describe('a refusal', () => {
 	it('has the reason of the failed check, which is not serialized', () => {
 		const clock = { now: () => 0, wallSeconds: () => Number.NaN };
-		const verdict = createGate(options({ clock })).check(bearer());
+		const verdict = newGate({ clock }).check(bearer());
 		assert.ok(!verdict.ok);
 		const { refusal } = verdict;
 		assert.equal(refusal.reason, 'the clock gives no finite number');
@@ -262,7 +233,7 @@ describe('createGate', () => {
 			[new Proxy({}, { get: () => assert.fail('read') }), /read/],
 		] as const) {
 			assert.throws(
-				() => createGate(options({ jwtPublicKey: jwtPublicKey as string })),
+				() => newGate({ jwtPublicKey: jwtPublicKey as string }),
 				(error) =>
 					error instanceof GateError &&
 					error.code === 'ERR_GATE_PUBLIC_KEY' &&
@@ -275,15 +246,10 @@ describe('createGate', () => {
 	});
 
 	it('limits only tenants with their own rate where tenantRps is unset', () => {
-		const only = {
-			jwtPublicKey: key.publicKeyPem,
-			issuer: 'me',
-			audience: 'you',
-			clock: { now: () => 0, wallSeconds: () => Date.now() / 1000 },
-		};
-		const free = createGate(only);
-		for (let i = 0; i < 20; i++) assert.ok(free.check(bearer({})).ok);
-		const some = createGate({ ...only, tenants: [{ name: 'slow', rps: 1 }] });
+		const clock = { now: () => 0, wallSeconds: () => Date.now() / 1000 };
+		const free = newGate({ clock });
+		for (let i = 0; i < 20; i++) assert.ok(free.check(bearer()).ok);
+		const some = newGate({ clock, tenants: [{ name: 'slow', rps: 1 }] });
 		const admitted = (sub: string) => [1, 2].map(() => some.check(bearer({ sub })).ok);
 		assert.deepEqual(admitted('slow'), [true, false]);
 		assert.deepEqual(admitted('other'), [true, true]);
@@ -301,7 +267,7 @@ describe('what a gate needs to know about the caller', () => {
 
 	it('is the certificate, if the token is bound to one', async () => {
 		const { x509, other, bound } = await thumbprint();
-		const gate = createGate(options());
+		const gate = newGate();
 		for (const certificate of [x509, x509.raw, () => x509]) assert.ok(gate.check(bound, { certificate }).ok);
 		for (const certificate of [other, other.raw, () => undefined, undefined]) {
 			assert.equal(reasonOf(gate.check(bound, { certificate })), 'bound to another certificate');
@@ -311,14 +277,14 @@ describe('what a gate needs to know about the caller', () => {
 	});
 
 	it('is not needed if the token is not bound', () => {
-		const gate = createGate(options());
+		const gate = newGate();
 		const certificate = () => assert.fail('asked');
 		assert.ok(gate.check(bearer(), { certificate }).ok);
 		assert.ok(!gate.check('Bearer x', { certificate }).ok);
 	});
 
 	it('is whether the token has all scopes that are needed', () => {
-		const gate = createGate(options());
+		const gate = newGate();
 		const scopes = ['billing:read', 'billing:write'];
 		for (const claims of [{ scope: 'x billing:write billing:read' }, { scp: scopes }]) {
 			assert.ok(gate.check(bearer(claims), { scopes }).ok);

@@ -4,23 +4,16 @@ import { once } from 'node:events';
 import { createServer } from 'node:http';
 import { connect as connectHttp2 } from 'node:http2';
 import type { AddressInfo } from 'node:net';
-import { before, describe, it } from 'node:test';
+import { describe, it } from 'node:test';
 import { TLSSocket } from 'node:tls';
 import express from 'express';
 import Fastify from 'fastify';
 import { Server as SocketServer } from 'socket.io';
 import { WebSocket } from 'ws';
 import { guard as fastifyGuard } from '../../../packages/gate/src/embed/fastify.ts';
-import {
-	createGate,
-	type Gate,
-	type GateError,
-	type GateEvent,
-	type RefreshingGate,
-} from '../../../packages/gate/src/embed/gate.ts';
+import { createGate, type Gate, type GateError, type GateEvent } from '../../../packages/gate/src/embed/gate.ts';
 import { claimsOf, guard } from '../../../packages/gate/src/embed/node.ts';
 import { createMtlsServer } from '../../../packages/gate/src/embed/tls.ts';
-import { createTokenKey, mintToken } from '../../../packages/proxy/src/cli/demo/tokens.ts';
 import { PROTOCOLS, request } from '../../fixtures/clients.ts';
 import { startIssuer } from '../../fixtures/issuer.ts';
 import { jwkOf, jwks, keyFor } from '../../fixtures/issuer-keys.ts';
@@ -28,14 +21,10 @@ import { testPki } from '../../fixtures/pki.ts';
 import { until } from '../../fixtures/wait.ts';
 import { FAILING, warningsOf } from './failing-hooks.ts';
 import { files, listening } from './mtls-server.ts';
+import { bearer, newGate } from './new-gate.ts';
 
-let gate: RefreshingGate;
-let authorization: string;
-before(() => {
-	const key = createTokenKey();
-	gate = createGate({ jwtPublicKey: key.publicKeyPem, issuer: null, audience: null, tenantRps: 0 });
-	authorization = `Bearer ${mintToken(key, { sub: 'tenant', exp: Date.now() / 1000 + 600 })}`;
-});
+const gate = newGate();
+const authorization = bearer();
 
 const remoteGate = (jwksUrl: string, onEvent: (event: GateEvent) => void, readyTimeoutMs = 30_000) =>
 	createGate({ issuers: [{ issuer: 'i', audience: 'a', jwksUrl, refreshMs: 20 }], readyTimeoutMs, onEvent });
@@ -122,10 +111,8 @@ describe('an mTLS server', () => {
 	it('reads the certificate of an HTTP/2 session once, however many requests it brings', async (t) => {
 		const certified = await testPki();
 		const thumbprint = Buffer.alloc(32).toString('base64url');
-		const key = createTokenKey();
-		const bound = createGate({ jwtPublicKey: key.publicKeyPem, issuer: null, audience: null, tenantRps: 0 });
-		const token = mintToken(key, { sub: 't', exp: Date.now() / 1000 + 600, cnf: { 'x5t#S256': thumbprint } } as never);
-		const guarded = guard(bound);
+		const token = bearer({ cnf: { 'x5t#S256': thumbprint } });
+		const guarded = guard(gate);
 		await using running = await listening({ http2: true }, (req, res) => guarded(req, res, () => res.end('in')));
 		const read = t.mock.method(TLSSocket.prototype, 'getPeerX509Certificate');
 		const { certPem, keyPem } = certified.clients.valid;
@@ -136,7 +123,7 @@ describe('an mTLS server', () => {
 			servername: 'localhost',
 		});
 		for (let i = 0; i < 5; i++) {
-			const stream = session.request({ ':path': '/', authorization: `Bearer ${token}` });
+			const stream = session.request({ ':path': '/', authorization: token });
 			const [head] = await once(stream, 'response');
 			assert.equal(head[':status'], 401);
 			stream.resume();

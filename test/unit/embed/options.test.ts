@@ -18,8 +18,8 @@ import { gateInterceptor } from '../../../packages/gate/src/embed/grpc.ts';
 import { guard as honoGuard } from '../../../packages/gate/src/embed/hono.ts';
 import { guardUpgrade, guard as nodeGuard } from '../../../packages/gate/src/embed/node.ts';
 import { createMtlsServer } from '../../../packages/gate/src/embed/tls.ts';
-import { createTokenKey } from '../../../packages/proxy/src/cli/demo/tokens.ts';
 import { type Files, files } from './mtls-server.ts';
+import { newGate, TOKEN_KEY } from './new-gate.ts';
 
 /** As JavaScript calls it. */
 type Untyped = (...args: unknown[]) => unknown;
@@ -27,12 +27,10 @@ const handler = () => new Response();
 
 const NO_KEY = { jwtPublicKey: undefined, issuer: undefined, audience: undefined };
 
-let gate: RefreshingGate;
+const gate = newGate();
 let paths: Files;
-let base: { readonly jwtPublicKey: string };
+const base = { jwtPublicKey: TOKEN_KEY.publicKeyPem, issuer: null, audience: null };
 before(async () => {
-	base = { jwtPublicKey: createTokenKey().publicKeyPem, issuer: null, audience: null, tenantRps: 0 } as typeof base;
-	gate = createGate(base as never);
 	paths = await files();
 });
 

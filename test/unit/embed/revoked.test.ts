@@ -2,42 +2,21 @@
 import assert from 'node:assert/strict';
 import { X509Certificate } from 'node:crypto';
 import { before, describe, it } from 'node:test';
-import {
-	type CommonOptions,
-	createGate,
-	type RefreshingGate,
-	type RevokedOptions,
-	type Verdict,
-} from '../../../packages/gate/src/embed/gate.ts';
-import {
-	createTokenKey,
-	mintToken,
-	type TokenClaims,
-	type TokenKey,
-} from '../../../packages/proxy/src/cli/demo/tokens.ts';
+import type { RevokedOptions, Verdict } from '../../../packages/gate/src/embed/gate.ts';
 import { FakeClock } from '../../conformance/subject.ts';
 import { testPki } from '../../fixtures/pki.ts';
+import { bearer, newGate } from './new-gate.ts';
 
-let key: TokenKey;
 let ours: X509Certificate;
 let others: X509Certificate;
 let ca: X509Certificate;
 
 before(async () => {
-	key = createTokenKey();
 	const pki = await testPki();
 	ours = new X509Certificate(pki.clients.valid.certPem);
 	others = new X509Certificate(pki.clients.fourIntermediates.certPem);
 	ca = new X509Certificate(pki.ca.certPem);
 });
-
-function gateWith(options: Partial<CommonOptions> = {}): RefreshingGate {
-	return createGate({ jwtPublicKey: key.publicKeyPem, issuer: null, audience: null, tenantRps: 0, ...options });
-}
-
-function bearer(claims: TokenClaims = {}): string {
-	return `Bearer ${mintToken(key, { sub: 'tenant', exp: Date.now() / 1000 + 600, ...claims })}`;
-}
 
 const outcome = (verdict: Verdict) => (verdict.ok ? 'ok' : `${verdict.refusal.status} ${verdict.refusal.reason}`);
 
@@ -56,7 +35,7 @@ describe('what is revoked', () => {
 			],
 		];
 		for (const [revoked, expected] of cases) {
-			const gate = gateWith({ revoked: { ...revoked, leafOnly: true } });
+			const gate = newGate({ revoked: { ...revoked, leafOnly: true } });
 			assert.equal(outcome(gate.check(bearer({ jti: 'seven' }), certificate(ours))), expected);
 			const another = bearer({ sub: 'another', jti: 'eight' });
 			assert.equal(outcome(gate.check(another, certificate(others))), 'ok', JSON.stringify(revoked));
@@ -64,7 +43,7 @@ describe('what is revoked', () => {
 	});
 
 	it('is exchanged at run time, also for tokens and certificates that were judged before', () => {
-		const gate = gateWith();
+		const gate = newGate();
 		const token = bearer({ jti: 'seven' });
 		const caller = { certificate: () => ours };
 		const lists: [RevokedOptions, string][] = [
@@ -83,7 +62,7 @@ describe('what is revoked', () => {
 	});
 
 	it('changes nothing when the new list is wrong', () => {
-		const gate = gateWith({ revoked: { tokens: ['seven'] } });
+		const gate = newGate({ revoked: { tokens: ['seven'] } });
 		assert.throws(() => gate.setRevoked({ tenants: [''] }), { code: 'ERR_GATE_REVOKED' });
 		assert.equal(outcome(gate.check(bearer({ jti: 'seven' }))), '401 revoked jti');
 	});
@@ -92,7 +71,7 @@ describe('what is revoked', () => {
 		const [issuer, serial] = ['CN=x', '1'];
 		for (const list of [{ certificates: [ca.fingerprint256] }, { serials: [{ issuer, serial }] }]) {
 			for (const leafOnly of [false, true]) {
-				const gate = gateWith({ revoked: { ...list, leafOnly } });
+				const gate = newGate({ revoked: { ...list, leafOnly } });
 				for (const caller of [{}, { certificate: undefined }, { certificate: () => undefined }]) {
 					assert.equal(outcome(gate.check(bearer(), caller)), '401 no client certificate to check for revocation');
 				}
@@ -106,11 +85,11 @@ describe('what is revoked', () => {
 describe('rateLimitHeaders', () => {
 	const POLICY = '"tenant";q=5;w=1, "concurrency";q=3;qu="concurrent-requests"';
 	const tenants = [{ name: 'tenant', rps: 5, concurrency: 3 }];
-	const newGate = () => gateWith({ tenants, rateLimitHeaders: true, clock: new FakeClock() });
+	const limited = () => newGate({ tenants, rateLimitHeaders: true, clock: new FakeClock() });
 	const token = () => bearer({ exp: 1_800_000_600 });
 
 	it('says on each verdict what is left of the limits of its tenant, and nothing of those without any', () => {
-		const gate = newGate();
+		const gate = limited();
 		const verdict = gate.check(token());
 		assert.ok(verdict.ok);
 		assert.deepEqual(verdict.headers, {
@@ -127,7 +106,7 @@ describe('rateLimitHeaders', () => {
 	});
 
 	it('is off by default', () => {
-		const verdict = gateWith({ tenants }).check(bearer());
+		const verdict = newGate({ tenants }).check(bearer());
 		assert.ok(verdict.ok);
 		assert.equal(verdict.headers, undefined);
 	});

@@ -4,35 +4,20 @@ import { once } from 'node:events';
 import { createServer, type IncomingMessage, request, type Server, type ServerResponse } from 'node:http';
 import { connect as connectHttp2, createServer as createHttp2Server } from 'node:http2';
 import { type AddressInfo, connect } from 'node:net';
-import { after, before, describe, it } from 'node:test';
+import { after, describe, it } from 'node:test';
 import { getRequestListener } from '@hono/node-server';
 import Fastify from 'fastify';
 import { Hono } from 'hono';
 import { guard as fastifyGuard } from '../../../packages/gate/src/embed/fastify.ts';
 import { guard as fetchGuard } from '../../../packages/gate/src/embed/fetch.ts';
-import { type CommonOptions, createGate, type RefreshingGate } from '../../../packages/gate/src/embed/gate.ts';
 import { guard as honoGuard } from '../../../packages/gate/src/embed/hono.ts';
 import { guardUpgrade, guard as nodeGuard } from '../../../packages/gate/src/embed/node.ts';
-import { createTokenKey, mintToken } from '../../../packages/proxy/src/cli/demo/tokens.ts';
 import { until } from '../../fixtures/wait.ts';
+import { bearer, newGate } from './new-gate.ts';
 
-let gate: RefreshingGate;
-let authorization: string;
-let newGate: (options?: Partial<CommonOptions>) => RefreshingGate;
-/** In the place of `gate`, so that its slots are those that are counted. */
-const newGateWithHeaders = () => {
-	gate = newGate({ rateLimitHeaders: true });
-	return gate;
-};
-
-before(() => {
-	const key = createTokenKey();
-	const tenants = [{ name: 'tenant', concurrency: 2 }];
-	newGate = (options) =>
-		createGate({ jwtPublicKey: key.publicKeyPem, issuer: null, audience: null, tenantRps: 0, tenants, ...options });
-	gate = newGate();
-	authorization = `Bearer ${mintToken(key, { sub: 'tenant', exp: Date.now() / 1000 + 600 })}`;
-});
+const tenants = [{ name: 'tenant', concurrency: 2 }];
+const authorization = bearer();
+let gate = newGate({ tenants });
 
 /** How many more requests of the tenant the gate would let through. */
 function free(): number {
@@ -79,7 +64,7 @@ describe('a slot', () => {
 	});
 
 	it('does not exist for tenants without a concurrency limit', () => {
-		const free = newGate({ tenants: [] });
+		const free = newGate();
 		const verdict = free.check(authorization);
 		assert.ok(verdict.ok && !('slot' in verdict));
 		assert.equal(free.check(authorization), verdict);
@@ -203,7 +188,9 @@ describe('a slot of node:http', () => {
 	});
 
 	it('is given back if the answer had begun before the gate, whose headers come too late', async () => {
-		const guarded = nodeGuard(newGateWithHeaders());
+		// In the place of the other, so that its slots are those that are counted.
+		gate = newGate({ tenants, rateLimitHeaders: true });
+		const guarded = nodeGuard(gate);
 		const thrown = Promise.withResolvers<unknown>();
 		const server = createServer((req, res) => {
 			res.write('begun');

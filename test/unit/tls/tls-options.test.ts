@@ -1,13 +1,13 @@
 import assert from 'node:assert/strict';
 import { KeyObject, webcrypto, X509Certificate } from 'node:crypto';
 import { once } from 'node:events';
-import { type AddressInfo, connect as connectTcp, createServer as createTcpServer } from 'node:net';
+import type { AddressInfo } from 'node:net';
 import { after, before, describe, it } from 'node:test';
 import { type ConnectionOptions, connect, createServer, getCiphers, type Server } from 'node:tls';
 import { listenerOptions, secureContextOptions, useSecureContext } from '../../../packages/gate/src/tls/tls-options.ts';
 import { loadX509 } from '../../../packages/proxy/src/identity/x509.ts';
 import type { TlsMaterial } from '../../../packages/proxy/src/shared/messages.ts';
-import { type TestPki, testPki } from '../../fixtures/pki.ts';
+import { type ClientCert, type TestPki, testPki } from '../../fixtures/pki.ts';
 
 /** Forward secrecy and authenticated encryption, and nothing that RFC 9113 appendix A prohibits for HTTP/2. */
 const SUITES = {
@@ -99,41 +99,17 @@ describe('the cipher suites of TLS 1.2', () => {
 });
 
 describe('the chain of an embedded server', () => {
-	/** The certificates that a client receives, DER, in their order: those of TLS 1.2 are in the clear. */
-	async function sent(material: TlsMaterial): Promise<Buffer[]> {
+	/** The certificates that a client receives, DER, in their order. */
+	async function sent(material: TlsMaterial, { certPem, keyPem }: ClientCert = pki.clients.valid): Promise<Buffer[]> {
 		const server = await listen(material);
-		const bytes: Buffer[] = [];
-		const relay = createTcpServer((client) => {
-			const upstream = connectTcp((server.address() as AddressInfo).port, '127.0.0.1');
-			upstream.on('data', (chunk: Buffer) => bytes.push(chunk));
-			for (const socket of [client, upstream]) socket.on('error', () => {});
-			client.pipe(upstream).pipe(client);
-		}).listen(0, '127.0.0.1');
-		await once(relay, 'listening');
-		const port = (relay.address() as AddressInfo).port;
-		const socket = connect({ host: '127.0.0.1', port, rejectUnauthorized: false, maxVersion: 'TLSv1.2' });
-		socket.on('error', () => {});
-		await new Promise((resolve) => socket.once('close', resolve));
+		const { port } = server.address() as AddressInfo;
+		const socket = connect({ host: '127.0.0.1', port, rejectUnauthorized: false, cert: certPem, key: keyPem });
+		await once(socket, 'secureConnect');
+		const chain: Buffer[] = [];
+		for (let one = socket.getPeerX509Certificate(); one; one = one.issuerCertificate) chain.push(one.raw);
+		socket.destroy();
 		server.close();
-		relay.close();
-		return certificatesOf(Buffer.concat(bytes));
-	}
-
-	/** RFC 5246 sections 6.2.1, 7.4 and 7.4.2. */
-	function certificatesOf(bytes: Buffer): Buffer[] {
-		const fragments: Buffer[] = [];
-		for (let at = 0; bytes[at] === 22; at += 5 + bytes.readUInt16BE(at + 3)) {
-			fragments.push(bytes.subarray(at + 5, at + 5 + bytes.readUInt16BE(at + 3)));
-		}
-		const messages = Buffer.concat(fragments);
-		let at = 0;
-		while (messages[at] !== 11) at += 4 + messages.readUIntBE(at + 1, 3);
-		const end = at + 4 + messages.readUIntBE(at + 1, 3);
-		const certificates: Buffer[] = [];
-		for (at += 7; at < end; at += 3 + messages.readUIntBE(at, 3)) {
-			certificates.push(messages.subarray(at + 3, at + 3 + messages.readUIntBE(at, 3)));
-		}
-		return certificates;
+		return chain;
 	}
 
 	function der(...pems: string[]): Buffer[] {
@@ -145,7 +121,7 @@ describe('the chain of an embedded server', () => {
 		const { certPem, keyPem } = await pki.issueServer('below', issuing);
 		const ca = issuing.certPem + pki.ca.certPem;
 		assert.deepEqual(await sent({ cert: certPem, key: keyPem, ca }), der(certPem, issuing.certPem));
-		assert.deepEqual(await sent({ ...material, ca: pki.otherCa.certPem }), der(material.cert));
+		assert.deepEqual(await sent({ ...material, ca: pki.otherCa.certPem }, pki.clients.otherCa), der(material.cert));
 	});
 
 	// A `tls.Server` cannot be told otherwise (docs/reference/runtime.md). If this fails, it can.
