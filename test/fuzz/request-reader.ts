@@ -8,7 +8,7 @@ import { setImmediate as turn } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
 import { Rejection } from '../../packages/gate/src/gates/rejection.ts';
 import { RequestHeadReader } from '../../packages/proxy/src/data/http1/head-reader.ts';
-import { RequestBody } from '../../packages/proxy/src/data/http1/request-body.ts';
+import { type RequestBody, requestBody } from '../../packages/proxy/src/data/http1/request-body.ts';
 import { type RequestHead, readHttp1Head } from '../../packages/proxy/src/gates/headers.ts';
 import { readCorpus } from './corpus.ts';
 import { Random } from './random.ts';
@@ -137,7 +137,7 @@ function begin({ method, target, minor, block }: RequestHeadReader): Current {
 	const isLast = block.close || block.upgrade || method === 'CONNECT' || (minor === 0 && !block.keepAlive);
 	return {
 		request: { method, target, head: factsOf(head) },
-		body: new RequestBody(length, MAX_HEAD),
+		body: requestBody(length, MAX_HEAD),
 		content: '',
 		isLast,
 	};

@@ -253,7 +253,6 @@ export class HpackDecoder<Field extends TableEntry> {
 	}
 }
 
-/** A decoded block and its bytes. */
 class RememberedBlock<Field> {
 	/** Entries that the block adds to the table. */
 	entries: readonly Field[] = [];

@@ -25,7 +25,6 @@ export function codedFields(fields: readonly string[]): string {
 
 const STATUSES: (string | undefined)[] = [];
 
-/** Codes by name, then by value. */
 let codes = new Map<string, Map<string, string>>();
 let codeCount = 0;
 /** Limit of remembered codes. With `MAX_TEXT`, they take at most a few hundred KiB in each thread. */
@@ -53,14 +52,12 @@ function remembered(name: string, value: string): string {
 const NEVER_INDEXED = 0x10;
 const WITHOUT_INDEXING = 0x00;
 
-/** Encodes fields of one name. */
 export class CodedName {
 	/** The bytes before a value. */
 	readonly #opening: string;
 	/** Codes of complete fields in the static table, by value. */
 	readonly #whole: ReadonlyMap<string, string> | undefined;
 
-	/** @param name in lower case. */
 	constructor(name: string) {
 		const isSensitive = SENSITIVE.has(name);
 		const pattern = isSensitive ? NEVER_INDEXED : WITHOUT_INDEXING;

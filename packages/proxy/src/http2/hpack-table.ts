@@ -21,7 +21,6 @@ export const INITIAL_TABLE_SIZE = 4096;
 /** Bytes that an entry counts in addition to its name and value (RFC 7541 section 4.1). */
 export const ENTRY_OVERHEAD = 32;
 
-/** An entry of a table. */
 export interface TableEntry {
 	readonly name: string;
 	readonly value: string;
@@ -41,7 +40,6 @@ export class DynamicTable<Entry extends TableEntry> {
 	#text: Buffer = NOTHING;
 	#places: Uint16Array = NO_PLACES;
 	#textEnd = 0;
-	/** Index of the newest entry. */
 	#newest = 0;
 	#count = 0;
 	#size = 0;

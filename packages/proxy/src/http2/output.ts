@@ -12,11 +12,9 @@ export class Output {
 	window = INITIAL_WINDOW;
 	/** The socket accepts nothing more for now. Control frames are still collected; bodies wait. */
 	isBlocked = false;
-	/** Bytes that are not taken yet. */
 	bytes = 0;
 	readonly #onOutput: () => void;
 	readonly #onData: (bytes: number) => void;
-	/** Frames after those in the slab. */
 	#text = '';
 	#slab: Buffer | undefined;
 	#slabLength = 0;
@@ -40,7 +38,6 @@ export class Output {
 		this.#onData = onData;
 	}
 
-	/** @param frames complete frames. */
 	write(frames: string): void {
 		if (this.#lastStream !== 0) this.#writeLast(false);
 		this.#count(frames.length);
@@ -125,7 +122,6 @@ export class Output {
 		this.#turns.wait(sender);
 	}
 
-	/** The sender has nothing to send any more. */
 	forget(sender: Sender): void {
 		this.#turns.forget(sender);
 	}
@@ -174,7 +170,6 @@ export class Output {
  * a large body from going into the socket's buffer at once, where it is not accounted for.
  */
 const LEAST_ROOM = 1024;
-/** Index of the flags in a frame's head. */
 const FLAGS_AT = 4;
 /** Pieces of bodies up to this size become text, bytes. */
 const SHORT = 2048;

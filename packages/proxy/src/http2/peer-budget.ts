@@ -1,6 +1,6 @@
+import { TokenBucket } from '../shared/token-bucket.ts';
 import { ConnectionError } from './errors.ts';
 import { CODE } from './frame-format.ts';
-import { TokenBucket } from './token-bucket.ts';
 
 /** The connection's part of its thread. A token is about a microsecond of it. */
 export interface ThreadShare {

@@ -9,7 +9,6 @@ import { uint32At } from './frame-reader.ts';
 export class PeerSettings {
 	/** Window of new streams, bytes. */
 	window = INITIAL_WINDOW;
-	/** Streams that the peer allows at once. */
 	maxStreams = Number.POSITIVE_INFINITY;
 	/** Bytes of names and values, plus 32 for each field. */
 	maxHeaderList = Number.POSITIVE_INFINITY;

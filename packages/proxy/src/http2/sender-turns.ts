@@ -14,7 +14,6 @@ export class SenderTurns {
 	/** In order. Only the first may have no sender left. */
 	readonly #turns: Turn[] = [];
 
-	/** Calls `sender.sendFrame` when its turn comes. */
 	wait(sender: Sender): void {
 		for (const turn of this.#turns) if (turn.tenant === sender.tenant) return void turn.senders.push(sender);
 		this.#turns.push({ tenant: sender.tenant, senders: [sender] });

@@ -10,15 +10,12 @@ export abstract class SendingStream implements Sender {
 	readonly output: Output;
 	/** The tenant of the stream, if tenants share the connection. */
 	tenant: string | undefined = undefined;
-	/** This side may still send. */
 	isLocalOpen = true;
 	/** The stream's send window; negative after the peer has reduced its initial window (section 6.9.2). */
 	sendWindow: number;
-	/** Data that could not be sent yet. */
 	#pending: Piece[] = [];
 	#pendingAt = 0;
 	#endsWithPending = false;
-	/** Header block to send after the pending data. */
 	#trailers: string | undefined;
 	#isWaiting = false;
 
@@ -141,7 +138,6 @@ export abstract class SendingStream implements Sender {
 		if (this.#pending.length > 0) this.#wait();
 	}
 
-	/** Drops the pending data. */
 	dropPending(): void {
 		for (const { slab } of this.#pending) if (slab !== undefined) SLABS.release(slab);
 		this.#pending = [];
@@ -162,7 +158,6 @@ export abstract class SendingStream implements Sender {
 	}
 }
 
-/** A piece of a body. */
 interface Piece {
 	readonly bytes: Buffer;
 	/** The slab of the bytes, if the stream owns it. */

@@ -71,7 +71,6 @@ export abstract class StreamSet<Stream extends HttpStream> {
 	/** Section 5.4.2: an error of the peer on an open stream. @param what the error, in words. */
 	abstract fail(stream: Stream, code: number, what: string): void;
 
-	/** Open ones. */
 	get size(): number {
 		return this.open.size;
 	}

@@ -30,7 +30,7 @@ const REQUEST = [
 
 /** Whatever the connection does, it is read at once. */
 const UNBOUNDED = new ConnectionShare({
-	take: (wanted: number) => wanted,
+	takeSome: (wanted: number) => wanted,
 	release() {},
 } as unknown as PeerShare);
 

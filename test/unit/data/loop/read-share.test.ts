@@ -124,16 +124,16 @@ describe('a share of a worker', () => {
 		const tokens = ALLOWANCE.burst + SHARE.burst / 2;
 		share.spend(tokens);
 		assert.equal(share.settle(0), true);
-		assert.equal(certificate.take(SHARE.burst, 0), SHARE.burst / 2);
+		assert.equal(certificate.takeSome(SHARE.burst, 0), SHARE.burst / 2);
 		share.release(tokens);
-		assert.equal(certificate.take(SHARE.burst, 0), SHARE.burst / 2);
+		assert.equal(certificate.takeSome(SHARE.burst, 0), SHARE.burst / 2);
 	});
 
 	it('repays a debt over time, up to its burst', () => {
 		const certificate = new PeerShare();
 		const share = new ConnectionShare(certificate);
 		assert.equal(share.settle(0), true);
-		certificate.take(SHARE.burst, 0);
+		certificate.takeSome(SHARE.burst, 0);
 		share.spend(ALLOWANCE.burst + 50);
 		assert.equal(share.settle(0), false);
 		assert.equal(share.settle(1), true, 'the certificate has tokens again');

@@ -88,7 +88,7 @@ class Stage {
 
 	/** Tokens that the address has used; all others are gone as well then. */
 	used(): number {
-		return SHARE.burst - this.#fake.upstream.share.take(SHARE.burst, this.plane.clock.now());
+		return SHARE.burst - this.#fake.upstream.share.takeSome(SHARE.burst, this.plane.clock.now());
 	}
 
 	/** Leaves the address with this debt. */

@@ -51,14 +51,12 @@ export class BufferedBytes {
 	}
 }
 
-/** The bytes that one body has claimed. */
 export class Reservation {
 	/** Bytes. */
 	size = 0;
 	readonly #budget: BufferedBytes;
 	readonly #tenant: bigint;
 
-	/** @param tenant key of the body's tenant. */
 	constructor(budget: BufferedBytes, tenant: bigint) {
 		this.#budget = budget;
 		this.#tenant = tenant;

@@ -33,9 +33,7 @@ export class Bodies implements BodyMode {
 	readonly #request: Exchange;
 	#upload: ByteCollector | undefined = undefined;
 	#uploadLength = 0;
-	/** Trailers of the request. */
 	#trailers: Trailers | undefined = undefined;
-	/** Monotonic milliseconds when the body was asked for. */
 	#askedAt = 0;
 	#response: ByteCollector | undefined = undefined;
 	#short: string | undefined = undefined;

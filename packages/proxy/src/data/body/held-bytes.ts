@@ -20,7 +20,6 @@ export class HeldBytes extends Timed {
 		this.#refuse = refuse;
 	}
 
-	/** @param bytes that are held there now. */
 	hold(holder: Holder, bytes: number): void {
 		let charged = this.#charged.get(holder);
 		if (bytes === 0) return charged?.release();
@@ -52,7 +51,6 @@ export class HeldBytes extends Timed {
 		this.#request.onFault(error);
 	}
 
-	/** The request is over. */
 	release(): void {
 		this.cancelDeadline();
 		for (const charged of this.#charged.values()) charged.release();

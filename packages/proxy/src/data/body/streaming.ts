@@ -153,7 +153,6 @@ export class Bodies implements BodyMode {
 		this.#counted = kept.length;
 	}
 
-	/** The request will not be sent again. */
 	#forget(): void {
 		this.#kept = undefined;
 		const { plane, identity } = this.#request.context;
@@ -255,7 +254,6 @@ export class Bodies implements BodyMode {
 		client.end(isPassed ? trailers : undefined);
 	}
 
-	/** Nothing to do: no response has begun. */
 	onResponseLost(): void {}
 
 	get hasAll(): boolean {

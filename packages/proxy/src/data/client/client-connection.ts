@@ -11,13 +11,11 @@ import { RewrittenHead } from '../memo/rewritten-head.ts';
 import { jsonString } from '../records/json-string.ts';
 import type { Tunnel, TunnelClose } from '../tunnel/tunnel.ts';
 import { OutgoingHead } from './outgoing-head.ts';
-import { forwardedLines } from './responses.ts';
 
 /** Data shared by all requests of one connection. Created after the handshake. */
 export class ClientConnection implements Arrival {
-	/** The client's IP. */
 	readonly ip: string;
-	/** `x-forwarded-for` and `x-forwarded-proto` lines. */
+	/** They tell upstreams the request's origin. */
 	readonly forwardedLines: string;
 	readonly outgoing: OutgoingHead;
 	readonly #socket: TlsFacts;
@@ -26,7 +24,6 @@ export class ClientConnection implements Arrival {
 	#outgoingBlock: OutgoingBlock | undefined;
 	#rewritten: RewrittenHead | undefined;
 	#logMembers: string | undefined;
-	/** Its tunnels; `undefined`: it has had none. */
 	#tunnels: Set<Tunnel> | undefined;
 	/** Why no tunnel may begin any more. */
 	#tunnelsEnd: TunnelClose | undefined;
@@ -37,14 +34,13 @@ export class ClientConnection implements Arrival {
 	/** @param share what the connection may use of the worker; `undefined`: it is not read. */
 	constructor(socket: TlsFacts, ip: string, protocol: ClientProtocol, share?: Pick<ConnectionShare, 'spend'>) {
 		this.ip = ip;
-		this.forwardedLines = forwardedLines(ip);
+		this.forwardedLines = `x-forwarded-for: ${ip}\r\nx-forwarded-proto: https\r\n`;
 		this.outgoing = new OutgoingHead(this.forwardedLines);
 		this.#socket = socket;
 		this.protocol = protocol;
 		this.#share = share;
 	}
 
-	/** Charges the connection's share of the worker. */
 	spend(tokens: number): void {
 		this.#share?.spend(tokens);
 	}
@@ -79,7 +75,6 @@ export class ClientConnection implements Arrival {
 		return this.#outgoingBlock;
 	}
 
-	/** The port that the client's connection came to. */
 	get port(): number | string | undefined {
 		return this.#socket.localPort;
 	}

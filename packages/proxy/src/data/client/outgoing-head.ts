@@ -26,7 +26,6 @@ export interface HeadWriter {
 export class OutgoingHead implements HeadWriter {
 	readonly #forwarded: string;
 
-	/** @param forwarded lines of the connection. */
 	constructor(forwarded: string) {
 		this.#forwarded = forwarded;
 	}

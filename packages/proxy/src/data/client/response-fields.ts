@@ -34,7 +34,6 @@ export class ResponseFields {
 		return this.#isRepeated ? Buffer.from(text, 'latin1').toString('latin1') : text;
 	}
 
-	/** Marks fields that will be given again. */
 	asRepeated(): ResponseFields {
 		return new ResponseFields(this.list, true, this.announcedTrailers);
 	}

@@ -5,7 +5,6 @@ import { ResponseFields } from './response-fields.ts';
 
 /** A refusal as the client gets it. */
 export interface RefusalResponse {
-	/** HTTP status. */
 	readonly status: number;
 	readonly fields: ResponseFields;
 	/** ASCII; empty: none. */
@@ -44,9 +43,4 @@ const GRPC = new RefusalResponses(grpcResponse);
 /** @param isGrpc whether a gRPC call is refused (`RequestHead.isGrpc`). */
 export function refusalResponse(refusal: Rejection, isGrpc: boolean): RefusalResponse {
 	return (isGrpc ? GRPC : HTTP).of(refusal);
-}
-
-/** The lines that tell upstreams the request's origin; the same for a whole connection. */
-export function forwardedLines(peer: string): string {
-	return `x-forwarded-for: ${peer}\r\nx-forwarded-proto: https\r\n`;
 }

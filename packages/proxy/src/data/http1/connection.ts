@@ -80,7 +80,6 @@ export class Http1Connection extends Timed implements LiveConnection, ReadSink {
 		return this.#input === 'closed';
 	}
 
-	/** Whether the current response is the last one. */
 	get isLast(): boolean {
 		return this.#drain === 'over' || (this.#drain === 'grace' && this.#unread.bytes === undefined);
 	}
@@ -145,7 +144,6 @@ export class Http1Connection extends Timed implements LiveConnection, ReadSink {
 		this.#pace();
 	}
 
-	/** @returns whether to go on. */
 	#readHead(): boolean {
 		const reader = this.#reader!;
 		const bytes = this.#unread.bytes!;
@@ -247,7 +245,6 @@ export class Http1Connection extends Timed implements LiveConnection, ReadSink {
 		this.socket.destroy();
 	}
 
-	/** For a request that has been charged to its tenant. */
 	release(price: number): void {
 		this.#share.release(price);
 	}
@@ -318,7 +315,6 @@ export class Http1Connection extends Timed implements LiveConnection, ReadSink {
 
 const CUT_SHORT = rejection.BAD_REQUEST.because('the connection ended within a request head');
 
-/** The most bytes read ahead of the current request. */
 const MAX_UNREAD = 65_536;
 
 /**

@@ -12,7 +12,6 @@ export class FieldScanner {
 	problem: string | undefined = undefined;
 	#state = LINE_START;
 
-	/** Begins a new block. */
 	reset(): void {
 		this.problem = undefined;
 		this.#state = LINE_START;

@@ -12,9 +12,7 @@ import { Http1Connection } from './connection.ts';
  */
 export class Http1Front {
 	readonly #plane: DataPlane;
-	/** Open connections. */
 	readonly connections = new Set<Http1Connection>();
-	/** Answers that have something to write. */
 	readonly #flushes: FlushQueue;
 	#draining = false;
 

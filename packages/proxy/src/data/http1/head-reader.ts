@@ -27,9 +27,7 @@ export interface FieldBlock {
  */
 export class RequestHeadReader {
 	method = '';
-	/** As received. */
 	target = '';
-	/** Minor version. */
 	minor = 1;
 	block: FieldBlock = NO_BLOCK;
 	/** Number of fields that were read; 0: the block is the same as the last one. */
@@ -39,7 +37,6 @@ export class RequestHeadReader {
 	readonly #maxBytes: number;
 	readonly #apart: Identifiers;
 	readonly #scanner = new FieldScanner();
-	/** Bytes of the current head scanned so far. */
 	#scanned = 0;
 	/** Lengths of its method, its target, and its request line with CRLF; 0: not known yet. */
 	#methodLength = 0;
@@ -160,7 +157,6 @@ export class RequestHeadReader {
 		return last;
 	}
 
-	/** @param hasLines `#lines` has read them. */
 	#readFields(bytes: Buffer, at: number, end: number, hasLines: boolean): void {
 		const text = bytes.toString('latin1', at, end);
 		this.fields = this.#lines.count;

@@ -13,7 +13,7 @@ import type { DataPlane } from '../plane/plane.ts';
 import { Exchange } from '../request/exchange.ts';
 import type { RequestHeadReader } from './head-reader.ts';
 import { fieldLines } from './last-chunk.ts';
-import { RequestBody } from './request-body.ts';
+import { type RequestBody, requestBody } from './request-body.ts';
 import type { Http1Response } from './response.ts';
 
 /** The part of the connection that a request uses. */
@@ -30,9 +30,7 @@ export interface RequestConnection {
 	release(price: number): void;
 	/** Offers the request the received part of its body, by `take`. */
 	readOn(): void;
-	/** The response is out. */
 	onResponseOut(): void;
-	/** Bytes have come that have not been taken. */
 	readonly hasUnread: boolean;
 	/** No request follows, and the client's end does not end our side. */
 	openTunnel(): void;
@@ -44,7 +42,6 @@ export interface RequestConnection {
 	close(): void;
 }
 
-/** One request and its response. */
 export class Http1Request implements ClientRequest {
 	readonly method: string;
 	readonly target: string;
@@ -57,20 +54,16 @@ export class Http1Request implements ClientRequest {
 	readonly #price: number;
 	/** The bytes after the request may not be HTTP, so it is the connection's last. */
 	readonly #seals: boolean;
-	/** `undefined`: no body. */
 	readonly #body: RequestBody | undefined;
 	#reading: Reading = 'unasked';
 	#writing: Writing = 'none';
 	#tunnel: Tunnel = 'none';
-	/** `holdBody` was called. */
 	#waits = false;
 	/** Bytes of its body that wait at the connection, as far as the exchange knows. */
 	#held = 0;
 	/** Why the state of reading is `broken`. */
 	#problem: Rejection | undefined = undefined;
-	/** A long response's body. */
 	#whole: WholeBody | undefined;
-	/** Trailers of a whole response. */
 	#trailers: Trailers | undefined = undefined;
 
 	/**
@@ -93,7 +86,7 @@ export class Http1Request implements ClientRequest {
 		this.#seals = upgrade || method === 'CONNECT';
 		// A refused head does not show where the request ends; its response is the last one.
 		const length = this.head instanceof Rejection ? 0 : this.head.bodyLength;
-		this.#body = length === 0 ? undefined : new RequestBody(length, connection.plane.limits.maxHeaderBytes);
+		this.#body = length === 0 ? undefined : requestBody(length, connection.plane.limits.maxHeaderBytes);
 		this.exchange = new Exchange(this, connection.plane, Bodies);
 	}
 
@@ -107,7 +100,6 @@ export class Http1Request implements ClientRequest {
 		return this.#writing === 'out' && this.#isComplete();
 	}
 
-	/** Whether it takes bytes of its body now. */
 	get takesBody(): boolean {
 		return (
 			(!this.#isComplete() || this.#tunnel !== 'none') && (this.#reading === 'taken' || this.#reading === 'dropped')
@@ -224,7 +216,6 @@ export class Http1Request implements ClientRequest {
 		if (!error) this.#whole?.free();
 	}
 
-	/** The client accepts more of its response. */
 	onDrain(): void {
 		if (this.#writing === 'none' || this.#writing === 'out') return;
 		this.exchange.onClientDrained(this.#whole?.left ?? 0);
@@ -347,7 +338,6 @@ export class Http1Request implements ClientRequest {
 		return head.bodyLength < 0 || head.bodyLength > DROPPED_BODY;
 	}
 
-	/** The response is out. */
 	onOut(): void {
 		if (this.#writing === 'out') return;
 		if (this.#tunnel !== 'none') return this.exchange.onResponseOut();
@@ -387,7 +377,6 @@ type Reading =
 /** Progress of the response. */
 type Writing =
 	| 'none'
-	/** Its head was given. */
 	| 'begun'
 	/** All of it was given. */
 	| 'given'

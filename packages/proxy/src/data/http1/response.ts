@@ -14,7 +14,6 @@ import { chunkedLines, fieldLines, lastChunk } from './last-chunk.ts';
 export class Http1Response implements Flushed {
 	/** The response is the last one on this connection, as far as is known: from its request, then also from its head. */
 	isLast = true;
-	/** The client knows chunks. */
 	isHttp11 = true;
 	/** The body is chunked; its pieces then go out by `write`. */
 	isChunked = false;
@@ -25,7 +24,6 @@ export class Http1Response implements Flushed {
 	#held = '';
 	/** What the end of the turn writes: a part of the response, or the rest. */
 	#due: 'nothing' | 'part' | 'end' = 'nothing';
-	/** Slabs that a write still reads. */
 	#slabs = 0;
 
 	/** @param onOut called once for each response, when the kernel has all of it. */
@@ -80,7 +78,6 @@ export class Http1Response implements Flushed {
 		this.#hold(`${statusLine(101)}${lines}\r\n`);
 	}
 
-	/** Ends our side of a tunnel. */
 	endTunnel(): void {
 		this.flush();
 		this.#socket.end(() => this.#onOut());

@@ -53,11 +53,10 @@ export class Http2Connection extends Timed implements LiveConnection, ProtocolEv
 	#withPieces: Http2Request[] = [];
 	#pinging = false;
 	#served = false;
-	#draining = false;
-	#announced = false;
-	/** Our side is closed, or about to be; further bytes are read and dropped. */
-	#closing = false;
-	#ended = false;
+	/** `announced`: the client has the first GOAWAY. */
+	#drain: 'none' | 'due' | 'announced' = 'none';
+	/** `closing`: our side is closed after what is still to be written. From then on bytes are read and dropped. */
+	#output: 'open' | 'closing' | 'closed' = 'open';
 	#dropped = 0;
 	/** Watches uploads that go on after their responses. */
 	#looks: Looks | undefined;
@@ -84,15 +83,13 @@ export class Http2Connection extends Timed implements LiveConnection, ProtocolEv
 		this.#protocol.begin();
 	}
 
-	/** For `PacedReads`. */
 	onData(bytes: Buffer): number {
-		if (this.#closing) return this.#drop(bytes.length);
+		if (this.#isOver) return this.#drop(bytes.length);
 		const taken = this.#protocol.receive(bytes, this.plane.deadlines.now);
 		this.#endRead();
 		return taken;
 	}
 
-	/** For `PacedReads`. */
 	onDelayed(): void {
 		reportDelay(this.plane, this.client);
 	}
@@ -129,7 +126,7 @@ export class Http2Connection extends Timed implements LiveConnection, ProtocolEv
 		if (!this.#served) {
 			this.#served = true;
 			this.plane.deadlines.ping.add(this);
-			if (this.#draining) this.#announceEnd();
+			if (this.#drain !== 'none') this.#announceEnd();
 		}
 		const request = new Http2Request(this.#protocol.streams, this, id, facts, endStream, sendWindow);
 		this.#owner.whenTurnEnds(request);
@@ -150,8 +147,8 @@ export class Http2Connection extends Timed implements LiveConnection, ProtocolEv
 	}
 
 	onPong(opaque: string): void {
-		if (opaque === LAST_PING && this.#announced) return this.#protocol.streams.finish();
-		if (opaque !== PING || !this.#pinging || this.#closing) return;
+		if (opaque === LAST_PING && this.#drain === 'announced') return this.#protocol.streams.finish();
+		if (opaque !== PING || !this.#pinging || this.#isOver) return;
 		this.#pinging = false;
 		this.plane.deadlines.ping.add(this);
 	}
@@ -196,24 +193,22 @@ export class Http2Connection extends Timed implements LiveConnection, ProtocolEv
 
 	// --- Writing. ---
 
-	/** Writes the output of this turn of the loop. */
 	flush(): void {
 		const { output } = this.#protocol;
 		const socket = this.socket;
-		if (this.#ended || socket.destroyed || output.bytes === 0) return;
+		if (this.#output === 'closed' || socket.destroyed || output.bytes === 0) return;
 		const taken = output.take();
 		const slab = typeof taken === 'string' ? undefined : taken.slab;
 		const written = this.#responded.length === 0 && slab === undefined ? undefined : this.#whenWritten(slab);
 		const mayGoOn =
 			typeof taken === 'string' ? socket.write(taken, 'latin1', written) : socket.write(taken.bytes, written);
-		if (this.#closing) return this.#end();
+		if (this.#isOver) return this.#end();
 		if (mayGoOn) return output.pump();
 		output.isBlocked = true;
 		// A client that does not read its responses is not read either.
 		if (socket.writableLength > MAX_UNSENT) this.#reads.pause();
 	}
 
-	/** @param slab the memory that the write reads. */
 	#whenWritten(slab: Buffer | undefined): (error?: Error | null) => void {
 		const requests = this.#responded;
 		this.#responded = [];
@@ -236,7 +231,7 @@ export class Http2Connection extends Timed implements LiveConnection, ProtocolEv
 
 	/** No first request, time for a ping, an unanswered ping, or a client that has not closed after the end. */
 	override onDeadline(): void {
-		if (!this.#served || this.#pinging || this.#closing) return void this.socket.destroy();
+		if (!this.#served || this.#pinging || this.#isOver) return void this.socket.destroy();
 		this.#pinging = true;
 		this.plane.deadlines.pong.add(this);
 		this.#protocol.ping(PING);
@@ -244,11 +239,11 @@ export class Http2Connection extends Timed implements LiveConnection, ProtocolEv
 
 	drain(why: TunnelClose): void {
 		this.client.endTunnels(why);
-		this.#draining = true;
+		if (this.#drain === 'none') this.#drain = 'due';
 		// A client that has only just connected is told with its first stream: told before, it could send nothing at all.
 		if (this.#served) this.#announceEnd();
 		afterDrainGrace(this, () => {
-			if (!this.#closing) this.#protocol.streams.finish();
+			if (!this.#isOver) this.#protocol.streams.finish();
 		});
 	}
 
@@ -263,8 +258,8 @@ export class Http2Connection extends Timed implements LiveConnection, ProtocolEv
 	 * GOAWAY names the last stream.
 	 */
 	#announceEnd(): void {
-		if (this.#announced || this.#closing) return;
-		this.#announced = true;
+		if (this.#drain === 'announced' || this.#isOver) return;
+		this.#drain = 'announced';
 		this.#protocol.streams.announceEnd();
 		this.#protocol.ping(LAST_PING);
 	}
@@ -274,8 +269,8 @@ export class Http2Connection extends Timed implements LiveConnection, ProtocolEv
 	 * answer further bytes with a reset, which may overtake our last bytes.
 	 */
 	#close(): void {
-		if (this.#closing) return;
-		this.#closing = true;
+		if (this.#isOver) return;
+		this.#output = 'closing';
 		this.#protocol.streams.isOver = true;
 		// The last responses are still on their way: the client gets the usual time to take them.
 		this.plane.deadlines.response.add(this);
@@ -284,10 +279,14 @@ export class Http2Connection extends Timed implements LiveConnection, ProtocolEv
 	}
 
 	#end(): void {
-		this.#ended = true;
+		this.#output = 'closed';
 		this.socket.end(() => {
 			if (!this.socket.destroyed) this.plane.deadlines.linger.add(this);
 		});
+	}
+
+	get #isOver(): boolean {
+		return this.#output !== 'open';
 	}
 
 	/** Drops bytes without decoding them. @returns their number: all. */
@@ -298,9 +297,8 @@ export class Http2Connection extends Timed implements LiveConnection, ProtocolEv
 		return bytes;
 	}
 
-	/** The socket is gone. */
 	onClose(): void {
-		this.#closing = true;
+		this.#output = 'closed';
 		this.cancelDeadline();
 		this.#looks?.cancelDeadline();
 		this.#protocol.output.clear();
@@ -317,7 +315,6 @@ class Looks extends Timed {
 	readonly #interval: DeadlineQueue;
 	#goesOn = false;
 
-	/** @param look returns whether to look again. */
 	constructor(look: () => boolean, interval: DeadlineQueue) {
 		super();
 		this.#look = look;

@@ -1,7 +1,7 @@
 import { ConnectionError } from '../../http2/errors.ts';
 import { CODE } from '../../http2/frame-format.ts';
 import { COSTS, PeerBudget, type ThreadShare, vainPriceOf } from '../../http2/peer-budget.ts';
-import { TokenBucket } from '../../http2/token-bucket.ts';
+import { TokenBucket } from '../../shared/token-bucket.ts';
 import type { Stream } from './stream.ts';
 
 /**

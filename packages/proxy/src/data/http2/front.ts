@@ -14,12 +14,9 @@ import type { Http2Request } from './request.ts';
 export class Http2Front implements ConnectionOwner {
 	readonly plane: DataPlane;
 	readonly log: RateLimitedLog;
-	/** Open connections. */
 	readonly connections = new Set<Http2Connection>();
 	#draining = false;
-	/** Requests that have arrived in this turn of the loop. */
 	#opened: Http2Request[] = [];
-	/** Connections that have something to write. */
 	readonly #writing: FlushQueue;
 
 	constructor(plane: DataPlane) {
@@ -28,7 +25,6 @@ export class Http2Front implements ConnectionOwner {
 		this.#writing = new FlushQueue(plane.turnEnd);
 	}
 
-	/** @param peer the client's IP. */
 	accept(socket: TLSSocket, peer: string, share: ConnectionShare): Http2Connection {
 		const connection = new Http2Connection(this, socket, peer, share);
 		this.connections.add(connection);

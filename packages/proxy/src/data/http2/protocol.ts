@@ -25,7 +25,6 @@ export interface ProtocolEvents extends StreamsEvents {
 	onRequest(id: number, facts: RequestFacts, endStream: boolean, sendWindow: number): Stream;
 	/** A stream was reset before there was a request. @param what the fault, in words. */
 	onMalformed(what: string, code: number): void;
-	/** `output` has something to send. */
 	onOutput(): void;
 	/** An acknowledgement of a ping of ours. @param opaque its 8 bytes. */
 	onPong(opaque: string): void;
@@ -53,10 +52,8 @@ export class Protocol extends FrameProtocol<Stream, RequestField> {
 	readonly #limits: ProtocolLimits;
 	readonly #requests: RequestFieldsReader;
 	readonly #budget: FrameBudget;
-	/** Bytes of the preface received so far. */
 	#preface = 0;
 
-	/** @param share charged for received frames. */
 	constructor(events: ProtocolEvents, limits: ProtocolLimits, share: ThreadShare) {
 		const { maxConcurrentStreams, maxHeaderBytes, identifiers = 'none', extendsConnect = false } = limits;
 		const budget = new FrameBudget(share);
@@ -77,10 +74,8 @@ export class Protocol extends FrameProtocol<Stream, RequestField> {
 				...[SETTING.MAX_CONCURRENT_STREAMS, maxConcurrentStreams],
 				...[SETTING.MAX_HEADER_LIST_SIZE, maxHeaderBytes],
 				...(extendsConnect ? [SETTING.ENABLE_CONNECT_PROTOCOL, 1] : []),
-			]),
+			]) + windowUpdateFrame(0, this.streams.fullWindow - INITIAL_WINDOW),
 		);
-		const more = this.streams.fullWindow - INITIAL_WINDOW;
-		if (more > 0) this.output.write(windowUpdateFrame(0, more));
 	}
 
 	override receive(bytes: Buffer, now: number): number {
@@ -89,7 +84,6 @@ export class Protocol extends FrameProtocol<Stream, RequestField> {
 		return bytes.length - rest.length + (rest.length > 0 ? super.receive(rest, now) : 0);
 	}
 
-	/** A request has been admitted. */
 	earn(): void {
 		this.decoder.earn();
 	}
@@ -194,7 +188,6 @@ export class Protocol extends FrameProtocol<Stream, RequestField> {
 		this.#events.onGoodbye();
 	}
 
-	/** @returns the bytes after it. */
 	#readPreface(bytes: Buffer): Buffer {
 		const length = Math.min(PREFACE.length - this.#preface, bytes.length);
 		if (bytes.toString('latin1', 0, length) !== PREFACE.slice(this.#preface, this.#preface + length)) {

@@ -36,12 +36,10 @@ export class RequestField implements HeadField {
 		this.kind = this.#meaning.kindWith(value, isText);
 	}
 
-	/** For the gates. */
 	meaning(apart: Identifiers): number {
 		return this.#meaning.meaning(apart);
 	}
 
-	/** As it is forwarded. */
 	get line(): string {
 		this.#line ??= `${this.#meaning.opening}${this.value}\r\n`;
 		return this.#line;
@@ -55,9 +53,7 @@ class FieldName {
 	readonly opening: string;
 	/** The kind, as far as the name shows it. */
 	readonly #kind: number;
-	/** Set for control data. */
 	readonly #isValid: ((value: string) => boolean) | undefined;
-	/** The identifiers for which `#meaning` was computed. */
 	#apart: Identifiers | undefined = undefined;
 	#meaning = 0;
 

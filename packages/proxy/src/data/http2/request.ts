@@ -47,11 +47,8 @@ export class Http2Request extends Stream implements ClientRequest {
 	#saidContinue = false;
 	#endTold = false;
 	#awaitsReadEnd = false;
-	/** Trailers of a whole response. */
 	#trailers: Trailers | undefined;
-	/** Trailers of the request. */
 	#requestTrailers: Trailers | undefined;
-	/** A long response's body. */
 	#whole: WholeBody | undefined;
 
 	constructor(
@@ -196,7 +193,6 @@ export class Http2Request extends Stream implements ClientRequest {
 		this.#connection.whenWritten(this);
 	}
 
-	/** The kernel has the response. */
 	onWritten(): void {
 		this.exchange.onResponseOut();
 	}
@@ -251,7 +247,6 @@ export class Http2Request extends Stream implements ClientRequest {
 		this.#connection.whenRead(this);
 	}
 
-	/** The read that brought the last piece is over. */
 	onReadEnd(): void {
 		this.#awaitsReadEnd = false;
 		this.#handOn();

@@ -35,13 +35,11 @@ export abstract class Stream extends HttpStream {
 
 	/** Part of the body: take it at once or copy it. `owner.release` is called when it is taken. */
 	abstract onBody(bytes: Buffer): void;
-	/** The body is complete. */
 	abstract onBodyEnd(trailers?: Trailers): void;
 	/** The whole response is on its way. */
 	abstract onResponseSent(): void;
 	/** Closed before its response was complete: the client no longer waits. @param why for an error of the client, with its code. */
 	abstract onGone(why?: string, code?: number): void;
-	/** The proxy ends. */
 	abstract outOfTime(): void;
 
 	protected override onSent(): void {

@@ -4,7 +4,7 @@ import { ConnectionError, protocolError } from '../../http2/errors.ts';
 import { CODE, goawayFrame, INITIAL_WINDOW, MAX_STREAM_ID, rstStreamFrame } from '../../http2/frame-format.ts';
 import type { Output } from '../../http2/output.ts';
 import { StreamSet } from '../../http2/stream-set.ts';
-import { TokenBucket } from '../../http2/token-bucket.ts';
+import { TokenBucket } from '../../shared/token-bucket.ts';
 import { MAX_DROPPED, UnwantedBody } from '../client/unwanted-body.ts';
 import type { FrameBudget } from './frame-budget.ts';
 import type { Stream, StreamOwner } from './stream.ts';
@@ -25,7 +25,6 @@ export class Streams extends StreamSet<Stream> implements StreamOwner {
 	readonly #events: StreamsEvents;
 	/** Bytes of unwanted bodies that the connection may still send. */
 	readonly #unwanted = new TokenBucket(MAX_DROPPED, DROPPED_PER_SECOND);
-	/** Highest stream that the client has opened. */
 	#lastOpened = 0;
 	/** Highest stream that is served, once `finish` has told the client. */
 	#lastServed = UNDECIDED;
@@ -110,7 +109,6 @@ export class Streams extends StreamSet<Stream> implements StreamOwner {
 		this.output.write(rstStreamFrame(id, code));
 	}
 
-	/** The client has sent RST_STREAM. */
 	resetByClient(id: number): void {
 		const stream = this.open.get(id);
 		if (stream === undefined) return;
@@ -131,7 +129,6 @@ export class Streams extends StreamSet<Stream> implements StreamOwner {
 		stream.onResponseSent();
 	}
 
-	/** The client has ended its request. */
 	onRequestEnd(stream: Stream, trailers?: Trailers): void {
 		stream.isRemoteOpen = false;
 		if (!stream.isLocalOpen) this.remove(stream, ENDED);
@@ -210,7 +207,6 @@ export class Streams extends StreamSet<Stream> implements StreamOwner {
 		if (this.size === 0) this.#events.onFinished();
 	}
 
-	/** The proxy ends: so does each request. */
 	outOfTime(): void {
 		this.open.forEach((stream) => {
 			stream.outOfTime();

@@ -9,7 +9,6 @@ import { endOwner, type FaultOwner, type FaultReport, uncaught } from './faults.
 export class Deadlines {
 	/** Monotonic milliseconds at the last tick: precise enough for limits, and free to read. */
 	now: number;
-	/** How often `tick` was called. */
 	ticks = 0;
 	readonly #queues: DeadlineQueue[] = [];
 	readonly #clock: Clock;

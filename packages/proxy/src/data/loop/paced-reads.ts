@@ -44,7 +44,6 @@ export class PacedReads implements Deferred {
 	#endHeld = false;
 	#isQueued = false;
 	#isDelayed = false;
-	/** Bytes of the last record. */
 	#recordBytes = BULK;
 
 	constructor(socket: Duplex, share: ConnectionShare, queue: ReadQueue, sink: ReadSink) {
@@ -62,7 +61,6 @@ export class PacedReads implements Deferred {
 		if (this.#socket instanceof Socket) readInto(this.#socket, READ_BUFFER, this.callback);
 	}
 
-	/** The socket's end comes after the held bytes. */
 	#holdEnd(socket: Socket): void {
 		const push = socket.push;
 		socket.push = (bytes: Buffer | null, encoding?: BufferEncoding): boolean =>
@@ -108,7 +106,6 @@ export class PacedReads implements Deferred {
 		this.#enqueue();
 	}
 
-	/** Whether the connection waits for tokens. */
 	get isWaiting(): boolean {
 		return this.#isQueued && !this.isPaused;
 	}
@@ -143,7 +140,6 @@ export class PacedReads implements Deferred {
 		return undefined;
 	}
 
-	/** Whether bytes wait for tokens. */
 	get isHolding(): boolean {
 		return this.#held.length > 0;
 	}
@@ -161,7 +157,6 @@ export class PacedReads implements Deferred {
 		this.#queue.add(this);
 	}
 
-	/** For `ReadQueue`. */
 	goOn(now: number): boolean {
 		try {
 			return this.#goOn(now);
@@ -213,7 +208,6 @@ export class PacedReads implements Deferred {
 	}
 }
 
-/** A connection whose reads are deferred. */
 export interface Deferred {
 	/** @param now monotonic milliseconds. @returns `false` if there are no tokens for it yet. */
 	goOn(now: number): boolean;
@@ -233,7 +227,6 @@ export class ReadQueue {
 		this.#clock = clock;
 	}
 
-	/** Monotonic milliseconds. */
 	get now(): number {
 		return this.#clock.now();
 	}
@@ -243,7 +236,6 @@ export class ReadQueue {
 		this.#schedule();
 	}
 
-	/** Has `endTurn` called. */
 	lends(share: ConnectionShare): void {
 		this.#lenders.push(share);
 		this.#schedule();

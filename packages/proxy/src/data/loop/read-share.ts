@@ -1,3 +1,5 @@
+import { TokenBucket } from '../../shared/token-bucket.ts';
+
 /**
  * Limits the part of a worker that a client may use before its requests are charged. The unit is a token: about a microsecond of the worker.
  *
@@ -19,64 +21,17 @@ export const SHARE = { burst: 1_000, perMs: 100 } as const;
 /** What the allowances of a certificate's connections return together: as much as those of 32 connections. */
 export const ALLOWANCES = { burst: 32 * ALLOWANCE.burst, perMs: 32 * ALLOWANCE.perMs } as const;
 
-interface Refill {
-	readonly burst: number;
-	readonly perMs: number;
-}
-
-class Tokens {
-	readonly #refill: Refill;
-	#left: number;
-	#at = Number.NEGATIVE_INFINITY;
-
-	constructor(refill: Refill) {
-		this.#refill = refill;
-		this.#left = refill.burst;
-	}
-
-	/** @param now monotonic milliseconds. @returns how many of the `wanted` tokens were taken. */
-	take(wanted: number, now: number): number {
-		this.release(returned(now - this.#at, this.#refill.perMs));
-		if (now > this.#at) this.#at = now;
-		const taken = Math.max(0, Math.min(wanted, this.#left));
-		this.#left -= taken;
-		return taken;
-	}
-
-	/** Whether there is a debt; `settle` says whether it has been paid by now. */
-	get isOverdrawn(): boolean {
-		return this.#left < 0;
-	}
-
-	/** Spends more than there is, if need be. */
-	spend(tokens: number): void {
-		this.#left -= tokens;
-	}
-
-	/** @param now monotonic milliseconds. @returns whether the returned tokens have paid the debt. */
-	settle(now: number): boolean {
-		this.take(0, now);
-		return !this.isOverdrawn;
-	}
-
-	release(tokens: number): void {
-		this.#left = Math.min(this.#refill.burst, this.#left + tokens);
-	}
-}
-
 /** The share of one peer in this worker: a client's certificate, or an address of an upstream. */
-export class PeerShare extends Tokens {
-	/** Live connections. */
+export class PeerShare extends TokenBucket {
 	connections = 0;
-	readonly #allowances = new Tokens(ALLOWANCES);
+	readonly #allowances = new TokenBucket(ALLOWANCES.burst, 1000 * ALLOWANCES.perMs);
 
 	constructor() {
-		super(SHARE);
+		super(SHARE.burst, 1000 * SHARE.perMs);
 	}
 
-	/** For a connection's own allowance. */
 	allow(wanted: number, now: number): number {
-		return this.#allowances.take(wanted, now);
+		return this.#allowances.takeSome(wanted, now);
 	}
 }
 
@@ -139,13 +94,14 @@ export class ConnectionShare {
 	 * @returns whether it has them; otherwise it must be read later.
 	 */
 	settle(now: number, needed = 0): boolean {
-		const due = returned(now - this.#at, ALLOWANCE.perMs);
+		// At the first call no time has passed.
+		const due = this.#at === Number.NEGATIVE_INFINITY ? 0 : (now - this.#at) * ALLOWANCE.perMs;
 		if (due > 0) {
 			const missing = Math.max(0, ALLOWANCE.burst - this.#tokens);
 			this.#tokens = Math.min(ALLOWANCE.burst, this.#tokens + this.#certificate.allow(Math.min(due, missing), now));
 		}
 		if (now > this.#at) this.#at = now;
-		if (this.#tokens < needed) this.#tokens += this.#certificate.take(needed - this.#tokens, now);
+		if (this.#tokens < needed) this.#tokens += this.#certificate.takeSome(needed - this.#tokens, now);
 		return this.#tokens >= needed;
 	}
 }
@@ -187,9 +143,4 @@ export class CertificateShares {
 			this.#shares.delete(owing);
 		}
 	}
-}
-
-function returned(ms: number, perMs: number): number {
-	// At the first call no time has passed, and the tokens are those of a new bucket.
-	return ms > 0 && ms < Number.POSITIVE_INFINITY ? ms * perMs : 0;
 }

@@ -21,7 +21,6 @@ export class ClientStreams extends StreamSet<ClientStream> {
 	isGoingAway = false;
 	/** Streams that this side has reset: servers tolerate a limited number (CVE-2023-44487). */
 	resets = 0;
-	/** Streams that may be open at once. */
 	maxStreams: number;
 	readonly #limits: StreamLimits;
 	readonly #onStreamEnd: () => void;
@@ -40,7 +39,6 @@ export class ClientStreams extends StreamSet<ClientStream> {
 		super.apply(settings);
 	}
 
-	/** Whether another stream may be opened. */
 	get hasRoom(): boolean {
 		return !this.isGoingAway && !this.isOver && this.size < this.maxStreams;
 	}

@@ -93,7 +93,7 @@ for (const [what, end] of Object.entries(ENDS)) {
 			end(scene.sockets[0]!);
 			await scene.edge.plane.pass(2);
 			const { share } = scene.edge.upstreams[0]!.upstream;
-			equal(share.take(1, scene.edge.plane.clock.now()), 0);
+			equal(share.takeSome(1, scene.edge.plane.clock.now()), 0);
 		});
 
 		it('count as heard when they arrive: the request in question is not sent again', async () => {
