@@ -1,7 +1,7 @@
 import { SLAB_BYTES, SLABS } from '../shared/slabs.ts';
 import { FLAG, FRAME, FRAME_HEAD, frameHead, INITIAL_WINDOW, MAX_FRAME_SIZE } from './frame-format.ts';
 import { NO_DYNAMIC_TABLE } from './hpack-encoder.ts';
-import { type Sender, SenderTurns } from './sender-turns.ts';
+import { SenderTurns } from './sender-turns.ts';
 
 /**
  * The frames that a connection is about to send. All frames of one turn of the event loop go out in one write: as one latin1
@@ -27,7 +27,7 @@ export class Output {
 	#lastFlags = -1;
 	#hasSentBlock = false;
 	/** Streams that wait for the connection's window, or while `isBlocked`. */
-	readonly #turns = new SenderTurns();
+	readonly turns = new SenderTurns();
 
 	/**
 	 * @param onOutput called when the output is no longer empty.
@@ -117,18 +117,9 @@ export class Output {
 		this.bytes += bytes;
 	}
 
-	/** Calls `sender.sendFrame` when there is room again. */
-	wait(sender: Sender): void {
-		this.#turns.wait(sender);
-	}
-
-	forget(sender: Sender): void {
-		this.#turns.forget(sender);
-	}
-
 	/** Lets waiting senders send, a frame each in turn. */
 	pump(): void {
-		while (this.room > 0 && this.#turns.next());
+		while (this.room > 0 && this.turns.next());
 	}
 
 	/**
@@ -160,7 +151,7 @@ export class Output {
 	clear(): void {
 		const taken = this.take();
 		if (typeof taken !== 'string') SLABS.release(taken.slab);
-		this.#turns.clear();
+		this.turns.clear();
 		this.isBlocked = true;
 	}
 }

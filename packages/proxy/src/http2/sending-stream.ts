@@ -141,7 +141,7 @@ export abstract class SendingStream implements Sender {
 	dropPending(): void {
 		for (const { slab } of this.#pending) if (slab !== undefined) SLABS.release(slab);
 		this.#pending = [];
-		if (this.#isWaiting) this.output.forget(this);
+		if (this.#isWaiting) this.output.turns.forget(this);
 		this.#isWaiting = false;
 	}
 
@@ -149,7 +149,7 @@ export abstract class SendingStream implements Sender {
 	#wait(): void {
 		if (this.#isWaiting || this.#pending.length === 0 || this.sendWindow <= 0) return;
 		this.#isWaiting = true;
-		this.output.wait(this);
+		this.output.turns.wait(this);
 	}
 
 	#end(): void {

@@ -43,3 +43,21 @@ export class ResponseFields {
 		return new ResponseFields([...this.list, 'content-length', String(bytes)]);
 	}
 }
+
+/**
+ * The `date` of responses without one (RFC 9110 section 6.6.1), made once a second.
+ *
+ * @param form a front's form of it.
+ */
+export function datesOf(form: (date: string) => string): (wallSeconds: number) => string {
+	let second = -1;
+	let formed = '';
+	return (wallSeconds) => {
+		const now = Math.floor(wallSeconds);
+		if (now !== second) {
+			second = now;
+			formed = form(new Date(now * 1000).toUTCString());
+		}
+		return formed;
+	};
+}

@@ -2,7 +2,7 @@ import type { Socket } from 'node:net';
 import type { Trailers } from '../../gates/trailers.ts';
 import { http } from '../../shared/node-http.ts';
 import { SLAB_BYTES, SLABS } from '../../shared/slabs.ts';
-import type { ResponseFields } from '../client/response-fields.ts';
+import { datesOf, type ResponseFields } from '../client/response-fields.ts';
 import type { Flushed, FlushQueue } from '../loop/turn-end.ts';
 import { chunkedLines, fieldLines, lastChunk } from './last-chunk.ts';
 
@@ -190,14 +190,4 @@ function statusLine(status: number): string {
 	return statusLines[status];
 }
 
-let dateSecond = 0;
-let dateText = '';
-
-function dateLine(wallSeconds: number): string {
-	const second = Math.floor(wallSeconds);
-	if (second !== dateSecond) {
-		dateSecond = second;
-		dateText = `date: ${new Date(second * 1000).toUTCString()}\r\n`;
-	}
-	return dateText;
-}
+const dateLine = datesOf((date) => `date: ${date}\r\n`);

@@ -9,11 +9,10 @@ import type { Http2StreamErrorReason } from '../../memory/worker-stats.ts';
 import { KeptPieces } from '../body/kept-pieces.ts';
 import type { ClientConnection } from '../client/client-connection.ts';
 import { type ClientRequest, FORGOTTEN, type WholeBody } from '../client/client-request.ts';
-import type { ResponseFields } from '../client/response-fields.ts';
+import { datesOf, type ResponseFields } from '../client/response-fields.ts';
 import type { RefusalResponse } from '../client/responses.ts';
 import type { DataPlane } from '../plane/plane.ts';
 import { Exchange } from '../request/exchange.ts';
-import { codedDate } from './coded-date.ts';
 import type { RequestFacts } from './request-fields.ts';
 import { Stream, type StreamOwner } from './stream.ts';
 
@@ -293,6 +292,8 @@ export class Http2Request extends Stream implements ClientRequest {
 		this.#kept = undefined;
 	}
 }
+
+const codedDate = datesOf((date) => codedField('date', date));
 
 /** Smaller pieces of a body wait for the others of the same read, bytes. */
 const SMALL = 4096;
