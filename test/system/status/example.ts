@@ -376,7 +376,7 @@ export function examplePages(options: ExampleOptions = {}): StatusPages {
 		const seconds = (now - start) / 1000;
 		return {
 			...readCounters([]),
-			answers: new Map([[401, OWN_PER_SECOND.ownResponses * seconds]]),
+			responses: new Map([[401, OWN_PER_SECOND.ownResponses * seconds]]),
 			'TLSv1.3': new Map([['x25519', OWN_PER_SECOND.done * seconds]]),
 			handshakeRefusals: new Map([['nothing sent', OWN_PER_SECOND.failed * seconds]]),
 		};

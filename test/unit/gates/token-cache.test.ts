@@ -5,14 +5,14 @@ import { isExpired, LEEWAY_SECONDS } from '../../../packages/gate/src/gates/jwt.
 import { UNLIMITED } from '../../../packages/gate/src/gates/quota.ts';
 import {
 	CACHE_CAPACITY,
-	type Identity,
+	type Principal,
 	TokenCache,
 	usableUntil,
 } from '../../../packages/gate/src/gates/token-cache.ts';
 
 const NOW = 1_800_000_000;
 
-function identity(exp: number, now = NOW): Identity {
+function principal(exp: number, now = NOW): Principal {
 	const claims = { sub: 'tenant', tenant: 'tenant', scope: '', scopes: new Set<string>(), exp, payload: {} };
 	const verified = {
 		claims,
@@ -25,9 +25,9 @@ function identity(exp: number, now = NOW): Identity {
 }
 
 describe('the token cache', () => {
-	it('finds an identity by the exact token', () => {
+	it('finds a principal by the exact token', () => {
 		const cache = new TokenCache();
-		const kept = identity(NOW + 1000);
+		const kept = principal(NOW + 1000);
 		cache.add('a.b.c', kept);
 		assert.equal(cache.find('a.b.c', NOW), kept);
 		for (const other of ['a.b.C', 'a.b.c ', 'a.b.', '']) assert.equal(cache.find(other, NOW), undefined);
@@ -37,7 +37,7 @@ describe('the token cache', () => {
 		assert.equal(CACHE_CAPACITY, 10_000);
 		const cache = new TokenCache();
 		for (let i = 0; i < 10_001; i++) {
-			cache.add(`token ${i}`, identity(NOW + 1000));
+			cache.add(`token ${i}`, principal(NOW + 1000));
 			assert.ok(cache.size <= 10_000);
 		}
 		assert.equal(cache.size, 10_000);
@@ -53,12 +53,12 @@ describe('the token cache', () => {
 		fc.assert(
 			fc.property(fc.array(fc.oneof(added, added, asked, swept), { maxLength: 60 }), (steps) => {
 				const cache = new TokenCache(CAPACITY);
-				// Names of all entries, oldest first, with their identities.
-				let kept: [name: number, identity: Identity][] = [];
+				// Names of all entries, oldest first, with their principals.
+				let kept: [name: number, principal: Principal][] = [];
 				for (const { step, name, seconds } of steps) {
 					const token = `token ${name}`;
 					if (step === 'add') {
-						const one = identity(NOW - LEEWAY_SECONDS + seconds, NOW);
+						const one = principal(NOW - LEEWAY_SECONDS + seconds, NOW);
 						kept = kept.filter(([other]) => other !== name);
 						if (kept.length === CAPACITY) kept.shift();
 						kept.push([name, one]);
@@ -70,7 +70,7 @@ describe('the token cache', () => {
 						assert.equal(cache.find(token, now), isGood ? found : undefined);
 						if (!isGood) kept = kept.filter(([other]) => other !== name);
 					} else {
-						const holds = ({ usableUntil: until }: Identity) => until !== NOW + seconds;
+						const holds = ({ usableUntil: until }: Principal) => until !== NOW + seconds;
 						kept = kept.filter(([, one]) => holds(one));
 						cache.keepOnly(holds);
 					}
@@ -86,14 +86,14 @@ describe('the token cache', () => {
 
 	it('is not kept alive by lookups', () => {
 		const cache = new TokenCache();
-		cache.add('a', identity(NOW + 100_000));
+		cache.add('a', principal(NOW + 100_000));
 		for (let second = 0; second < 300; second++) assert.ok(cache.find('a', NOW + second));
 		assert.equal(cache.find('a', NOW + 300), undefined);
 	});
 
 	it('drops an expired entry at its next lookup', () => {
 		const cache = new TokenCache();
-		cache.add('a', identity(NOW));
+		cache.add('a', principal(NOW));
 		cache.find('a', NOW + 60);
 		assert.equal(cache.size, 0);
 	});
@@ -107,7 +107,7 @@ describe('the token cache', () => {
 					const exp = NOW + ttl;
 					fc.pre(!isExpired(exp, NOW));
 					const cache = new TokenCache();
-					cache.add('a', identity(exp));
+					cache.add('a', principal(exp));
 					const now = NOW + age;
 					assert.equal(cache.find('a', now) !== undefined, now < NOW + 300 && !isExpired(exp, now));
 				},

@@ -17,7 +17,7 @@ describe("an upstream's stats", () => {
 	]);
 	const ZERO = {
 		...{ idle: 0, active: 0, streams: 0, choice: undefined, retries: NO_RETRIES, retriesDenied: 0 },
-		...{ grpc: new Map(), answers: new Map() },
+		...{ grpc: new Map(), responses: new Map() },
 	};
 
 	it('are all zero at first', () => {
@@ -27,7 +27,7 @@ describe("an upstream's stats", () => {
 	it('tell every status from every other, and from the gauges', () => {
 		const stats = new UpstreamStats(UpstreamStats.allocate());
 		for (const status of STATUSES) for (let i = 0; i < status; i++) stats.responded(status);
-		assert.deepEqual(stats.read(), { ...ZERO, answers: new Map(STATUSES.map((status) => [status, status])) });
+		assert.deepEqual(stats.read(), { ...ZERO, responses: new Map(STATUSES.map((status) => [status, status])) });
 		assert.equal(summary(stats.roundTrips).count, 0);
 	});
 
@@ -37,9 +37,9 @@ describe("an upstream's stats", () => {
 		stats.connections('active', 1);
 		stats.connections('active', 1);
 		stats.responded(200);
-		assert.deepEqual(stats.read(), { ...ZERO, idle: 1, active: 2, answers: new Map([[200, 1]]) });
+		assert.deepEqual(stats.read(), { ...ZERO, idle: 1, active: 2, responses: new Map([[200, 1]]) });
 		stats.clearGauges();
-		assert.deepEqual(stats.read(), { ...ZERO, answers: new Map([[200, 1]]) });
+		assert.deepEqual(stats.read(), { ...ZERO, responses: new Map([[200, 1]]) });
 	});
 
 	it('keep the last choice of a protocol until their worker ends', () => {
@@ -112,7 +112,7 @@ describe('the last transition of a circuit', () => {
 		const memory = UpstreamStats.allocate();
 		new UpstreamStats(memory).transitions.count('open', 'connect', 'ü'.repeat(100), 1, 2);
 		assert.equal(new UpstreamStats(memory).transitions.last!.cause, 'ü'.repeat(48));
-		assert.deepEqual(new UpstreamStats(memory).read().answers, new Map());
+		assert.deepEqual(new UpstreamStats(memory).read().responses, new Map());
 	});
 });
 

@@ -40,7 +40,7 @@ describe("a worker's stats", () => {
 	const zeros = (labels: readonly string[]) => new Map(labels.map((label) => [label, 0]));
 	const ZERO = {
 		...Object.fromEntries(Object.entries(LISTS).map(([name, labels]) => [name, zeros(labels)])),
-		answers: new Map(),
+		responses: new Map(),
 		loop: { sampledAt: 0, utilization: 0, activeMs: 0, idleMs: 0, delayP50: 0, delayP99: 0, delayMax: 0 },
 	};
 
@@ -60,7 +60,7 @@ describe("a worker's stats", () => {
 	it('tell every status from every other, and from all else', () => {
 		const stats = new WorkerStats(WorkerStats.allocate());
 		for (const status of STATUSES) for (let i = 0; i < status; i++) stats.responded(status);
-		assert.deepEqual(stats.read(), { ...ZERO, answers: new Map(STATUSES.map((status) => [status, status])) });
+		assert.deepEqual(stats.read(), { ...ZERO, responses: new Map(STATUSES.map((status) => [status, status])) });
 		assert.equal(summary(stats.handshakes).count, 0);
 	});
 
@@ -88,7 +88,7 @@ describe("a worker's stats", () => {
 				['missing', 1],
 				['invalid', 0],
 			]),
-			answers: new Map([[429, 2]]),
+			responses: new Map([[429, 2]]),
 		});
 		const { count, sumMs } = summary(successor.handshakes);
 		assert.deepEqual([count, sumMs], [2, 12]);

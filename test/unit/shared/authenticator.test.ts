@@ -20,9 +20,9 @@ const trust = trustIn(key.publicKeyPem);
 const bearer = (claims: TokenClaims) => `Bearer ${mintToken(key, { sub: 'tenant-a', exp: NOW + 3600, ...claims })}`;
 
 function accepted(authenticator: Authenticator, authorization: string, now = NOW) {
-	const identity = authenticator.authenticate(authorization, now);
-	assert.ok(!(identity instanceof Rejection));
-	return identity;
+	const principal = authenticator.authenticate(authorization, now);
+	assert.ok(!(principal instanceof Rejection));
+	return principal;
 }
 
 /** Of the tenant `a`. */
@@ -44,10 +44,10 @@ describe('the authenticator', () => {
 
 	it('has the tenant header ready, and the key of the tenant', () => {
 		const limiter = new TenantLimiter(TenantLimiter.allocate(new Uint8Array(32), 8), 0);
-		const identity = accepted(new Authenticator(trust, limiter), bearer({ sub: 'tenant a', scope: 'read' }));
-		assert.equal(identity.tenantHeader, 'x-proxy-tenant: tenant a\r\n');
-		assert.equal(identity.tenantKey, limiter.keyOf('tenant a'));
-		assert.deepEqual([identity.claims.sub, identity.claims.scope], ['tenant a', 'read']);
+		const principal = accepted(new Authenticator(trust, limiter), bearer({ sub: 'tenant a', scope: 'read' }));
+		assert.equal(principal.tenantHeader, 'x-proxy-tenant: tenant a\r\n');
+		assert.equal(principal.tenantKey, limiter.keyOf('tenant a'));
+		assert.deepEqual([principal.claims.sub, principal.claims.scope], ['tenant a', 'read']);
 	});
 
 	it('remembers the verdict on a token, and only on exactly that one', () => {
@@ -148,8 +148,8 @@ describe('the authenticator', () => {
 	it('keeps the newest verdicts, up to its capacity', () => {
 		const authenticator = new Authenticator(trust, undefined, undefined, 3);
 		const headers = [1, 2, 3, 4].map((jti) => bearer({ jti }));
-		const identities = headers.map((header) => accepted(authenticator, header));
-		for (const i of [1, 2, 3]) assert.equal(accepted(authenticator, headers[i]!), identities[i]);
-		assert.notEqual(accepted(authenticator, headers[0]!), identities[0]);
+		const principals = headers.map((header) => accepted(authenticator, header));
+		for (const i of [1, 2, 3]) assert.equal(accepted(authenticator, headers[i]!), principals[i]);
+		assert.notEqual(accepted(authenticator, headers[0]!), principals[0]);
 	});
 });

@@ -1,5 +1,5 @@
 import { readScopes } from '../gates/scopes.ts';
-import type { Identity } from '../gates/token-cache.ts';
+import type { Principal } from '../gates/token-cache.ts';
 
 /** The payload of a verified token. The named members are checked to have these types. */
 export interface Claims {
@@ -18,8 +18,8 @@ export interface Claims {
  *
  * @internal
  */
-export function claimsOf(identity: Identity): Claims {
-	const { payload, sub, scope, exp, scopes } = identity.claims;
+export function claimsOf(principal: Principal): Claims {
+	const { payload, sub, scope, exp, scopes } = principal.claims;
 	const claims = freeze({ ...payload, sub, scope, exp });
 	SCOPES.set(claims, scopes);
 	return claims;

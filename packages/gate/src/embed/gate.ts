@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { RateLimitFields } from '../gates/rate-limit-fields.ts';
 import { insufficientScope, Rejection, TOKEN_INVALID } from '../gates/rejection.ts';
 import { grants } from '../gates/scopes.ts';
-import type { Identity } from '../gates/token-cache.ts';
+import type { Principal } from '../gates/token-cache.ts';
 import { refuseOtherHolder } from '../identity/bound-token.ts';
 import { issuerWithKey } from '../identity/issuer.ts';
 import { RevokedTokens } from '../identity/revocations.ts';
@@ -204,8 +204,8 @@ export function createGate(given: GateOptions): RefreshingGate {
 	const authenticator = new Authenticator(trustIn(keys.identity), { keyOf }, quotas);
 	let revokedCallers = new RevokedCallers(revokedAtFirst);
 	authenticator.refuseRevoked(new RevokedTokens(revokedAtFirst));
-	// An entry lives as long as the authenticator remembers the identity.
-	const admitted = new WeakMap<Identity, Admitted>();
+	// An entry lives as long as the authenticator remembers the principal.
+	const admitted = new WeakMap<Principal, Admitted>();
 
 	const judge = (authorization: unknown, caller: Caller | undefined): Verdict => {
 		// A misspelt member or a promise would require nothing: `scope` in place of `scopes` would let everybody in.
@@ -215,30 +215,30 @@ export function createGate(given: GateOptions): RefreshingGate {
 		// An explicit `undefined` may be a misspelt setting.
 		if ('scopes' in caller && !Array.isArray(scopes)) return refused(NO_SCOPES);
 		for (const key in caller) if (key !== 'certificate' && key !== 'scopes') return refused(NO_SUCH_MEMBER);
-		const identity = authenticator.authenticate(onlyValue(authorization), clock.wallSeconds());
-		if (identity instanceof Rejection) return refused(identity);
-		if (identity.confirmation !== undefined) {
-			const stolen = refuseOtherHolder(identity.confirmation, thumbprintOf(caller));
+		const principal = authenticator.authenticate(onlyValue(authorization), clock.wallSeconds());
+		if (principal instanceof Rejection) return refused(principal);
+		if (principal.confirmation !== undefined) {
+			const stolen = refuseOtherHolder(principal.confirmation, thumbprintOf(caller));
 			if (stolen) return refused(stolen);
 		}
 		if (!revokedCallers.isEmpty) {
 			const revoked = revokedCallers.refuse(caller);
 			if (revoked) return refused(revoked);
 		}
-		const { rate, slots } = identity.quota;
+		const { rate, slots } = principal.quota;
 		const report = rateLimitHeaders ? new RateLimitFields() : undefined;
 		if (rate !== undefined) {
 			limiter ??= new TenantLimiter(TenantLimiter.allocate(secret, LIMITER_SLOTS), 0);
-			const overRate = refuseOverTenantRate(limiter, identity, clock.now(), report);
+			const overRate = refuseOverTenantRate(limiter, principal, clock.now(), report);
 			if (overRate) return refused(overRate);
 		}
-		if (scopes !== undefined && !grants(identity.claims.scopes, scopes)) {
+		if (scopes !== undefined && !grants(principal.claims.scopes, scopes)) {
 			return refused(withReport(insufficientScope(scopes), report));
 		}
-		let verdict = admitted.get(identity);
+		let verdict = admitted.get(principal);
 		if (verdict === undefined) {
-			verdict = Object.freeze({ ok: true, claims: claimsOf(identity), tenant: identity.tenant });
-			admitted.set(identity, verdict);
+			verdict = Object.freeze({ ok: true, claims: claimsOf(principal), tenant: principal.tenant });
+			admitted.set(principal, verdict);
 		}
 		if (slots === undefined && report === undefined) return verdict;
 		// Last, so that every request that takes a slot is admitted and releases it.

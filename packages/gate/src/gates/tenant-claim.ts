@@ -16,7 +16,7 @@ export function readTenant(payload: Readonly<Record<string, unknown>>, path: rea
 	const isSub = path.length === 1 && path[0] === 'sub';
 	const tenant = memberAt(payload, path);
 	if (tenant === undefined) return isSub ? NO_SUB : NO_TENANT;
-	// An identity that cannot be passed on in a header is not an identity.
+	// A tenant that cannot be passed on in a header is not a tenant.
 	if (typeof tenant === 'string' && isHeaderValue(tenant)) return tenant;
 	return isSub ? BAD_SUB : BAD_TENANT;
 }

@@ -17,7 +17,7 @@ export interface VerifiedToken {
 }
 
 /** A verified token with the values that are computed once per token instead of once per request. */
-export interface Identity extends VerifiedToken {
+export interface Principal extends VerifiedToken {
 	/** The header line that names the tenant to the upstream, ready to write. */
 	readonly tenantHeader: string;
 	/** Identifies the tenant's bucket in the limiter, and its share of the memory for bodies. */
@@ -64,24 +64,24 @@ export class TokenCache {
 	}
 
 	/** @param nowSeconds wall-clock time, seconds since the epoch. */
-	find(token: string, nowSeconds: number): Identity | undefined {
+	find(token: string, nowSeconds: number): Principal | undefined {
 		const entry = this.#entries.get(endOf(token));
 		if (entry === undefined || entry.token !== token) return undefined;
-		if (nowSeconds < entry.identity.usableUntil) return entry.identity;
+		if (nowSeconds < entry.principal.usableUntil) return entry.principal;
 		this.#drop(entry);
 		return undefined;
 	}
 
 	/** Removes all verdicts that no longer hold. */
-	keepOnly(holds: (identity: Identity) => boolean): void {
-		for (const entry of this.#entries.values()) if (!holds(entry.identity)) this.#drop(entry);
+	keepOnly(holds: (principal: Principal) => boolean): void {
+		for (const entry of this.#entries.values()) if (!holds(entry.principal)) this.#drop(entry);
 	}
 
-	add(token: string, identity: Identity): void {
+	add(token: string, principal: Principal): void {
 		const end = endOf(token);
 		const replaced = this.#entries.get(end) ?? (this.size >= this.#capacity ? this.#oldest : undefined);
 		if (replaced !== undefined) this.#drop(replaced);
-		const entry: Entry = { end, token, identity, older: this.#newest, newer: undefined };
+		const entry: Entry = { end, token, principal, older: this.#newest, newer: undefined };
 		if (this.#newest === undefined) this.#oldest = entry;
 		else this.#newest.newer = entry;
 		this.#newest = entry;
@@ -101,7 +101,7 @@ interface Entry {
 	/** See `endOf`. */
 	readonly end: number;
 	readonly token: string;
-	readonly identity: Identity;
+	readonly principal: Principal;
 	older: Entry | undefined;
 	newer: Entry | undefined;
 }

@@ -1,7 +1,7 @@
 import { bearerToken } from '../gates/bearer.ts';
 import { type Quota, UNLIMITED } from '../gates/quota.ts';
 import { Rejection, TOKEN_INVALID } from '../gates/rejection.ts';
-import { CACHE_CAPACITY, type Identity, TokenCache, usableUntil, type VerifiedToken } from '../gates/token-cache.ts';
+import { CACHE_CAPACITY, type Principal, TokenCache, usableUntil, type VerifiedToken } from '../gates/token-cache.ts';
 import type { Quotas } from '../identity/quotas.ts';
 import type { RevokedTokens } from '../identity/revocations.ts';
 import type { Trust } from '../identity/trust.ts';
@@ -9,7 +9,7 @@ import type { Trust } from '../identity/trust.ts';
 const NO_TIME = TOKEN_INVALID.because('the clock gives no finite number');
 
 /**
- * From an `Authorization` header to an identity: bearer syntax, then the cache, then the signature and
+ * From an `Authorization` header to a principal: bearer syntax, then the cache, then the signature and
  * the claims. The proxy and the embedded gate both go through here.
  */
 export class Authenticator {
@@ -22,8 +22,8 @@ export class Authenticator {
 	#revoked: RevokedTokens | undefined;
 
 	/**
-	 * @param keys gives each identity its tenant's key, so that it is computed once per token; `undefined`: not needed.
-	 * @param quotas gives each identity its tenant's quota; `undefined`: no tenant has a limit.
+	 * @param keys gives each principal its tenant's key, so that it is computed once per token; `undefined`: not needed.
+	 * @param quotas gives each principal its tenant's quota; `undefined`: no tenant has a limit.
 	 * @param lookups counts hits and misses of remembered verdicts.
 	 */
 	constructor(
@@ -44,28 +44,28 @@ export class Authenticator {
 	use(trust: Trust, quotas?: Quotas): void {
 		this.#trust = trust;
 		this.#quotas = quotas;
-		this.#cache.keepOnly((identity) => {
-			identity.quota = this.#quotaOf(identity);
-			return trust.stillVerifies(identity);
+		this.#cache.keepOnly((principal) => {
+			principal.quota = this.#quotaOf(principal);
+			return trust.stillVerifies(principal);
 		});
 	}
 
 	/** Refuses these tokens from now on, and forgets remembered verdicts on them. */
 	refuseRevoked(revoked: RevokedTokens): void {
 		this.#revoked = revoked;
-		this.#cache.keepOnly((identity) => revoked.refuse(identity) === undefined);
+		this.#cache.keepOnly((principal) => revoked.refuse(principal) === undefined);
 	}
 
-	/** Whether an identity that was valid before has been revoked. */
-	isRevoked(identity: Identity): boolean {
-		return this.#revoked?.refuse(identity) !== undefined;
+	/** Whether a principal that was valid before has been revoked. */
+	isRevoked(principal: Principal): boolean {
+		return this.#revoked?.refuse(principal) !== undefined;
 	}
 
 	/**
 	 * @param authorization `undefined`: no such header; `null`: more than one.
 	 * @param wallSeconds seconds since the epoch; without a finite number every token is refused.
 	 */
-	authenticate(authorization: string | null | undefined, wallSeconds: number): Identity | Rejection {
+	authenticate(authorization: string | null | undefined, wallSeconds: number): Principal | Rejection {
 		// The whole value is looked up first, which needs no slicing. Without a valid time, expiry cannot be judged.
 		const hasTime = Number.isFinite(wallSeconds);
 		if (hasTime && typeof authorization === 'string') {
@@ -90,7 +90,7 @@ export class Authenticator {
 		if (verified instanceof Rejection) return verified;
 		const revoked = this.#revoked?.refuse(verified);
 		if (revoked) return revoked;
-		const identity: Identity = {
+		const principal: Principal = {
 			...verified,
 			tenantHeader: `x-proxy-tenant: ${verified.tenant}\r\n`,
 			tenantKey: this.#keys?.keyOf(verified.tenant) ?? 0n,
@@ -98,8 +98,8 @@ export class Authenticator {
 			usableUntil: usableUntil(verified.claims, wallSeconds, verified.leewaySeconds),
 		};
 		// A copy: the token may be a slice of a whole header block, which it would keep alive.
-		this.#cache.add(Buffer.from(key, 'latin1').toString('latin1'), identity);
-		return identity;
+		this.#cache.add(Buffer.from(key, 'latin1').toString('latin1'), principal);
+		return principal;
 	}
 
 	#quotaOf({ tenant, claimedRps }: VerifiedToken): Quota {

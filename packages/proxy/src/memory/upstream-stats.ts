@@ -40,9 +40,9 @@ const UPSTREAM_CELL = {
 	streams: UPSTREAM.cell('streams', 'open'),
 	choice: UPSTREAM.cell('choice', 'last'),
 	transitions: UPSTREAM.end,
-	answers: UPSTREAM.end + TRANSITION_CELLS,
+	responses: UPSTREAM.end + TRANSITION_CELLS,
 } as const;
-const UPSTREAM_CELLS = UPSTREAM_CELL.answers + STATUSES;
+const UPSTREAM_CELLS = UPSTREAM_CELL.responses + STATUSES;
 
 export class UpstreamStats {
 	readonly cells: Float64Array;
@@ -54,8 +54,8 @@ export class UpstreamStats {
 	constructor(memory: SharedArrayBuffer) {
 		this.cells = new Float64Array(memory, 0, UPSTREAM_CELLS);
 		this.roundTrips = new Histogram(memory, UPSTREAM_CELLS * 8);
-		const { transitions, answers } = UPSTREAM_CELL;
-		this.transitions = new TransitionCounts(this.cells.subarray(transitions, answers));
+		const { transitions, responses } = UPSTREAM_CELL;
+		this.transitions = new TransitionCounts(this.cells.subarray(transitions, responses));
 	}
 
 	static allocate(): SharedArrayBuffer {
@@ -74,13 +74,13 @@ export class UpstreamStats {
 
 	#responsesFrom(status: number): number {
 		let sum = 0;
-		for (let cell = UPSTREAM_CELL.answers + status; cell < UPSTREAM_CELLS; cell++) sum += this.cells[cell]!;
+		for (let cell = UPSTREAM_CELL.responses + status; cell < UPSTREAM_CELLS; cell++) sum += this.cells[cell]!;
 		return sum;
 	}
 
 	/** Counts a response of this upstream, or a refusal after it was chosen. */
 	responded(status: number): void {
-		this.cells[UPSTREAM_CELL.answers + status]! += 1;
+		this.cells[UPSTREAM_CELL.responses + status]! += 1;
 	}
 
 	count<Name extends 'retries' | 'retriesDenied' | 'grpc'>(
@@ -141,6 +141,6 @@ export function readEndpoint(regions: readonly Pick<UpstreamStats, 'cells'>[]) {
 		/** By `grpc-status`; those that are not zero. */
 		grpc: new Map([...grpc].filter(([, count]) => count !== 0)),
 		/** By status; those that are not zero. */
-		answers: countsByStatus(cells.subarray(UPSTREAM_CELL.answers)),
+		responses: countsByStatus(cells.subarray(UPSTREAM_CELL.responses)),
 	};
 }

@@ -214,6 +214,6 @@ export function readCounters(workers: readonly Pick<WorkerStats, 'cells'>[]) {
 		workers.map((one) => one.cells),
 		LOOP,
 	);
-	/** `answers`: responses without an upstream, by status; those that are not zero. */
-	return { ...WORKER.read(cells), answers: countsByStatus(cells.subarray(0, STATUSES)) };
+	/** `responses`: responses without an upstream, by status; those that are not zero. */
+	return { ...WORKER.read(cells), responses: countsByStatus(cells.subarray(0, STATUSES)) };
 }

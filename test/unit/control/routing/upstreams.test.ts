@@ -248,7 +248,7 @@ describe('what a worker receives', () => {
 describe('the counters of an upstream', () => {
 	const answered = (upstreams: Upstreams, authority: string) => {
 		const region = find(upstreams, authority).counters.stats[0]!;
-		return new UpstreamStats(region).read().answers.get(200) ?? 0;
+		return new UpstreamStats(region).read().responses.get(200) ?? 0;
 	};
 	const count = (upstreams: Upstreams, authority: string) => {
 		new UpstreamStats(find(upstreams, authority).counters.stats[0]!).responded(200);

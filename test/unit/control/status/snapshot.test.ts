@@ -260,7 +260,7 @@ describe('refusals', () => {
 	test('are by reason and status, the latest first, and leave out what has never been', () => {
 		const refusals = refusalsOf(
 			{
-				answers: new Map([
+				responses: new Map([
 					[401, 1_932],
 					[404, 288],
 					[429, 540],

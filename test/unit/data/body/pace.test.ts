@@ -1,7 +1,7 @@
 /** When an answer that is taken slowly is cut off, by the clock, in both body modes. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import type { Identity } from '../../../../packages/gate/src/gates/token-cache.ts';
+import type { Principal } from '../../../../packages/gate/src/gates/token-cache.ts';
 import { Bodies as Collected } from '../../../../packages/proxy/src/data/body/collected.ts';
 import { Bodies as Streaming } from '../../../../packages/proxy/src/data/body/streaming.ts';
 import type { ClientRequest } from '../../../../packages/proxy/src/data/client/client-request.ts';
@@ -45,7 +45,7 @@ interface Taking {
 /** A request that is at an upstream. */
 function sent(client: FakeClient, plane: FakePlane, Mode: BodyModeClass, connection?: UpstreamConnection): Exchange {
 	const exchange = new Exchange(client as unknown as ClientRequest, plane, Mode);
-	exchange.context.identity = { tenantKey: 1n } as Identity;
+	exchange.context.principal = { tenantKey: 1n } as Principal;
 	const attempt = { connection, measure() {}, settle() {}, settleProbe() {} };
 	exchange.delivery = { attempt, end: () => connection?.destroy() } as unknown as Delivery;
 	exchange.enter(STATE.queued);

@@ -239,7 +239,7 @@ describe('an HTTP/1.1 connection', () => {
 		}
 		for (let looks = 0; looks < 2; looks++) await plane.pass(LIMITS.linger + 100);
 		await untilGone(plane);
-		assert.equal(plane.stats.read().answers.get(400), 1);
+		assert.equal(plane.stats.read().responses.get(400), 1);
 	});
 
 	it('takes trailers that are longer than what is read ahead of a request', async () => {

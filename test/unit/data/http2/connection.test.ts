@@ -119,7 +119,7 @@ describe('an HTTP/2 connection', () => {
 			await untilGone(plane);
 		}
 		assert.deepEqual(
-			plane.stats.read().answers,
+			plane.stats.read().responses,
 			new Map([
 				[401, 1],
 				[404, 1],

@@ -23,7 +23,7 @@ describe("a certificate's share of a worker", () => {
 		};
 		const listener = new Listener(plane, seed as unknown as WorkerSeed);
 		const port = await listener.listen({ host: '127.0.0.1', port: 0 }, false);
-		const refused = () => plane.stats.read().answers.get(401) ?? 0;
+		const refused = () => plane.stats.read().responses.get(401) ?? 0;
 		const delays = () => plane.stats.read().readsDelayed.get('http/1.1') ?? 0;
 		/** How many requests of a new connection are answered before its reads are delayed. */
 		const flood = async () => {

@@ -304,7 +304,7 @@ describe('requests that are refused', () => {
 				const plane = new FakePlane();
 				Object.assign(plane.limits, { h2MaxConcurrentStreams: 2 * COUNT });
 				plane.letsPass = isPaid;
-				const answered = () => [...plane.stats.read().answers.values()].reduce((sum, count) => sum + count, 0);
+				const answered = () => [...plane.stats.read().responses.values()].reduce((sum, count) => sum + count, 0);
 				const [client, served] = duplexPair();
 				client.resume();
 				accept(plane, served);

@@ -17,8 +17,8 @@ class Rig {
 	/** @param limit requests under way. */
 	constructor(limit: number, rate?: Rate) {
 		const slots = new ConcurrencyCounts(this.memory, 0).slots(5n, limit);
-		const identity = { claims: { sub: 'a' }, tenant: 'a', tenantKey: 5n, tenantHeader: '', quota: { rate, slots } };
-		Object.assign(this.plane.authenticator, { authenticate: () => identity });
+		const principal = { claims: { sub: 'a' }, tenant: 'a', tenantKey: 5n, tenantHeader: '', quota: { rate, slots } };
+		Object.assign(this.plane.authenticator, { authenticate: () => principal });
 	}
 
 	get underWay(): number {

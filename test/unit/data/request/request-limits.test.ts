@@ -172,8 +172,8 @@ describe('a long answer, streaming', () => {
 			const start = clock.wallSeconds();
 			clock.wallSeconds = () => start + clock.now() / 1000;
 			const { context } = client.exchange;
-			const claims = { ...context.identity!.claims, exp: start + 100 };
-			context.identity = { ...context.identity!, claims, leewaySeconds: 60 };
+			const claims = { ...context.principal!.claims, exp: start + 100 };
+			context.principal = { ...context.principal!, claims, leewaySeconds: 60 };
 			socket.answer(CHUNKED);
 			if (endsAtExpiry === undefined) {
 				await edge.plane.pass(1_000_000);
@@ -189,8 +189,8 @@ describe('a long answer, streaming', () => {
 	it('a streamed response that ends before its token expires is not broken off', async () => {
 		const { edge, client, socket } = await begun({ endsAtExpiry: true });
 		const { context } = client.exchange;
-		const claims = { ...context.identity!.claims, exp: 0 };
-		context.identity = { ...context.identity!, claims, leewaySeconds: 0 };
+		const claims = { ...context.principal!.claims, exp: 0 };
+		context.principal = { ...context.principal!, claims, leewaySeconds: 0 };
 		client.end = () => {};
 		socket.answer(`${CHUNKED}0\r\n\r\n`);
 		await edge.plane.pass(10_000);

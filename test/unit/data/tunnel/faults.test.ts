@@ -36,8 +36,8 @@ class TunnelEdge {
 	constructor(endsAt = Number.POSITIVE_INFINITY) {
 		const { plane } = this.edge;
 		plane.takesWebSockets = true;
-		const identity = { tenantHeader: '', tenantKey: 1n, quota: UNLIMITED, leewaySeconds: 0, claims: { exp: endsAt } };
-		const authenticate = (tenant: string) => ({ tenant, ...identity });
+		const principal = { tenantHeader: '', tenantKey: 1n, quota: UNLIMITED, leewaySeconds: 0, claims: { exp: endsAt } };
+		const authenticate = (tenant: string) => ({ tenant, ...principal });
 		Object.assign(plane, { authenticator: { authenticate, isRevoked: () => false } });
 		const [idle, halfEnded] = [plane.deadlines.lasting(IDLE_MS), plane.deadlines.lasting(IDLE_MS)];
 		const looks = plane.deadlines.lasting(1_000);

@@ -16,7 +16,7 @@ it('each frame of a client costs its connection a part of a token, however many 
 		return true;
 	};
 	const client = { connection: { spend }, hasEnded: false, pauseBody() {} };
-	const context = { client, plane: {}, identity: { leewaySeconds: 0, claims: { exp: 0 } } };
+	const context = { client, plane: {}, principal: { leewaySeconds: 0, claims: { exp: 0 } } };
 	const idle = { add() {} };
 	const tunnel = new Tunnel(
 		{ context, attempt: { connection: { write } } } as unknown as Exchange,

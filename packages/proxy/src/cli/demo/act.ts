@@ -1,6 +1,6 @@
 /** The stage of the show, and what an act does on it: send a request, compare the outcome, report it. */
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type Answer, type Call, call, type Identity, type Protocol } from './client.ts';
+import { type Answer, type Call, type Credentials, call, type Protocol } from './client.ts';
 import type { GrpcUpstream } from './grpc.ts';
 import type { ProxyChild } from './proxy-child.ts';
 import type { SampleUpstream } from './sample-upstream.ts';
@@ -60,7 +60,7 @@ export class Act {
 		this.stage.ended.throwIfAborted();
 		const { tokens } = this.stage.workspace;
 		const request: Call = { protocol, path, token: token ?? (tenant && tokens[tenant]) };
-		return call(this.identity(byOther), request);
+		return call(this.credentials(byOther), request);
 	}
 
 	/** Sends until the status is the expected one, for at most 10 s, because reloads and breakers take time. */
@@ -84,14 +84,14 @@ export class Act {
 	}
 
 	/** @param identity by default one without a certificate. */
-	async expectRefusedHandshake(identity = this.#anonymous(), what = 'no client certificate'): Promise<void> {
-		const outcome = await call(identity, { protocol: 'h2', path: '/' }).catch((error: Error) => error);
+	async expectRefusedHandshake(credentials = this.#anonymous(), what = 'no client certificate'): Promise<void> {
+		const outcome = await call(credentials, { protocol: 'h2', path: '/' }).catch((error: Error) => error);
 		const refused = outcome instanceof Error;
 		this.report(refused, `h2        ${what}`, refused ? 'handshake refused' : `${outcome.status}`);
 	}
 
-	#anonymous(): Identity {
-		const { cert: _cert, key: _key, ...anonymous } = this.identity();
+	#anonymous(): Credentials {
+		const { cert: _cert, key: _key, ...anonymous } = this.credentials();
 		return anonymous;
 	}
 
@@ -105,7 +105,7 @@ export class Act {
 	}
 
 	/** @param isOther whether to use the other client. */
-	identity(isOther = false): Identity {
+	credentials(isOther = false): Credentials {
 		const { workspace, proxy } = this.stage;
 		const { certPem: cert, keyPem: key } = isOther ? workspace.otherClient : workspace.client;
 		return { port: proxy.port, ca: workspace.ca, cert, key };

@@ -35,9 +35,9 @@ export async function boundToken(act: Act): Promise<void> {
 export async function revocation(act: Act): Promise<void> {
 	const { screen, workspace, proxy, ended } = act.stage;
 	screen.heading('A certificate is revoked while its connection and its WebSocket are open');
-	const held = await hold(act.identity(true), PATH, workspace.mint('first'));
+	const held = await hold(act.credentials(true), PATH, workspace.mint('first'));
 	act.report(held.status === 200, 'h2        a connection that stays open', `${held.status}`);
-	const webSocket = await openWebSocket(act.identity(true), WEB_SOCKET_PATH, workspace.mint('first'));
+	const webSocket = await openWebSocket(act.credentials(true), WEB_SOCKET_PATH, workspace.mint('first'));
 	const said = await webSocket.ask('hello');
 	act.report(said === 'svc-b heard tenant-c: hello', `http/1.1  ${WEB_SOCKET_PATH} (a WebSocket)`, `101 ${said}`);
 	workspace.revoke([workspace.otherClient]);
@@ -53,7 +53,7 @@ export async function revocation(act: Act): Promise<void> {
 	const code = await Promise.race([webSocket.closed, late]);
 	act.report(code === 1008, 'the WebSocket', code === undefined ? 'got no Close' : `ended with Close ${code}`);
 	webSocket.close();
-	await act.expectRefusedHandshake(act.identity(true), 'a new one');
+	await act.expectRefusedHandshake(act.credentials(true), 'a new one');
 	workspace.revoke([]);
 	await proxy.reload();
 	await act.expect(
@@ -128,7 +128,7 @@ export async function grpcCalls(act: Act): Promise<void> {
 	const expect = async (what: string, token: string | undefined, code: number) => {
 		// The first health probe may still be under way.
 		const answer = await act.repeat(
-			() => callGrpc(act.identity(), GRPC_PATH, 'hello', token),
+			() => callGrpc(act.credentials(), GRPC_PATH, 'hello', token),
 			(answer) => answer.code === code,
 		);
 		const passed = !(answer instanceof Error) && answer.code === code;

@@ -9,7 +9,7 @@ import { Agent, type CloseEvent, type MessageEvent, WebSocket } from 'undici';
 export type Protocol = 'http/1.1' | 'h2';
 
 /** Where to connect, and as whom. */
-export interface Identity {
+export interface Credentials {
 	readonly port: number;
 	/** PEM: the authority of the proxy's certificate, and the client's own certificate and key, if any. */
 	readonly ca: string;
@@ -35,8 +35,8 @@ export interface Answer {
 const TIMEOUT_MS = 10_000;
 
 /** One request on a new connection. Rejects if there is no complete answer within 10 s. */
-export async function call(identity: Identity, { protocol, path, token }: Call): Promise<Answer> {
-	const socket = await connect(identity, protocol);
+export async function call(credentials: Credentials, { protocol, path, token }: Call): Promise<Answer> {
+	const socket = await connect(credentials, protocol);
 	const serverSerial = socket.getPeerCertificate().serialNumber;
 	try {
 		const headers = token === undefined ? {} : { authorization: `Bearer ${token}` };
@@ -56,8 +56,8 @@ export interface Held {
 }
 
 /** One request over HTTP/2. Rejects when there is no response within 10 s. */
-export async function hold(identity: Identity, path: string, token: string): Promise<Held> {
-	const socket = await connect(identity, 'h2');
+export async function hold(credentials: Credentials, path: string, token: string): Promise<Held> {
+	const socket = await connect(credentials, 'h2');
 	// From here on it may be silent.
 	socket.setTimeout(0);
 	const session = http2Connect('https://localhost', { createConnection: () => socket });
@@ -87,7 +87,11 @@ interface HeldWebSocket {
 }
 
 /** Opens a WebSocket over HTTP/1.1. Rejects unless the handshake is answered with 101 within 10 s. */
-export async function openWebSocket({ port, ...tls }: Identity, path: string, token: string): Promise<HeldWebSocket> {
+export async function openWebSocket(
+	{ port, ...tls }: Credentials,
+	path: string,
+	token: string,
+): Promise<HeldWebSocket> {
 	const connect = { ...tls, servername: 'localhost', timeout: TIMEOUT_MS };
 	const dispatcher = new Agent({ connect, allowH2: false, headersTimeout: TIMEOUT_MS });
 	const headers = { authorization: `Bearer ${token}` };
@@ -115,7 +119,7 @@ export async function openWebSocket({ port, ...tls }: Identity, path: string, to
 const NO_CLOSE = 1006;
 
 /** Rejects if the handshake fails or is silent for 10 s. */
-export function connect({ port, ...credentials }: Identity, protocol: Protocol): Promise<TLSSocket> {
+export function connect({ port, ...credentials }: Credentials, protocol: Protocol): Promise<TLSSocket> {
 	return new Promise((resolve, reject) => {
 		const options = { host: '127.0.0.1', port, servername: 'localhost', ...credentials, ALPNProtocols: [protocol] };
 		const socket = tlsConnect(options, () => resolve(socket));

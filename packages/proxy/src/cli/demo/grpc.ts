@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { createServer, connect as http2Connect, type IncomingHttpHeaders, type ServerHttp2Stream } from 'node:http2';
 import type { AddressInfo } from 'node:net';
 import { HEALTH_CHECK_PATH } from '../../gates/grpc-health.ts';
-import { connect, type Identity } from './client.ts';
+import { type Credentials, connect } from './client.ts';
 
 /** The result of a call. */
 export interface GrpcAnswer {
@@ -15,12 +15,12 @@ export interface GrpcAnswer {
 
 /** One unary call on a new connection. Rejects if there is no complete answer within 10 s. */
 export async function callGrpc(
-	identity: Identity,
+	credentials: Credentials,
 	path: string,
 	text: string,
 	token: string | undefined,
 ): Promise<GrpcAnswer> {
-	const socket = await connect(identity, 'h2');
+	const socket = await connect(credentials, 'h2');
 	const session = http2Connect('https://localhost', { createConnection: () => socket });
 	try {
 		return await new Promise<GrpcAnswer>((resolve, reject) => {

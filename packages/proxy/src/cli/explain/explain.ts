@@ -1,7 +1,7 @@
 import type { X509Certificate } from 'node:crypto';
 import { isCall } from '@mtls-edge-proxy/gate/gates/grpc.ts';
 import { HEADERS_TOO_LARGE, Rejection } from '@mtls-edge-proxy/gate/gates/rejection.ts';
-import type { Identity, VerifiedToken } from '@mtls-edge-proxy/gate/gates/token-cache.ts';
+import type { Principal, VerifiedToken } from '@mtls-edge-proxy/gate/gates/token-cache.ts';
 import { refuseOtherHolder } from '@mtls-edge-proxy/gate/identity/bound-token.ts';
 import { Quotas } from '@mtls-edge-proxy/gate/identity/quotas.ts';
 import { NOTHING_REVOKED, RevokedTokens } from '@mtls-edge-proxy/gate/identity/revocations.ts';
@@ -76,7 +76,7 @@ export async function explain(
 		extendsConnect: config.routes.some(({ webSocket }) => webSocket !== undefined),
 	});
 	judgeHead(request, reports);
-	const { token, identity } = await judgeToken(request.authorization, files, settings, reports, notes);
+	const { token, principal } = await judgeToken(request.authorization, files, settings, reports, notes);
 	judgeHolder(token, client, reports);
 	tellTenantLimits(token, files, reports);
 
@@ -100,9 +100,9 @@ export async function explain(
 	if (route !== undefined) judgeUpstream(route, settings, isWebSocket ? [] : responseWords(route, streams), reports);
 
 	const { outcome, endsAt } = outcomeOf(reports.list);
-	const passes = outcome === 'passes' && identity !== undefined && route !== undefined;
+	const passes = outcome === 'passes' && principal !== undefined && route !== undefined;
 	const head = passes
-		? await upstreamHead(route, identity, { ...request, target: forwardedTarget! }, spec, client, correlatorOf(config))
+		? await upstreamHead(route, principal, { ...request, target: forwardedTarget! }, spec, client, correlatorOf(config))
 		: undefined;
 	if (passes) notes.push(...notesOnHead(route, isWebSocket));
 	return {
@@ -156,7 +156,7 @@ interface TokenVerdict {
 	/** The content of the token, even if it is refused. */
 	readonly token: VerifiedToken | undefined;
 	/** Present if the token is admitted. */
-	readonly identity: Identity | undefined;
+	readonly principal: Principal | undefined;
 }
 
 async function judgeToken(
@@ -178,7 +178,7 @@ async function judgeToken(
 	const { checks, token } = readToken(authorization, judges);
 	if (!(verdict instanceof Rejection)) {
 		reports.add({ gate: 'token', verdict: 'ok', details: [], checks });
-		return { token: verdict, identity: verdict };
+		return { token: verdict, principal: verdict };
 	}
 	if (keys.isMissing) {
 		const details = [`cannot be decided: ${keys.note}`];
@@ -186,7 +186,7 @@ async function judgeToken(
 	} else {
 		reports.add({ gate: 'token', verdict: 'refused', refusal: answered(verdict), details: [], checks });
 	}
-	return { token, identity: undefined };
+	return { token, principal: undefined };
 }
 
 function judgeHolder(token: VerifiedToken | undefined, { connection, hasCertificate }: Client, reports: Reports): void {

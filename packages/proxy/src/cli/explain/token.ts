@@ -39,7 +39,7 @@ interface TokenJudges {
 interface TokenReading {
 	/** In the order of the authenticator, which stops at the first refusal; this list does not. */
 	readonly checks: readonly Check[];
-	/** The identity of the token if it had no fault; `undefined` if unknown. */
+	/** The verified token if it had no fault; `undefined` if unknown. */
 	readonly token: VerifiedToken | undefined;
 }
 

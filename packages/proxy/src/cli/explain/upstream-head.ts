@@ -1,5 +1,5 @@
 import { Rejection } from '@mtls-edge-proxy/gate/gates/rejection.ts';
-import type { Identity } from '@mtls-edge-proxy/gate/gates/token-cache.ts';
+import type { Principal } from '@mtls-edge-proxy/gate/gates/token-cache.ts';
 import { framingLine } from '#body';
 import type { RouteConfig } from '../../config/config.ts';
 import { versionAndHost } from '../../data/client/outgoing-head.ts';
@@ -28,7 +28,7 @@ const SOME_KEY = '(made for each attempt)';
  */
 export async function upstreamHead(
 	{ prefix, upstream, certificateHeaders, forwarding }: RouteConfig,
-	{ tenantHeader }: Identity,
+	{ tenantHeader }: Principal,
 	{ method, target, targetAuthority, head }: ReadRequest,
 	{ bodyBytes }: RequestSpec,
 	{ connection }: Client,

@@ -76,7 +76,7 @@ export function* writeProxyFamilies(page: Exposition, sources: MetricSources): G
 	const counts = readCounters(sources.workerStats);
 	const unrouted = sources.workerStats.map((stats) => stats.unrouted);
 	// A table without routes has no other series, and readers forget a family without samples.
-	const ownResponses = new Map([[404, 0], ...counts.answers]);
+	const ownResponses = new Map([[404, 0], ...counts.responses]);
 	yield* writeResponses(page, ownResponses, upstreams, histograms.upstream);
 	yield* writeTraffic(page, sources.routes(), unrouted, startedSeconds);
 	yield* writeCircuits(page, upstreams);

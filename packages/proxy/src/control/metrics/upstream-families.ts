@@ -35,7 +35,7 @@ export function* readUpstreams(
 function readUpstream(endpoint: Endpoint, layout: BucketLayout, summary: Summary, now: number) {
 	const { address, group, breaker, counters, health, alive, lastProbe } = endpoint;
 	const regions = counters.stats.map((region) => new UpstreamStats(region));
-	const { answers, ...counts } = readEndpoint(regions);
+	const { responses, ...counts } = readEndpoint(regions);
 	const labels: Labels = { upstream: address.authority, ...(group !== undefined && { group }) };
 	return {
 		...counts,
@@ -47,7 +47,7 @@ function readUpstream(endpoint: Endpoint, layout: BucketLayout, summary: Summary
 		/** By `TRANSITIONS`. */
 		transitions: TRANSITIONS.map((_, i) => total([counters, ...regions], ({ transitions }) => transitions.cells[i]!)),
 		// Each upstream has a series for the expected status from the start.
-		answers: new Map([[200, 0], ...answers]),
+		responses: new Map([[200, 0], ...responses]),
 		protocol: endpoint.protocol ?? 'http/1.1',
 		roundTrips: readRoundTrips(regions, summary, now),
 		durations: readBuckets(layout, counters.durations, regions.length),
@@ -71,7 +71,7 @@ export function readBuckets(layout: BucketLayout, memory: HistogramsSeed['gates'
 	);
 }
 
-/** @param own answers to requests for which no upstream was chosen, by status. */
+/** @param own responses to requests for which no upstream was chosen, by status. */
 export function* writeResponses(
 	page: Exposition,
 	own: ReadonlyMap<number, number>,
@@ -80,8 +80,8 @@ export function* writeResponses(
 ): Generator<void> {
 	const requests = page.family(FAMILIES.requests);
 	for (const [status, count] of own) requests.sample(count, { status: String(status) });
-	for (const { labels, answers, createdSeconds } of upstreams) {
-		for (const [status, count] of answers)
+	for (const { labels, responses, createdSeconds } of upstreams) {
+		for (const [status, count] of responses)
 			requests.sample(count, { status: String(status), ...labels }, createdSeconds);
 		yield;
 	}

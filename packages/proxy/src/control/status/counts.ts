@@ -12,7 +12,7 @@ export function countsOf(kind: RecentCounter, counts: WorkerCounts, history: Pic
 	return recentCounts(kind, named(counts[kind]), history);
 }
 
-/** The requests that never reached an upstream, by reason and by the status of their answers. */
+/** The requests that never reached an upstream, by reason and by the status of their responses. */
 export function refusalsOf(counts: Answered, history: Pick<History, 'rise'>): Count[] {
 	return recentCounts('refusal', refusals(counts), history);
 }
@@ -36,12 +36,12 @@ function named(counts: ReadonlyMap<string, number>): Counted[] {
 	return Array.from(counts, ([reason, total]) => ({ reason, total }));
 }
 
-type Answered = Pick<WorkerCounts, 'auth' | 'forbidden' | 'rateLimited' | 'answers'>;
+type Answered = Pick<WorkerCounts, 'auth' | 'forbidden' | 'rateLimited' | 'responses'>;
 
-function refusals({ auth, forbidden, rateLimited, answers }: Answered): Counted[] {
+function refusals({ auth, forbidden, rateLimited, responses }: Answered): Counted[] {
 	const answered = (status: number, counts: ReadonlyMap<string, number>, words: (reason: string) => string) =>
 		[...counts].map(([reason, total]) => ({ reason: words(reason), status, total }));
-	const others = [...answers]
+	const others = [...responses]
 		.filter(([status]) => !COUNTED_BY_REASON.has(status))
 		.map(([status, total]) => ({ reason: REASONS.get(status) ?? 'other', status, total }));
 	return [

@@ -81,11 +81,11 @@ function countersOf(
 	{ protocol = 'http/1.1' }: Endpoint,
 	callsLately: (code: number, total: number) => number,
 ) {
-	const { answers, active, idle, streams, grpc } = readEndpoint(regions);
+	const { responses, active, idle, streams, grpc } = readEndpoint(regions);
 	let errors = 0;
-	for (const [status, count] of answers) if (status >= 500) errors += count;
+	for (const [status, count] of responses) if (status >= 500) errors += count;
 	return {
-		requests_total: sum(answers.values()),
+		requests_total: sum(responses.values()),
 		errors_total: errors,
 		connections: { active, idle },
 		chosen: protocol === 'auto' ? choicesOf(regions) : null,

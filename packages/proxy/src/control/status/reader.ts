@@ -85,7 +85,7 @@ export class StatusReader implements StatusSource {
 				heap_used_bytes: usage.heapUsed,
 			},
 			traffic: {
-				requests_total: sum(counters.answers.values()) + total(upstreams, (one) => one.requests_total),
+				requests_total: sum(counters.responses.values()) + total(upstreams, (one) => one.requests_total),
 				...history.latest(),
 				in_flight: sum(inFlight),
 			},

@@ -37,13 +37,13 @@ export type OwnCounts = Omit<ShareCounts, 'calls' | 'grpc'>;
 
 /** The counts without an upstream, since the start. */
 export function ownShareCounts(counts: WorkerCounts): OwnCounts {
-	const { answers, handshakeRefusals } = counts;
+	const { responses, handshakeRefusals } = counts;
 	const failed = sum(handshakeRefusals.values());
 	return {
-		answers: sum(answers.values()),
-		'401': answers.get(401) ?? 0,
-		'429': answers.get(429) ?? 0,
-		'5xx': sum([...answers].map(([status, count]) => (status >= 500 ? count : 0))),
+		answers: sum(responses.values()),
+		'401': responses.get(401) ?? 0,
+		'429': responses.get(429) ?? 0,
+		'5xx': sum([...responses].map(([status, count]) => (status >= 500 ? count : 0))),
 		attempts: total(TLS_VERSIONS, (version) => sum(counts[version].values())) + failed,
 		handshakes: failed,
 	};

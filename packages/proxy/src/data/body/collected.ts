@@ -235,8 +235,8 @@ export class Bodies implements BodyMode {
 	}
 
 	#collector(): ByteCollector {
-		const { plane, identity } = this.#request.context;
-		return new ByteCollector(plane.bufferedBytes, identity!.tenantKey);
+		const { plane, principal } = this.#request.context;
+		return new ByteCollector(plane.bufferedBytes, principal!.tenantKey);
 	}
 }
 

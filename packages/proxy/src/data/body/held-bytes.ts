@@ -24,8 +24,8 @@ export class HeldBytes extends Timed {
 		let charged = this.#charged.get(holder);
 		if (bytes === 0) return charged?.release();
 		if (charged === undefined) {
-			const { plane, identity } = this.#request.context;
-			charged = new Reservation(plane.bufferedBytes, identity!.tenantKey);
+			const { plane, principal } = this.#request.context;
+			charged = new Reservation(plane.bufferedBytes, principal!.tenantKey);
 			this.#charged.set(holder, charged);
 		}
 		const noRoom = charged.resize(bytes);

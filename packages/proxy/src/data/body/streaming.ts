@@ -148,15 +148,15 @@ export class Bodies implements BodyMode {
 		if (kept.length + chunk.length > MAX_KEPT) return this.#forget();
 		kept.add(chunk);
 		if (kept.length <= Math.max(UNCOUNTED, this.#counted)) return;
-		const { plane, identity } = this.#request.context;
-		if (!plane.bufferedBytes.tryKeep(identity!.tenantKey, kept.length - this.#counted)) return this.#forget();
+		const { plane, principal } = this.#request.context;
+		if (!plane.bufferedBytes.tryKeep(principal!.tenantKey, kept.length - this.#counted)) return this.#forget();
 		this.#counted = kept.length;
 	}
 
 	#forget(): void {
 		this.#kept = undefined;
-		const { plane, identity } = this.#request.context;
-		if (this.#counted > 0) plane.bufferedBytes.unkeep(identity!.tenantKey, this.#counted);
+		const { plane, principal } = this.#request.context;
+		if (this.#counted > 0) plane.bufferedBytes.unkeep(principal!.tenantKey, this.#counted);
 		this.#counted = 0;
 	}
 

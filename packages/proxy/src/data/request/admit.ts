@@ -36,26 +36,26 @@ export function admit(context: RequestContext): Rejection | undefined {
 
 	context.span?.enters('token');
 	// Who is calling? The client certificate has opened the connection; the token names the tenant.
-	const identity = plane.authenticator.authenticate(head.authorization, plane.clock.wallSeconds());
-	if (identity instanceof Rejection) return identity;
-	context.identity = identity;
+	const principal = plane.authenticator.authenticate(head.authorization, plane.clock.wallSeconds());
+	if (principal instanceof Rejection) return principal;
+	context.principal = principal;
 
 	// A bound token is invalid on a connection with another certificate (RFC 8705). Its verdict is shared by all connections.
-	if (identity.confirmation !== undefined) {
+	if (principal.confirmation !== undefined) {
 		context.span?.enters('bound token');
-		const stolen = refuseOtherHolder(identity.confirmation, client.connection.certificate?.thumbprint);
+		const stolen = refuseOtherHolder(principal.confirmation, client.connection.certificate?.thumbprint);
 		if (stolen) return stolen;
 	}
 
 	// The tenant is known only now. From here on, the request counts against its rate.
 	context.span?.enters('tenant rate');
 	if (plane.limits.rateLimitHeaders) context.report = new RateLimitFields();
-	const overRate = refuseOverTenantRate(plane.limiter, identity, context.startedAt, context.report);
+	const overRate = refuseOverTenantRate(plane.limiter, principal, context.startedAt, context.report);
 	if (overRate) return overRate;
 	client.onPaid();
 
 	// The request also takes one of the tenant's concurrent places until it is over.
-	const { slots } = identity.quota;
+	const { slots } = principal.quota;
 	if (slots !== undefined) {
 		context.span?.enters('tenant concurrency');
 		const tooMany = refuseOverConcurrency(slots, context.report);
@@ -129,7 +129,7 @@ export function admitToRoute(context: RequestContext, body: BodyMode): Rejection
 	// connection or token.
 	if (route.access !== undefined) {
 		context.span?.enters('route access');
-		const forbidden = route.access.refuse(client.connection, context.identity!);
+		const forbidden = route.access.refuse(client.connection, context.principal!);
 		if (forbidden) return forbidden;
 	}
 	if (route.certificateHeaders !== undefined) {
@@ -141,7 +141,7 @@ export function admitToRoute(context: RequestContext, body: BodyMode): Rejection
 	if (route.limit !== undefined) {
 		context.span?.enters('route rate');
 		const now = plane.clock.now();
-		const overRate = refuseOverRouteRate(plane.limiter, context.identity!, route.limit, now, context.report);
+		const overRate = refuseOverRouteRate(plane.limiter, context.principal!, route.limit, now, context.report);
 		if (overRate) return overRate;
 	}
 

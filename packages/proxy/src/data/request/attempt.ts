@@ -81,7 +81,7 @@ export class UpstreamAttempt implements OutgoingRequest, ResponseHandler {
 	}
 
 	get tenant(): string {
-		return this.#request.context.identity!.tenant;
+		return this.#request.context.principal!.tenant;
 	}
 
 	get handshake(): WebSocketHandshake | undefined {
@@ -122,7 +122,7 @@ export class UpstreamAttempt implements OutgoingRequest, ResponseHandler {
 			method,
 			context.target!,
 			versionAndHost,
-			context.identity!.tenantHeader,
+			context.principal!.tenantHeader,
 			certificateLines,
 			this.#ownLines(),
 			lines,
@@ -265,8 +265,8 @@ export class UpstreamAttempt implements OutgoingRequest, ResponseHandler {
 		this.#admission = REFUSED;
 		const { breaker } = this.endpoint;
 		if (outcome === 'success' || outcome === 'abandoned') return breaker.report(admission, outcome);
-		const { identity, route, plane } = this.#request.context;
-		breaker.fail(admission, { reason: outcome, cause, tenant: identity!.tenant }, route!.opening, plane.clock.now());
+		const { principal, route, plane } = this.#request.context;
+		breaker.fail(admission, { reason: outcome, cause, tenant: principal!.tenant }, route!.opening, plane.clock.now());
 	}
 
 	/** A good response has begun. A half-open breaker need not wait for its last byte, but does wait for a call's status if configured to. */

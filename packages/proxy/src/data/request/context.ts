@@ -1,7 +1,7 @@
 import { isCall } from '@mtls-edge-proxy/gate/gates/grpc.ts';
 import type { RequestSlots } from '@mtls-edge-proxy/gate/gates/quota.ts';
 import type { RateLimitFields } from '@mtls-edge-proxy/gate/gates/rate-limit-fields.ts';
-import type { Identity } from '@mtls-edge-proxy/gate/gates/token-cache.ts';
+import type { Principal } from '@mtls-edge-proxy/gate/gates/token-cache.ts';
 import type { Correlation } from '../../gates/correlation.ts';
 import type { RequestHead } from '../../gates/headers.ts';
 import type { CleanTarget } from '../../gates/path.ts';
@@ -33,7 +33,7 @@ export class RequestContext {
 	span: RequestSpan | undefined = undefined;
 	head: RequestHead | undefined = undefined;
 	correlation: Correlation | undefined = undefined;
-	identity: Identity | undefined = undefined;
+	principal: Principal | undefined = undefined;
 	/** Set if the request holds one of its tenant's concurrent places. */
 	slots: RequestSlots | undefined = undefined;
 	/** Set if the request asks for a WebSocket and its route takes it. */

@@ -71,7 +71,7 @@ export class Delivery implements Dispatched, Waiting {
 		}
 		// Last, since this may spend the one probe of a half-open breaker. From here on an outcome must be reported.
 		if (state === STATE.queued) context.span?.enters('circuit breaker');
-		const choice = this.upstream.choose(now, context.route!.cooldownMs, context.identity!.tenant);
+		const choice = this.upstream.choose(now, context.route!.cooldownMs, context.principal!.tenant);
 		if (choice === 'full') return 'full';
 		if (state === STATE.waiting) context.waitedMs += this.#waitsNoLonger(now);
 		if (choice === 'none') {
@@ -111,7 +111,7 @@ export class Delivery implements Dispatched, Waiting {
 	/** @returns whether there was a place for it. */
 	#wait(): boolean {
 		const { request } = this;
-		this.#place = this.upstream.pending!.enter(request.context.identity!.tenant, this);
+		this.#place = this.upstream.pending!.enter(request.context.principal!.tenant, this);
 		if (this.#place === undefined) return false;
 		request.enter(STATE.waiting);
 		return true;
@@ -231,7 +231,7 @@ export class Delivery implements Dispatched, Waiting {
 	 */
 	#retry(failure: RetriedFailure): Rejection | undefined {
 		const { kind, cause } = failure;
-		const { plane, identity, route } = this.request.context;
+		const { plane, principal, route } = this.request.context;
 		const { cooldownMs } = route!;
 		// A reload may have removed addresses since the request left; failing addresses are often the removed ones.
 		const upstream = this.upstream.inForce;
@@ -251,7 +251,7 @@ export class Delivery implements Dispatched, Waiting {
 			return rejection.BAD_GATEWAY.because(cause);
 		}
 
-		let choice = pending?.comesFirst(true) ? 'full' : upstream.choose(now, cooldownMs, identity!.tenant, tried);
+		let choice = pending?.comesFirst(true) ? 'full' : upstream.choose(now, cooldownMs, principal!.tenant, tried);
 		// The end of a connection says nothing about its endpoint, so the same endpoint is worth another try if there is no other.
 		if (typeof choice === 'string' && SAYS_NOTHING.has(kind)) choice = upstream.again(attempt, now) ?? choice;
 
@@ -278,7 +278,7 @@ export class Delivery implements Dispatched, Waiting {
 	#departAgain(now: number, { kind, cause }: RetriedFailure): Departure {
 		const { request, upstream } = this;
 		const { context } = request;
-		const { tenant } = context.identity!;
+		const { tenant } = context.principal!;
 		const { cooldownMs } = context.route!;
 		if (this.#isCallOver(now)) {
 			this.#waitsNoLonger(now);

@@ -161,8 +161,8 @@ export class Exchange extends Timed implements ExchangeEvents {
 
 	/** The facts about the request that operators may see. */
 	get #known(): Refused {
-		const { client, route, endpoint, identity } = this.context;
-		return { client, route, endpoint, tenant: identity?.tenant };
+		const { client, route, endpoint, principal } = this.context;
+		return { client, route, endpoint, tenant: principal?.tenant };
 	}
 
 	// --- A tunnel. ---
@@ -323,7 +323,7 @@ export class Exchange extends Timed implements ExchangeEvents {
 		countIn(context, undefined);
 		if (record === undefined) return;
 		context.record = undefined;
-		record.tenant = context.identity?.tenant;
+		record.tenant = context.principal?.tenant;
 		record.route = context.route;
 		record.upstream = context.endpoint;
 		record.correlation = context.correlation;

@@ -10,7 +10,7 @@ export class StreamExpiry extends Timed {
 
 	constructor(request: Exchange) {
 		super();
-		const { leewaySeconds, claims } = request.context.identity!;
+		const { leewaySeconds, claims } = request.context.principal!;
 		this.#request = request;
 		this.#endsAt = claims.exp + leewaySeconds;
 		request.context.plane.deadlines.patrol.add(this);

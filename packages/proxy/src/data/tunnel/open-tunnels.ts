@@ -68,7 +68,7 @@ export class OpenTunnels extends Timed {
 		const look = () => {
 			if (sweep !== this.#sweep) return;
 			for (const tunnel of waiting.splice(-A_FEW)) {
-				if (revoked.refuse(tunnel.request.context.identity!) !== undefined) tunnel.close('revoked');
+				if (revoked.refuse(tunnel.request.context.principal!) !== undefined) tunnel.close('revoked');
 			}
 			if (waiting.length > 0) setImmediate(guarded(this, look));
 		};

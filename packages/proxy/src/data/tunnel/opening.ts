@@ -17,7 +17,7 @@ export function openTunnel(
 	fields: ResponseFields,
 	accept: string | undefined,
 ): Rejection | undefined {
-	const { client, handshake, identity, plane, route } = request.context;
+	const { client, handshake, principal, plane, route } = request.context;
 	const problem = problemOfResponse(handshake!, fields.list, accept);
 	if (problem !== undefined) return BAD_GATEWAY.because(problem);
 	if (client.isAhead) return EARLY;
@@ -27,7 +27,7 @@ export function openTunnel(
 	plane.tunnels.add(tunnel);
 	// Since the gates, the token may have been revoked, and the connection may have begun to end.
 	const end = client.connection.addTunnel(tunnel);
-	if (plane.authenticator.isRevoked(identity!)) tunnel.close('revoked');
+	if (plane.authenticator.isRevoked(principal!)) tunnel.close('revoked');
 	else if (end !== undefined) tunnel.close(end);
 	return undefined;
 }

@@ -40,8 +40,8 @@ export class Tunnel implements Carrier, MessageSink {
 
 	/** @param hasExtensions whether the two ends have agreed on extensions. */
 	constructor(request: Exchange, route: WebSocketRoute, hasExtensions: boolean) {
-		const { client, plane, identity } = request.context;
-		const { leewaySeconds, claims } = identity!;
+		const { client, plane, principal } = request.context;
+		const { leewaySeconds, claims } = principal!;
 		this.request = request;
 		this.#route = route;
 		this.endsAt = route.endsAtExpiry ? claims.exp + leewaySeconds : Number.POSITIVE_INFINITY;
