@@ -5,7 +5,7 @@ import { configWarnings } from '../../../packages/proxy/src/config/warnings.ts';
 import { errorIn, parseConfig } from './parse.ts';
 
 const TLS = '[tls]\ncert_path = "c"\nkey_path = "k"\nclient_ca_path = "a"\n';
-const parse = (text: string) => parseConfig(`${TLS}${text}`, 'config.toml');
+const parse = (text: string) => parseConfig(`${TLS}${text}`);
 
 function problemsIn(text: string): string[] {
 	const lines = errorIn(`${TLS}${text}`)?.message.split('\n') ?? [];

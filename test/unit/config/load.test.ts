@@ -12,9 +12,7 @@ import { DEFAULT_BUCKETS, DEFAULT_GATE_BUCKETS } from '../../../packages/proxy/s
 import { DEFAULT_BALANCING } from '../../../packages/proxy/src/gates/balancing/settings.ts';
 import { anyText } from '../../fixtures/any-text.ts';
 import { MINIMAL } from './minimal.ts';
-import { errorIn, parseConfig } from './parse.ts';
-
-const parse = (text: string) => parseConfig(text, 'config.toml');
+import { errorIn, parseConfig as parse } from './parse.ts';
 
 /** What holds for a route unless the file says otherwise. */
 const OF_TODAY = {
@@ -196,27 +194,18 @@ describe('a valid configuration', () => {
 	it("accepts a route's own limits, with or without units", () => {
 		const limitsOf = (keys: string) =>
 			parse(`${MINIMAL}[[routes]]\nprefix = "/"\nupstream = "http://a"\n${keys}`).routes[0]!.requestLimits;
+		const none = {
+			...{ maxBodyBytes: undefined, bodyTimeoutMs: undefined, upstreamTimeoutMs: undefined },
+			...{ idleTimeoutMs: undefined, endsAtExpiry: undefined },
+		};
 		assert.deepEqual(limitsOf('max_body_bytes = "1MiB"\nbody_timeout_secs = "5m"\nupstream_timeout_secs = 0.5'), {
-			...{
-				maxBodyBytes: 1024 * 1024,
-				bodyTimeoutMs: 300_000,
-				upstreamTimeoutMs: 500,
-				idleTimeoutMs: undefined,
-				endsAtExpiry: undefined,
-			},
+			...none,
+			...{ maxBodyBytes: 1024 * 1024, bodyTimeoutMs: 300_000, upstreamTimeoutMs: 500 },
 		});
-		assert.deepEqual(limitsOf('upstream_timeout_secs = "1h"'), {
-			...{
-				maxBodyBytes: undefined,
-				bodyTimeoutMs: undefined,
-				upstreamTimeoutMs: 3_600_000,
-				idleTimeoutMs: undefined,
-				endsAtExpiry: undefined,
-			},
-		});
+		assert.deepEqual(limitsOf('upstream_timeout_secs = "1h"'), { ...none, upstreamTimeoutMs: 3_600_000 });
 		assert.deepEqual(limitsOf('upstream_timeout_secs = 0\nidle_timeout_secs = "1h"\nend_streams_at_expiry = true'), {
-			...{ maxBodyBytes: undefined, bodyTimeoutMs: undefined, upstreamTimeoutMs: 0 },
-			...{ idleTimeoutMs: 3_600_000, endsAtExpiry: true },
+			...none,
+			...{ upstreamTimeoutMs: 0, idleTimeoutMs: 3_600_000, endsAtExpiry: true },
 		});
 		for (const wrong of [
 			'max_body_bytes = 0',

@@ -16,7 +16,7 @@ export function schemaProblems(root: unknown): string[] {
 }
 
 /** `parseConfig`, which proves by the way that the JSON Schema accepts what the loader does. */
-export function parseConfig(text: string, path: string): Config {
+export function parseConfig(text: string, path = 'config.toml'): Config {
 	const config = load.parseConfig(text, path);
 	assert.deepEqual(schemaProblems(parseToml(text, path).root), [], text);
 	return config;
@@ -25,7 +25,7 @@ export function parseConfig(text: string, path: string): Config {
 /** The error that refuses a configuration; `undefined`: it is accepted. */
 export function errorIn(text: string): ConfigError | undefined {
 	try {
-		parseConfig(text, 'config.toml');
+		parseConfig(text);
 		return undefined;
 	} catch (error) {
 		assert.ok(error instanceof ConfigError, String(error));

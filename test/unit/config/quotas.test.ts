@@ -2,9 +2,8 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { configWarnings } from '../../../packages/proxy/src/config/warnings.ts';
 import { MINIMAL } from './minimal.ts';
-import { errorIn, parseConfig } from './parse.ts';
+import { errorIn, parseConfig as parse } from './parse.ts';
 
-const parse = (text: string) => parseConfig(text, 'config.toml');
 const ROUTE = '[[routes]]\nprefix = "/a"\nupstream = "http://a"\n';
 
 /** What is wrong, without its line. */

@@ -3,7 +3,7 @@ import { describe, it } from 'node:test';
 import { MINIMAL } from './minimal.ts';
 import { parseConfig } from './parse.ts';
 
-const limits = (text: string) => parseConfig(`${MINIMAL}[limits]\n${text}`, 'c').limits;
+const limits = (text: string) => parseConfig(`${MINIMAL}[limits]\n${text}`).limits;
 
 describe('a duration or size with a unit', () => {
 	it('is converted from every unit', () => {
@@ -30,7 +30,6 @@ describe('a duration or size with a unit', () => {
 	it('works in lists of tables, too', () => {
 		const { routes } = parseConfig(
 			`${MINIMAL}[[routes]]\nprefix = "/a"\nupstream = "http://a.test:1"\ncooldown_secs = "1m"`,
-			'c',
 		);
 		equal(routes[0]?.cooldownMs, 60_000);
 	});
@@ -46,7 +45,7 @@ describe('a duration or size with a unit', () => {
 		for (const text of ['10', '10mb', '10M', '0.5B', '10 MB']) {
 			throws(() => limits(`max_request_body_bytes = "${text}"`), /max_request_body_bytes/, text);
 		}
-		throws(() => parseConfig(`default_cooldown_secs = "500ms"\n${MINIMAL}`, 'c'), /whole number of seconds/);
+		throws(() => parseConfig(`default_cooldown_secs = "500ms"\n${MINIMAL}`), /whole number of seconds/);
 	});
 
 	it('names the line of the key', () => {

@@ -9,8 +9,7 @@ import { parseConfig, schemaProblems } from './parse.ts';
 
 const GROUP = '[[upstreams]]\nname = "billing"\naddresses = ["10.0.0.1:8443"]\n';
 const ROUTE = '[[routes]]\nprefix = "/a"\nupstream = "billing"\n';
-const tlsOf = (table: string) =>
-	parseConfig(`${MINIMAL}${GROUP}${table}${ROUTE}`, 'config.toml').routes[0]!.upstream.tls;
+const tlsOf = (table: string) => parseConfig(`${MINIMAL}${GROUP}${table}${ROUTE}`).routes[0]!.upstream.tls;
 const DEFAULTS = {
 	key: 'upstreams[0].tls',
 	caPath: undefined,
@@ -49,7 +48,7 @@ describe('TLS to the addresses of an upstream', () => {
 
 	test('belongs to the upstream above it', () => {
 		const other = '[[upstreams]]\nname = "other"\naddresses = ["10.0.0.1:8443"]\n';
-		const { upstreams } = parseConfig(`${MINIMAL}${other}${GROUP}[upstreams.tls]\n${ROUTE}`, 'config.toml');
+		const { upstreams } = parseConfig(`${MINIMAL}${other}${GROUP}[upstreams.tls]\n${ROUTE}`);
 		assert.deepEqual(
 			upstreams.map(({ tls }) => tls?.key),
 			[undefined, 'upstreams[1].tls'],
@@ -57,10 +56,7 @@ describe('TLS to the addresses of an upstream', () => {
 	});
 
 	test('that verifies nothing causes a warning', () => {
-		const config = parseConfig(
-			`${MINIMAL}${GROUP}[upstreams.tls]\ninsecure_skip_verify = true\n${ROUTE}`,
-			'config.toml',
-		);
+		const config = parseConfig(`${MINIMAL}${GROUP}[upstreams.tls]\ninsecure_skip_verify = true\n${ROUTE}`);
 		assert.equal(config.routes[0]!.upstream.tls?.verify, false);
 		const [warning] = configWarnings(config).filter(({ key }) => key?.endsWith('insecure_skip_verify'));
 		assert.match(`${warning?.line}: ${warning?.message}`, /^12: is true: any server at these addresses/);
@@ -98,10 +94,7 @@ describe('TLS to the addresses of an upstream', () => {
 
 describe('an https:// upstream of a route', () => {
 	test("is verified against Node's CAs and its host name", () => {
-		const { upstream: group } = parseConfig(
-			`${MINIMAL}[[routes]]\nprefix = "/"\nupstream = "https://a"\n`,
-			'config.toml',
-		).routes[0]!;
+		const { upstream: group } = parseConfig(`${MINIMAL}[[routes]]\nprefix = "/"\nupstream = "https://a"\n`).routes[0]!;
 		assert.deepEqual(group.tls, { ...DEFAULTS, key: undefined });
 		assert.deepEqual(group.addresses, [{ authority: 'a:443', host: 'a', port: 443 }]);
 	});

@@ -7,7 +7,7 @@ import { parseConfig } from './parse.ts';
 
 const QUIET = `${MINIMAL}issuer = "i"\naudience = "a"\n[[routes]]\nprefix = "/"\nupstream = "http://a"\n`;
 const warningsOf = (text: string) =>
-	configWarnings(parseConfig(text, 'config.toml')).map((warning) => describeProblem('config.toml', warning));
+	configWarnings(parseConfig(text)).map((warning) => describeProblem('config.toml', warning));
 
 describe('the warnings about a configuration', () => {
 	it('are empty if nothing is doubtful', () => {

@@ -18,6 +18,15 @@ export interface Validity {
 	readonly notAfter: Date;
 }
 
+/** Other clocks, such as those of a container, may lag behind this one. */
+export const CLOCK_SKEW_MS = 5 * 60_000;
+const DAY_MS = 86_400_000;
+
+/** @param now milliseconds since the epoch. */
+export function validFor(days: number, now: number): Validity {
+	return { notBefore: new Date(now - CLOCK_SKEW_MS), notAfter: new Date(now + days * DAY_MS) };
+}
+
 /** A root or an intermediate that can issue. Its private key stays in memory, unless it was asked for as `exportable`. */
 export interface Authority {
 	/** Its own certificate, PEM. A root's goes into a CA bundle. */

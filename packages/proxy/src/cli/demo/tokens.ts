@@ -1,5 +1,5 @@
 /** RS256 access tokens for the demo and the tests (RFC 7519, RFC 7515 compact serialization). */
-import { generateKeyPairSync, type KeyObject, sign } from 'node:crypto';
+import { generateKeyPairSync, type KeyObject, sign, X509Certificate } from 'node:crypto';
 
 export interface TokenKey {
 	readonly privateKey: KeyObject;
@@ -44,6 +44,11 @@ export function mintToken(
 export function signToken(key: SigningKey, protectedHeader: string, payload: string): string {
 	const signed = `${base64url(protectedHeader)}.${base64url(payload)}`;
 	return `${signed}.${sign('sha256', Buffer.from(signed), key.privateKey).toString('base64url')}`;
+}
+
+/** What binds a token to a certificate: SHA-256 of its DER encoding (RFC 8705 section 3.1). @param pem the first certificate counts. */
+export function thumbprint(pem: string): Buffer {
+	return Buffer.from(new X509Certificate(pem).fingerprint256.replaceAll(':', ''), 'hex');
 }
 
 function base64url(text: string): string {

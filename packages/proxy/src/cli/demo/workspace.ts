@@ -2,14 +2,14 @@
  * The demo's folder: an authority, server and client certificates, token keys, tokens for two tenants, a list of revocations,
  * and the configuration file. Everything is created again at each start, because old certificates and tokens may have expired.
  */
-import { createPublicKey, X509Certificate } from 'node:crypto';
+import { createPublicKey } from 'node:crypto';
 import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { configSchemaText, SCHEMA_FILE, SCHEMA_LINE } from '../../config/json-schema.ts';
 import { CommandError } from '../command.ts';
 import { type ConfigTables, type RouteEntry, renderConfig } from './config-file.ts';
-import { createAuthority, type Issued, issue, type Validity } from './pki.ts';
-import { createTokenKey, mintToken, type TokenKey } from './tokens.ts';
+import { CLOCK_SKEW_MS, createAuthority, type Issued, issue, validFor } from './pki.ts';
+import { createTokenKey, mintToken, type TokenKey, thumbprint } from './tokens.ts';
 
 export const ISSUER = 'https://issuer.demo.invalid';
 export const AUDIENCE = 'mtls-edge-proxy-demo';
@@ -21,9 +21,7 @@ export type Tenant = (typeof TENANTS)[number];
 /** Lifetime of tokens: a working day with a margin. */
 const LIFETIME_MS = 24 * 3_600_000;
 /** Longer than the 30 days before the end in which the proxy warns. */
-const CERTIFICATE_LIFETIME_MS = 60 * LIFETIME_MS;
-/** A container's clock may lag behind the host's. */
-const CLOCK_SKEW_MS = 5 * 60_000;
+const CERTIFICATE_DAYS = 60;
 
 export interface Workspace {
 	readonly dir: string;
@@ -68,10 +66,7 @@ export async function createWorkspace(dir: string, now: number): Promise<Workspa
 	mkdirSync(dir, { recursive: true, mode: 0o700 });
 	refuseForeign(dir);
 	const file = (name: string) => join(dir, name);
-	const validity: Validity = {
-		notBefore: new Date(now - CLOCK_SKEW_MS),
-		notAfter: new Date(now + CERTIFICATE_LIFETIME_MS),
-	};
+	const validity = validFor(CERTIFICATE_DAYS, now);
 	const authority = await createAuthority({ commonName: 'mtls-edge-proxy demo CA', ...validity });
 	const issueServer = () =>
 		issue(authority, {
@@ -100,7 +95,7 @@ export async function createWorkspace(dir: string, now: number): Promise<Workspa
 	const publishKeys = (kids: readonly Kid[]) =>
 		writeFileSync(file('jwks.json'), JSON.stringify({ keys: kids.map((kid) => jwkOf(keys[kid], kid)) }));
 	const revoke = (certificates: readonly Issued[]) => {
-		const listed = certificates.map((issued) => `"sha256:${thumbprint(issued).toString('hex')}"`);
+		const listed = certificates.map((issued) => `"sha256:${thumbprint(issued.certPem).toString('hex')}"`);
 		writeFileSync(file('revoked.toml'), `certificates = [${listed.join(', ')}]\n`);
 	};
 	const tokens = { 'tenant-a': token('tenant-a'), 'tenant-b': token('tenant-b') };
@@ -149,7 +144,7 @@ export async function createWorkspace(dir: string, now: number): Promise<Workspa
 			writeServer();
 		},
 		mint: (kid, boundTo) =>
-			token('tenant-c', kid, boundTo && { cnf: { 'x5t#S256': thumbprint(boundTo).toString('base64url') } }),
+			token('tenant-c', kid, boundTo && { cnf: { 'x5t#S256': thumbprint(boundTo.certPem).toString('base64url') } }),
 		publishKeys,
 		revoke,
 		writeConfig: (routes, upstreams = []) =>
@@ -160,11 +155,6 @@ export async function createWorkspace(dir: string, now: number): Promise<Workspa
 /** The key as a JWK (RFC 7517). */
 function jwkOf({ publicKeyPem }: TokenKey, kid: Kid): object {
 	return { ...createPublicKey(publicKeyPem).export({ format: 'jwk' }), kid, use: 'sig', alg: 'RS256' };
-}
-
-/** SHA-256 of the DER encoding. */
-function thumbprint({ certPem }: Issued): Buffer {
-	return Buffer.from(new X509Certificate(certPem).fingerprint256.replaceAll(':', ''), 'hex');
 }
 
 /**

@@ -1,19 +1,11 @@
 import { createPrivateKey, X509Certificate } from 'node:crypto';
 import { CommandError } from '../command.ts';
-import { issue, loadAuthority, type Validity } from '../demo/pki.ts';
+import { issue, loadAuthority, validFor } from '../demo/pki.ts';
 import { developmentFiles, readDevelopmentFile, writeNewFiles } from './folder.ts';
 
-const DAY_MS = 86_400_000;
-/** Other clocks may lag behind this one. */
-const CLOCK_SKEW_MS = 5 * 60_000;
 /** Longer than the 30 days before the end in which the proxy warns. */
 export const CERTIFICATE_DAYS = 365;
 export const CA_DAYS = 3650;
-
-/** @param now milliseconds since the epoch. */
-export function validFor(days: number, now: number): Validity {
-	return { notBefore: new Date(now - CLOCK_SKEW_MS), notAfter: new Date(now + days * DAY_MS) };
-}
 
 /**
  * Issues a client a certificate from the folder's CA: `NAME.crt` and `NAME.key`.

@@ -1,9 +1,9 @@
 import { join } from 'node:path';
 import { configSchemaText, SCHEMA_FILE } from '../../config/json-schema.ts';
-import { authorityKey, createAuthority, issue } from '../demo/pki.ts';
+import { authorityKey, createAuthority, issue, validFor } from '../demo/pki.ts';
 import { createTokenKey } from '../demo/tokens.ts';
 import { DEVELOPMENT_FOLDER } from '../options.ts';
-import { CA_DAYS, CERTIFICATE_DAYS, validFor } from './client.ts';
+import { CA_DAYS, CERTIFICATE_DAYS } from './client.ts';
 import { developmentFiles, type NewFile, writeNewFiles } from './folder.ts';
 import { sampleConfig } from './sample-config.ts';
 

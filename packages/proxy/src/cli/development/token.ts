@@ -1,7 +1,7 @@
-import { createPrivateKey, X509Certificate } from 'node:crypto';
+import { createPrivateKey } from 'node:crypto';
 import type { Config } from '../../config/config.ts';
 import { CommandError } from '../command.ts';
-import { mintToken, type TokenClaims } from '../demo/tokens.ts';
+import { mintToken, type TokenClaims, thumbprint } from '../demo/tokens.ts';
 
 /** The token that `proxy token` was asked for. */
 interface TokenOrder {
@@ -51,7 +51,7 @@ export function makeToken(order: TokenOrder, { iss, aud }: TokenParties, private
 		iat: now,
 		nbf: now,
 		exp: now + order.ttlSeconds,
-		...(order.certificate !== undefined && { cnf: { 'x5t#S256': thumbprint(order.certificate) } }),
+		...(order.certificate !== undefined && { cnf: { 'x5t#S256': boundTo(order.certificate) } }),
 		...order.claims,
 	};
 	const key = createPrivateKey(privateKey);
@@ -59,13 +59,10 @@ export function makeToken(order: TokenOrder, { iss, aud }: TokenParties, private
 	return mintToken({ privateKey: key }, claims);
 }
 
-/** SHA-256 of the DER encoding (RFC 8705 section 3.1), of the first certificate. */
-function thumbprint(pem: string): string {
-	let certificate: X509Certificate;
+function boundTo(pem: string): string {
 	try {
-		certificate = new X509Certificate(pem);
+		return thumbprint(pem).toString('base64url');
 	} catch {
 		throw new CommandError('--cert: contains no PEM certificate');
 	}
-	return Buffer.from(certificate.fingerprint256.replaceAll(':', ''), 'hex').toString('base64url');
 }

@@ -1,3 +1,5 @@
+import type { Environment } from '../command.ts';
+
 /** The environment variables of the example service. */
 export interface Settings {
 	readonly host: string;
@@ -12,8 +14,6 @@ export interface Settings {
 	readonly tenantRps: number;
 	readonly jsonLogs: boolean;
 }
-
-export type Environment = Readonly<Record<string, string | undefined>>;
 
 /** The environment cannot be used; the message is one line that names every faulty variable. */
 export class EnvironmentError extends Error {

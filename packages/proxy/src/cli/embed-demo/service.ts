@@ -12,7 +12,8 @@ import {
 	type Logger,
 	parseLogFilter,
 } from '@mtls-edge-proxy/gate/shared/log.ts';
-import { type Environment, EnvironmentError, readSettings, type Settings } from './environment.ts';
+import type { Environment } from '../command.ts';
+import { EnvironmentError, readSettings, type Settings } from './environment.ts';
 import { createHandler } from './handler.ts';
 
 /** The parts of the process that the service needs. */
