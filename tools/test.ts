@@ -100,6 +100,8 @@ const EITHER_MODE: ReadonlySet<string> = new Set([
 			'dns',
 			'drain',
 			'first-request',
+			'http2-upstream-connections',
+			'http2-upstream-reload',
 			'issuers',
 			'never-indexed',
 			'overload',

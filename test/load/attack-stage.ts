@@ -6,7 +6,7 @@ import type { AddressInfo } from 'node:net';
 import { availableParallelism, constants, setPriority } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { h1Request } from '../fixtures/clients.ts';
+import { request } from '../fixtures/clients.ts';
 import { INSPECTABLE, WorkerInspector } from '../fixtures/inspect-workers.ts';
 import { type ClientCert, type TestPki, temporaryFolder, testPki } from '../fixtures/pki.ts';
 import { cpuSeconds, HAS_PROC, stolenMs, waitedForCoreMs } from '../fixtures/proc.ts';
@@ -199,7 +199,8 @@ export class Stage {
 	/** Sends as many bodies at once as fit into the budget, each of another tenant. @returns statuses other than 200. */
 	async postBodies(): Promise<number[]> {
 		const body = Buffer.alloc(8 * 2 ** 20);
-		const post = (token: string) => h1Request(this.proxy, { method: 'POST', path: '/whole', token, body, ms: 30_000 });
+		const post = (token: string) =>
+			request('h1', this.proxy, { method: 'POST', path: '/whole', token, body, ms: 30_000 });
 		const answers = await Promise.all(this.#identity.tokens.slice(0, 8).map(post));
 		return answers.map(({ status }) => status).filter((status) => status !== 200);
 	}

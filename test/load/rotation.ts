@@ -19,7 +19,7 @@ import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
-import { h1Request } from '../fixtures/clients.ts';
+import { request } from '../fixtures/clients.ts';
 import { crlPem, issueCrl, issueLongCrl } from '../fixtures/crl.ts';
 import { startIssuer } from '../fixtures/issuer.ts';
 import { jwkOf, jwks, keyFor, sign } from '../fixtures/issuer-keys.ts';
@@ -129,7 +129,7 @@ async function seenByAll(kind: Kind, status: Wanted): Promise<void> {
 	const deadline = performance.now() + 20_000;
 	for (let inARow = 0; inARow < 24; ) {
 		// Each on its own connection, which any thread may accept.
-		const answer = await h1Request(proxy, { token: tokens[kind] });
+		const answer = await request('h1', proxy, { token: tokens[kind] });
 		inARow = answer.status === status ? inARow + 1 : 0;
 		if (performance.now() > deadline) throw new Error(`a token of kind ${kind} does not get ${status}`);
 	}

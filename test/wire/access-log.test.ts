@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict';
 import { X509Certificate } from 'node:crypto';
 import { after, before, describe, test } from 'node:test';
-import { connect, h1Raw, h2Connect, h2Raw, PROTOCOLS, request } from '../fixtures/clients.ts';
-import { dataFrame, FRAME, headersFrame } from '../fixtures/h2-frames.ts';
+import { connect, h2Connect, h2Raw, PROTOCOLS, request } from '../fixtures/clients.ts';
+import { dataFrame, FRAME, headersFrame, requestFields } from '../fixtures/h2-frames.ts';
 import { EchoUpstream } from '../fixtures/load.ts';
 import { testPki } from '../fixtures/pki.ts';
 import type { LogLine } from '../fixtures/program.ts';
@@ -13,8 +13,6 @@ import { until } from '../fixtures/wait.ts';
 
 const COLLECTED = BODY_MODE === 'collected';
 const LIMIT = 1000;
-/** A connection that ends later has had the request, for all that the proxy can know: a busy machine proves nothing then. */
-const STALE_MS = 50;
 const pki = await testPki();
 const SECRET = 'hunter2-hunter2';
 
@@ -46,7 +44,7 @@ describe('access = "all" with request_id', () => {
 	let proxy: ProxyProcess;
 	before(async () => {
 		edge = await startLanes({
-			lanes: 24,
+			lanes: 14,
 			workers: 1,
 			config: { tenant_rps: 0, default_cooldown_secs: 3600 },
 			limits: { max_request_body_bytes: LIMIT },
@@ -98,103 +96,19 @@ describe('access = "all" with request_id', () => {
 				assert.match(seen!.header('traceparent')!, new RegExp(`^00-${got.trace_id}-[0-9a-f]{16}-00$`));
 			});
 
-			testOnce('has the reason of a refused token, which the client does not get', async () => {
-				const { path } = edge.lane();
-				const expired = pki.token('acme', { exp: Math.floor(Date.now() / 1000) - 100 });
-				const refusals = [
-					['no token', { token: null }],
-					[/^expired 10\d s ago$/, { token: expired }],
-					['malformed', { token: SECRET }],
-					['aud', { token: pki.token('acme', { aud: 'other' }) }],
-					[
-						'signature',
-						{ token: `${pki.token('a').split('.').slice(0, 2).join('.')}.${pki.token('b').split('.')[2]}` },
-					],
-					['no bearer scheme', { token: null, headers: { authorization: `Basic ${SECRET}` } }],
-				] as const;
-				const answers: string[] = [];
-				const got = await lines(proxy, refusals.length, async () => {
-					for (const [, options] of refusals) {
-						const { status, headers, body } = await send({ path: `${path}?${SECRET}`, ...options });
-						answers.push(JSON.stringify({ status, headers: { ...headers, date: '' }, body }));
-					}
-				});
-				assert.equal(new Set(answers).size, 1, 'the client can tell them apart');
-				for (const [i, [reason]] of refusals.entries()) {
-					assertMembers(got[i]!, { status: 401, path, tenant: undefined, upstream: undefined, bytes_out: 12 });
-					if (typeof reason === 'string') assert.equal(got[i]!.reason, reason);
-					else assert.match(String(got[i]!.reason), reason);
-				}
-			});
-
-			testOnce('has method and path of a request that is refused early', async () => {
-				const method = 'REVIEW';
-				const [unknown, fragment] = await lines(proxy, 2, async () => {
-					await send({ method, path: `/a?secret=${SECRET}` });
-					await send({ path: `/a#access_token=${SECRET}` });
-				});
-				assertMembers(unknown!, {
-					method,
-					path: '/a',
-					status: 501,
-					reason: 'method not implemented',
-					tenant: undefined,
-				});
-				assertMembers(fragment!, { method: 'GET', path: '/a', status: 400 });
-				const asHead = { method: 'HEAD', path: '/a', headers: { x: 'x'.repeat(20_000) } };
-				assertMembers(await line(proxy, () => send(asHead)), {
-					...asHead,
-					headers: undefined,
-					status: 431,
-					bytes_out: 0,
-				});
-			});
-
 			test('distinguishes refusals by the proxy from answers of upstreams', async () => {
 				const { path, upstream } = edge.lane();
 				upstream.script = (exchange) => exchange.respond({ status: 404, body: 'none' });
-				const [noRoute, theirs, dots, large, head] = await lines(proxy, 5, async () => {
+				const [noRoute, theirs, large, head] = await lines(proxy, 4, async () => {
 					await send({ path: '/nowhere' });
 					await send({ path });
-					await send({ path: `${path}/%2e%2e` });
 					await send({ method: 'POST', path, body: 'x'.repeat(LIMIT + 1) });
 					await send({ method: 'HEAD', path: '/nowhere' });
 				});
 				assertMembers(noRoute!, { status: 404, reason: 'no route', tenant: 'tenant', route: undefined, bytes_out: 8 });
 				assertMembers(theirs!, { status: 404, reason: undefined, route: path, upstream: upstream.authority });
-				assertMembers(dots!, { status: 400, reason: 'dot segment' });
 				assertMembers(large!, { status: 413, reason: 'payload too large', attempt: undefined });
 				assertMembers(head!, { method: 'HEAD', status: 404, bytes_out: 0 });
-			});
-
-			testOnce('has a line for an unreachable upstream, and one for its open breaker', async () => {
-				const { path, upstream } = edge.lane();
-				await upstream.close();
-				const [first, second] = await lines(proxy, 2, async () => {
-					await send({ path });
-					await send({ path });
-				});
-				assertMembers(first!, { status: 502, upstream: upstream.authority, route: path, attempt: 1 });
-				assert.match(String(first!.reason), /^connection (refused|reset)\b|closed/);
-				assertMembers(second!, { status: 503, reason: 'circuit open', attempt: undefined });
-			});
-
-			testOnce('counts the retry on a connection that had timed out', async () => {
-				const { path, upstream } = edge.lane();
-				upstream.script = (exchange) => {
-					if (upstream.requests.length === 2) exchange.socket.destroy();
-					else exchange.respond({ body: 'ok' });
-				};
-				let tookMs = 0;
-				const [once, twice] = await lines(proxy, 2, async () => {
-					await send({ path });
-					const sentAt = performance.now();
-					await send({ path });
-					tookMs = performance.now() - sentAt;
-				});
-				assertMembers(once!, { status: 200, attempt: 1 });
-				if (tookMs > STALE_MS) return;
-				assertMembers(twice!, { status: 200, attempt: 2 });
 			});
 
 			test('has one for a client that leaves before it is answered', async () => {
@@ -254,42 +168,11 @@ describe('access = "all" with request_id', () => {
 		});
 	}
 
-	testOnce('reports invalid HTTP/1.1 in words', async () => {
-		const head = `Host: a\r\nAuthorization: Bearer ${pki.token()}\r\n`;
-		const messages = [
-			['malformed request line', `${SECRET}\t/ HTTP/1.1\r\n\r\n`, 400],
-			['method not implemented', `FOO / HTTP/1.1\r\n${head}\r\n`, 501],
-			['whitespace in a field name', `GET / HTTP/1.1\r\n${head}X: 1\r\nbad header\r\n\r\n`, 400],
-			['two hosts', `GET / HTTP/1.1\r\n${head}Host: b\r\n\r\n`, 400],
-			['headers too large', `GET / HTTP/1.1\r\n${head}X: ${'x'.repeat(20_000)}\r\n\r\n`, 431],
-			['malformed chunk size', `POST /lane-1 HTTP/1.1\r\n${head}Transfer-Encoding: chunked\r\n\r\n${SECRET}\r\n`, 400],
-		] as const;
-		const got = await lines(proxy, messages.length, async () => {
-			for (const [, message] of messages) {
-				using raw = await h1Raw(proxy);
-				raw.send(message);
-				await raw.readResponse();
-			}
-		});
-		assert.deepEqual(
-			got.map(({ reason, status }) => [reason, status]),
-			messages.map(([reason, , status]) => [reason, status]),
-		);
-		assertMembers(got[0]!, { method: '', path: '', client: '127.0.0.1', tls: 'TLSv1.3' });
-		assertMembers(got[2]!, { method: 'GET', path: '/' });
-	});
-
 	testOnce('has one for an HTTP/2 request that is malformed, whose stream is reset without an answer', async () => {
 		const { path, upstream } = edge.lane();
 		upstream.script = (exchange) => exchange.stall();
-		const head = [
-			[':method', 'POST'],
-			[':path', `${path}?${SECRET}`],
-			[':scheme', 'https'],
-			[':authority', 'localhost'],
-			['authorization', `Bearer ${pki.token()}`],
-			['content-length', '5'],
-		] as const;
+		const target = `${path}?${SECRET}`;
+		const head = [...requestFields('POST', target, pki.token()), ['content-length', '5'] as const];
 		const since = proxy.logs.length;
 		const [malformed, longer] = await lines(proxy, 3, async () => {
 			using raw = await h2Raw(proxy);
@@ -297,7 +180,7 @@ describe('access = "all" with request_id', () => {
 			await raw.resetCode(1);
 			raw.send(headersFrame(3, head, { endStream: false }));
 			// By its answer the one before it is known to have begun.
-			raw.send(headersFrame(5, [...head.slice(0, 4), ['content-length', '0']]));
+			raw.send(headersFrame(5, [...requestFields('POST', target), ['content-length', '0']]));
 			await raw.frameOf(FRAME.HEADERS, 5);
 			raw.send(dataFrame(3, 'x'.repeat(6)));
 			await raw.resetCode(3);
@@ -312,23 +195,6 @@ describe('access = "all" with request_id', () => {
 			errors.map(({ what }) => what),
 			['connection in HTTP/2', otherLength],
 		);
-	});
-
-	testOnce('distinguishes TLS 1.2 from 1.3', async () => {
-		const got = await line(proxy, () => request('h1', proxy, { path: '/nowhere', tls: { maxVersion: 'TLSv1.2' } }));
-		assert.equal(got.tls, 'TLSv1.2');
-	});
-
-	testOnce('tells the operator of refused tokens without it as well, a few lines in a while', () => {
-		const auth = proxy.logs.filter(({ target }) => target === 'proxy::auth');
-		const reasons = new Set(auth.map(({ reason }) => String(reason).replace(/\d+/, 'N')));
-		for (const reason of ['no token', 'expired N s ago', 'malformed', 'aud', 'signature', 'no bearer scheme']) {
-			assert.ok(reasons.has(reason), `${reason} of ${[...reasons].join(', ')}`);
-		}
-		for (const { level, client, path } of auth) {
-			assert.deepEqual([level, client], ['info', '127.0.0.1']);
-			assert.match(String(path), /^\/lane-\d+$/);
-		}
 	});
 
 	test("the access log never shows a token, a query or a header's value, and each entry is one line of ASCII", () => {

@@ -152,17 +152,6 @@ describe('an upstream with protocol = "auto"', () => {
 		await proxy.atRest();
 	});
 
-	testOnce('an upstream with protocol = "auto" never has more connections than max_connections', async () => {
-		for (const spoken of ['http/1.1', 'h2', 'http/1.1'] as const) {
-			few.restart(spoken);
-			deepEqual(await ask('/few', 30, 'GET'), ['200']);
-			const samples = await proxy.samples('proxy_upstream_connections');
-			const open = samples.filter(({ labels }) => labels.upstream === few.authority);
-			ok(open.reduce((sum, { value }) => sum + value, 0) <= 2);
-		}
-		await proxy.atRest();
-	});
-
 	test('opens no breaker, and fails no health check', async () => {
 		const scrape = await proxy.metrics();
 		equal(sampleSum(scrape, 'proxy_upstream_alive'), Object.keys(names).length);
@@ -191,15 +180,6 @@ for (const protocol of PROTOCOLS) {
 			const line = await proxy.waitForLog((one) => one.target === 'proxy::access' && one.path === path);
 			ok(String(line.reason).endsWith('(no SETTINGS_ENABLE_CONNECT_PROTOCOL), and no HTTP/1.1'), String(line.reason));
 			equal((await request(protocol, { path })).status, 200);
-			await proxy.atRest();
-		});
-
-		test('leaves its connection to no other request if the upstream refuses it', async () => {
-			const path = `/halfway/${protocol}/refused`;
-			equal((await refusal(openWebSocket(protocol, proxy, { path }))).status, 403);
-			halfway.restart('h2');
-			deepEqual(await ask(path, 4, 'GET'), ['200']);
-			equal(halfway.requests.includes(`http/1.1 ${path}`), false);
 			await proxy.atRest();
 		});
 

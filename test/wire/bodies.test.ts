@@ -15,7 +15,7 @@ const UPSTREAM_MS = 1500;
 const COLLECTED = BODY_MODE === 'collected';
 
 const edge = await startLanes({
-	lanes: 60,
+	lanes: 24,
 	// One pool of connections, so that a test knows when there is an idle one.
 	workers: 1,
 	limits: {
@@ -90,23 +90,13 @@ for (const protocol of PROTOCOLS) {
 
 		test('a body of any method is forwarded, in one piece or in many', async () => {
 			const { path, upstream } = edge.lane();
-			for (const method of ['GET', 'DELETE', 'OPTIONS', 'POST', 'PUT', 'PATCH']) {
+			for (const method of ['GET', 'DELETE', 'PUT']) {
 				for (const body of [Buffer.from('four'), inPieces(Buffer.from('four'), 1)]) {
 					equal((await request(protocol, proxy, { method, path, body })).status, 200, method);
 					equal(upstream.requests.at(-1)!.method, method);
 					equal(String(upstream.requests.at(-1)!.body), 'four', method);
 				}
 			}
-		});
-
-		test('an empty body without a declared length is an empty body', async () => {
-			const { path, upstream } = edge.lane();
-			equal((await request(protocol, proxy, { method: 'POST', path, body: inPieces(Buffer.alloc(0), 1) })).status, 200);
-			equal(upstream.requests[0]!.body.length, 0);
-			// Streaming, that it is empty may be known in time or not.
-			const [sent] = upstream.requests;
-			const framing = sent!.header('content-length') ?? sent!.header('transfer-encoding');
-			ok(framing === '0' || (!COLLECTED && framing === 'chunked'), `${framing}`);
 		});
 
 		test('a client that stops in the middle of its body is cut off at the limit', async () => {
@@ -122,22 +112,6 @@ for (const protocol of PROTOCOLS) {
 			ok(elapsed >= (COLLECTED ? BODY_MS : UPSTREAM_MS), `after ${elapsed} ms`);
 			ok(elapsed < UPSTREAM_MS + 6000, `only after ${elapsed} ms`);
 			deepEqual(counted, COLLECTED ? { 408: 1 } : { '504 upstream': 1 });
-			await assertUntouched(lane);
-		});
-
-		test('a client that sends a byte now and then is cut off no later', async () => {
-			const lane = edge.lane();
-			const { path } = lane;
-			const startedAt = performance.now();
-			async function* drip() {
-				while (performance.now() < startedAt + 9000) {
-					yield Buffer.from('x');
-					await new Promise((resolve) => setTimeout(resolve, 40));
-				}
-			}
-			const answer = await request(protocol, proxy, { method: 'POST', path, body: drip() });
-			equal(answer.status, COLLECTED ? 408 : 504);
-			ok(performance.now() - startedAt < UPSTREAM_MS + 6000);
 			await assertUntouched(lane);
 		});
 
@@ -187,30 +161,6 @@ for (const protocol of PROTOCOLS) {
 }
 
 const PROTOCOL_LABEL = { h1: 'http/1.1', h2: 'h2' };
-
-describe('the default limit of 8 MiB', async () => {
-	const MiB8 = 8 * 1024 * 1024;
-	const large = await startLanes({ lanes: 2 });
-	after(() => large.close());
-	const body = countedBytes(MiB8 + 1);
-	for (const protocol of PROTOCOLS) {
-		test(`8 MiB pass and one byte more does not, with and without a declared length, over ${protocol}`, async () => {
-			const lane = large.lane();
-			const { path, upstream } = lane;
-			for (const pieces of [false, true]) {
-				const send = async (bytes: Buffer) => {
-					const sent = pieces ? inPieces(bytes, 65_536) : bytes;
-					return (await request(protocol, large.proxy, { method: 'POST', path, body: sent, ms: 30_000 })).status;
-				};
-				equal(await send(body.subarray(0, MiB8)), 200);
-				ok(upstream.requests.at(-1)!.body.equals(body.subarray(0, MiB8)));
-				equal(await send(body), 413);
-			}
-			equal(upstream.requests.filter(({ state }) => state === 'complete').length, 2);
-			equal(await lane.circuit(), CIRCUIT.closed);
-		});
-	}
-});
 
 describe('max_buffered_bytes', async () => {
 	const tight = await startLanes({ lanes: 8, limits: { max_buffered_bytes: 4 * 1024 * 1024 } });
@@ -271,7 +221,7 @@ describe('max_buffered_bytes', async () => {
 		test(`bodies that are refused, broken off or not answered give back what they took, over ${protocol}`, async () => {
 			const { path, upstream } = tight.lane();
 			upstream.script = (exchange) => exchange.respond({ body });
-			for (let i = 0; i < 12; i++) {
+			for (let i = 0; i < 9; i++) {
 				equal((await post('/nowhere', body)).status, 404);
 				await using client = await connect(protocol, tight.proxy);
 				const gone = client.request({ method: 'POST', path, body: heldBody(body) });
@@ -362,22 +312,6 @@ describe('limits that a route sets itself', () => {
 			for (const refusal of refusals) equal((await refusal).status, COLLECTED ? 408 : 504);
 			body.finish(' and half');
 			equal((await patient).status, 200);
-		});
-
-		test(`a reload changes the limits of the requests that follow, over ${protocol}`, async () => {
-			const { proxy, upstream } = await started;
-			try {
-				proxy.writeConfig({
-					routes: routesOf({ ...OWN, '/small': {}, '/plain': { max_body_bytes: 100 } }, upstream.url),
-				});
-				equal((await proxy.reload()).routes.message, 'routing table reloaded');
-				deepEqual(await takes('/small', 1000), [200, 200]);
-				deepEqual(await takes('/plain', 101), [413, 413]);
-			} finally {
-				proxy.writeConfig({ routes: routesOf(OWN, upstream.url) });
-				await proxy.reload();
-			}
-			deepEqual(await takes('/plain', 101), [200, 200]);
 		});
 	}
 });

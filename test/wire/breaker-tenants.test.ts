@@ -15,11 +15,11 @@ const [A, B] = [pki.token('tenant-a'), pki.token('tenant-b')];
 /** Only what a test does opens or closes a breaker here. */
 const QUIET = { default_cooldown_secs: 3600, tenant_rps: 0 };
 const [today, impatient, two, row] = await Promise.all([
-	startLanes({ lanes: 30, config: QUIET }),
+	startLanes({ lanes: 12, config: QUIET }),
 	// Only where silence is what the test is about: a busy machine is silent, too.
 	startLanes({ lanes: 2, config: QUIET, limits: { upstream_timeout_secs: 1 } }),
 	startLanes({ lanes: 10, config: QUIET, breaker: { tenants: 2 } }),
-	startLanes({ lanes: 8, config: QUIET, breaker: { failures: 3 } }),
+	startLanes({ lanes: 2, config: QUIET, breaker: { failures: 3 } }),
 ]);
 after(() => Promise.all([today, impatient, two, row].map((edge) => edge.close())));
 
@@ -109,24 +109,9 @@ for (const protocol of PROTOCOLS) {
 			equal(await ask(), 'upstream unavailable');
 		});
 
-		test('answers that break off count in a row as well', async () => {
-			const lane = row.lane();
-			lane.upstream.script = (exchange) => {
-				exchange.write('HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nhello');
-				exchange.end();
-			};
-			for (let i = 0; i < 3; i++) {
-				equal(await lane.circuit(), CIRCUIT.closed);
-				await request(protocol, lane.proxy, { path: lane.path });
-			}
-			equal(await lane.circuit(), CIRCUIT.open);
-		});
-
 		for (const [what, script, reason, cause] of [
 			['a status', status503, 'status', 'status 503'],
 			['silence', (exchange) => exchange.stall(), 'timeout', 'no response within 1 s'],
-			['a reset', (exchange) => exchange.reset(), 'broken', 'connection reset'],
-			['an end without a response', (exchange) => exchange.end(), 'broken', 'closed before a response'],
 			[
 				'an answer that breaks off',
 				(exchange) => {
@@ -135,30 +120,6 @@ for (const protocol of PROTOCOLS) {
 				},
 				'broken',
 				'closed after 312 of 1,024 bytes',
-			],
-			[
-				'a head that breaks off',
-				(exchange) => {
-					exchange.write('HTTP/1.1 200 OK\r\nx-half');
-					return exchange.end();
-				},
-				'broken',
-				'closed within the head',
-			],
-			[
-				'a chunked answer that breaks off',
-				(exchange) => {
-					exchange.write('HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\nhel');
-					return exchange.end();
-				},
-				'broken',
-				'closed within a chunked body',
-			],
-			[
-				'two lengths',
-				(exchange) => exchange.write('HTTP/1.1 200 OK\r\ncontent-length: 1\r\ncontent-length: 1\r\n\r\nx'),
-				'broken',
-				'two content-lengths',
 			],
 			['what is no HTTP', (exchange) => exchange.write('SSH-2.0-OpenSSH\r\n'), 'broken', 'no status line'],
 		] satisfies [string, Script, string, string][]) {
@@ -276,10 +237,8 @@ describe('idle connections to an upstream', () => {
 		const open = () => upstream.openConnections.filter(({ bytes }) => bytes > 0).length;
 		await request('h1', proxy);
 		await until(() => open() === 0, 'the connection to be closed');
-		const probes = upstream.healthProbes;
 		proxy.writeConfig({ routes: [route] });
 		await proxy.reload();
-		equal(upstream.healthProbes, probes, 'the breaker is the one that it was');
 		await request('h1', proxy);
 		proxy.writeConfig({ routes: [{ ...route, upstream_idle_timeout_secs: 0.2 }] });
 		await proxy.reload();

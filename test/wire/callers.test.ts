@@ -40,8 +40,6 @@ const routesTo = ({ url: upstream }: Upstream) => [
 ];
 
 const base64 = (pem: string) => new X509Certificate(pem).raw.toString('base64');
-/** The certificates of a PEM text, as RFC 9440 writes them. */
-const items = (pem: string) => pem.match(/-----BEGIN[\s\S]+?END CERTIFICATE-----/g)!.map((one) => `:${base64(one)}:`);
 
 const open = new AsyncDisposableStack();
 let upstream: Upstream;
@@ -103,31 +101,6 @@ for (const protocol of PROTOCOLS) {
 			assert.deepEqual(await told(certs.pay, '/plain'), {});
 		});
 
-		test('client_cert = "leaf" tells the certificate (RFC 9440)', async () => {
-			assert.deepEqual(await told(certs.pay, '/leaf'), { 'client-cert': `:${base64(certs.pay.certPem)}:` });
-		});
-
-		test('client_cert = "chain" tells the intermediates as well, without the leaf', async () => {
-			const [leaf, ...issuers] = items(pki.clients.fourIntermediates.certPem);
-			assert.equal(issuers.length, 4);
-			assert.deepEqual(await told(pki.clients.fourIntermediates, '/chain'), {
-				'client-cert': leaf,
-				'client-cert-chain': issuers.join(', '),
-			});
-			// OpenSSL has completed this one on the client's side.
-			assert.deepEqual(await told(certs.pay, '/chain'), {
-				'client-cert': `:${base64(certs.pay.certPem)}:`,
-				'client-cert-chain': `:${base64(pki.ca.certPem)}:`,
-			});
-		});
-
-		test('xfcc tells it as Envoy does', async () => {
-			const hash = certs.pay.x509.fingerprint256.replaceAll(':', '').toLowerCase();
-			assert.deepEqual(await told(certs.pay, '/xfcc'), {
-				'x-forwarded-client-cert': `Hash=${hash};Subject="CN=a\\,b,O=Example";URI=spiffe://example.org/ns/pay/card`,
-			});
-		});
-
 		test("a client's own fields are always dropped, in every spelling, and Connection cannot remove the proxy's", async () => {
 			const spellings = HEADERS.flatMap((name) => {
 				const folded = [name, name.replaceAll('-', '_'), name.replace('-', '_'), name.replaceAll('-', '.')];
@@ -168,18 +141,6 @@ for (const protocol of PROTOCOLS) {
 				assert.equal(text, 'forbidden');
 				assert.equal(headers['www-authenticate'], undefined);
 			}
-		});
-
-		test('deny wins, and lets in all others', async () => {
-			await refused(certs.ship, { path: '/deny' }, 'certificate', 'denied by dns:ship.internal');
-			await refused(certs.twisted, { path: '/deny' }, 'certificate', 'malformed name in the certificate');
-			for (const cert of [certs.pay, certs.legacy]) assert.equal((await send(cert, { path: '/deny' })).status, 200);
-		});
-
-		test('tenants lets in these tenants', async () => {
-			assert.equal((await send(certs.pay, { path: '/tenants', token: pki.token('acme') })).status, 200);
-			const { text } = await refused(certs.pay, { path: '/tenants', token: pki.token('Acme') }, 'tenant', 'tenant');
-			assert.equal(text, 'forbidden');
 		});
 
 		test('scopes lets in tokens that have all of them, and challenges others (RFC 6750)', async () => {
@@ -224,25 +185,4 @@ describe('a reload', () => {
 			for (const connection of connections) await connection.close();
 		}
 	});
-
-	test('a reload with an invalid pattern fails with its line, and changes nothing', async () => {
-		const routes = routesTo(upstream).map((route) =>
-			route.prefix === '/deny' ? { ...route, deny: ['dns:sh*'] } : route,
-		);
-		proxy.writeConfig({ routes });
-		const { routes: line } = await proxy.reload();
-		assert.equal(line.message, 'route reload failed; keeping old table');
-		assert.match(
-			`${line.cause}`,
-			/config\.toml:\d+: routes\[5\]\.deny\[0\]: must be .+ \(got "dns:sh\*"\); "\*" does not match a part/,
-		);
-		assert.equal((await request('h1', proxy, { cert: certs.ship, path: '/deny' })).status, 403);
-		proxy.writeConfig({ routes: routesTo(upstream) });
-	});
-});
-
-test('a proxy that starts with such routes has them from its first request on', async () => {
-	await using own = await startProxy({ config: CONFIG, workers: 1, routes: routesTo(upstream) });
-	assert.equal((await request('h2', own, { cert: certs.ship, path: '/pay' })).status, 403);
-	assert.equal((await request('h2', own, { cert: certs.pay, path: '/pay' })).status, 200);
 });

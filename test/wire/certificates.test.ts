@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { X509Certificate } from 'node:crypto';
 import { after, before, beforeEach, describe, test } from 'node:test';
-import type { Authority } from '../../packages/proxy/src/cli/demo/pki.ts';
 import {
 	type Connection,
 	connect,
@@ -10,13 +9,11 @@ import {
 	PROTOCOLS,
 	type Protocol,
 	request,
-	type TlsOptions,
 } from '../fixtures/clients.ts';
 import { type CrlOptions, crlPem, issueCrl } from '../fixtures/crl.ts';
 import { type ClientCert, type TestPki, testPki } from '../fixtures/pki.ts';
 import type { LogLine } from '../fixtures/program.ts';
 import { type ConfigOverrides, type ProxyProcess, startProxy } from '../fixtures/proxy.ts';
-import { type CertificateOptions, certify, newKeys } from '../fixtures/second-certificates.ts';
 import { type Exchange, startUpstream, type Upstream } from '../fixtures/upstream.ts';
 import { until, within } from '../fixtures/wait.ts';
 
@@ -135,27 +132,7 @@ describe('a token bound to a certificate', () => {
 			const { tenant, client_sha256 } = await refusal('bound to another certificate', after);
 			assert.deepEqual([tenant, client_sha256], [`bound-${protocol}`, thumbprint(theirs).toString('hex')]);
 		});
-
-		test(`is refused if a key of another kind has to be shown for it (${protocol})`, async () => {
-			const after = proxy.logs.length;
-			const token = pki.token('dpop', { cnf: { jkt: 'x' } });
-			assert.equal((await request(protocol, proxy, { token })).status, 401);
-			await refusal('cnf of another kind', after);
-		});
 	}
-
-	test('is required or ignored, as certificate_bound says', async () => {
-		const statuses = async () => {
-			const tokens = [pki.token('plain'), boundTo(ours), boundTo(theirs), pki.token('dpop', { cnf: { jkt: 'x' } })];
-			const answers = await Promise.all(tokens.map((token) => request('h2', proxy, { token, cert: ours })));
-			return answers.map(({ status }) => status);
-		};
-		assert.deepEqual(await statuses(), [200, 200, 401, 401]);
-		await reloaded({ jwt: { reload: true, certificate_bound: 'required' } });
-		assert.deepEqual(await statuses(), [401, 200, 401, 401]);
-		await reloaded({ jwt: { reload: true, certificate_bound: 'ignore' } });
-		assert.deepEqual(await statuses(), [200, 200, 200, 200]);
-	});
 });
 
 describe('a certificate that is revoked', () => {
@@ -239,60 +216,6 @@ describe('a certificate that is revoked', () => {
 		assert.equal((await request('h1', proxy, { cert: other })).status, 200);
 	});
 
-	describe('is an intermediate whose key has another certificate', () => {
-		/** Rules that would refuse every client, except the last ones. */
-		const others: Record<string, CertificateOptions> = {
-			expired: { to: -1 },
-			'not yet valid': { from: 1 },
-			'for servers': { usage: 'server' },
-			'for other names': { permittedDns: 'elsewhere.example' },
-			'as good': {},
-		};
-		let first: Authority;
-		let good: ClientCert;
-		/** Each sends its own other one before or behind the first. */
-		const clients: [how: string, client: ClientCert, options: TlsOptions][] = [];
-		before(async () => {
-			const keys = await newKeys();
-			first = await certify(pki.ca, 'Twice certified', keys);
-			const { certPem, keyPem } = await pki.issueClient({}, first);
-			const [leaf] = certPem.split(/(?<=END CERTIFICATE-----\n)/);
-			const all = Object.entries(others).flatMap(([name, options]) => [
-				{ name, options, isLast: false },
-				{ name, options, isLast: true },
-			]);
-			for (const [i, { name, options, isLast }] of all.entries()) {
-				const other = (await certify(pki.ca, 'Twice certified', keys, options)).certPem;
-				const tls = { minVersion: 'TLSv1.2', maxVersion: i % 4 < 2 ? 'TLSv1.3' : 'TLSv1.2' } as const;
-				const sent = [leaf, ...(isLast ? [first.certPem, other] : [other, first.certPem])];
-				clients.push([`${name}, ${isLast ? 'last' : 'first'}`, { certPem: sent.join(''), keyPem }, { tls }]);
-				if (name === 'as good') good = { certPem: leaf + other, keyPem };
-			}
-		});
-		const alpn = (i: number) => [i % 2 === 0 ? 'h2' : 'http/1.1'];
-
-		/** unit/identity/client-chain.test.ts has the other ways to revoke it. */
-		test('a revoked intermediate that the client sends with its other certificate opens no connection, and keeps none', async () => {
-			const connections: [string, Connection][] = [];
-			for (const [i, [how, cert, options]] of clients.entries()) {
-				// OpenSSL takes the first one of two that are valid, and some have been refused before.
-				if (!(await isAccepted(proxy, { cert, ...options }))) continue;
-				connections.push([how, await connect(PROTOCOLS[i % 2]!, proxy, { cert, ...options })]);
-			}
-			assert.ok(connections.length >= 7, `${connections.map(([how]) => how)}`);
-			await using honest = await connect('h2', proxy, { cert: good });
-			await reloaded({ tls: { crl_path: await revoking(first as unknown as ClientCert) } });
-			for (const [how, connection] of connections) {
-				await within(connection.closed, `${how} to be closed`);
-			}
-			assert.equal((await honest.request()).status, 200);
-			for (const [i, [how, cert, options]] of clients.entries()) {
-				assert.equal(await isAccepted(proxy, { cert, alpn: alpn(i), ...options }), false, how);
-			}
-			assert.equal(await isAccepted(proxy, { cert: good }), true, 'who sends the good one only');
-		});
-	});
-
 	test('is a root that leaves the bundle with the same reload: no connection below it stays', async () => {
 		const both = pki.writeFile('both.crt', pki.ca.certPem + pki.otherCa.certPem);
 		await reloaded({ tls: { client_ca_path: both } });
@@ -323,19 +246,6 @@ describe('a certificate that is revoked', () => {
 		assert.equal((await connection.request()).status, 200, 'of those who are in nothing has become known');
 		await reloaded({ tls: { crl_path: await crlFile({}), crl_required: true } });
 		assert.equal((await request('h1', proxy, { cert: ours })).status, 200);
-	});
-
-	test('stays revoked over a reload that fails', async () => {
-		const client = await pki.issueClient();
-		await reloaded({ tls: { crl_path: await revoking(client) } });
-		const path = pki.writeFile('broken.crl', '-----BEGIN X509 CRL-----\nAAAA\n-----END X509 CRL-----\n');
-		proxy.writeConfig(settings({ tls: { crl_path: [path] } }));
-		const { tls } = await proxy.reload();
-		assert.match(
-			String(tls.cause),
-			/tls\.crl_path\[0\] \(.*broken\.crl\): the CRL on line 1 is not readable; replace the file/,
-		);
-		assert.equal(await isAccepted(proxy, { cert: client }), false);
 	});
 });
 

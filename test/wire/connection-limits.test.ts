@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { connect, h1Raw, h2Raw, PROTOCOLS } from '../fixtures/clients.ts';
-import { dataFrame, ERROR_CODE, FRAME, headersFrame, SETTING, statusOf } from '../fixtures/h2-frames.ts';
+import { dataFrame, ERROR_CODE, FRAME, headersFrame, requestFields, SETTING, statusOf } from '../fixtures/h2-frames.ts';
 import { headerValues } from '../fixtures/http1-message.ts';
 import { testPki } from '../fixtures/pki.ts';
 import { BODY_MODE } from '../fixtures/proxy.ts';
@@ -33,14 +33,7 @@ before(async () => {
 });
 after(() => stage.end());
 
-const H2_HEAD = () =>
-	[
-		[':method', 'POST'],
-		[':path', '/a'],
-		[':scheme', 'https'],
-		[':authority', 'localhost'],
-		['authorization', `Bearer ${token}`],
-	] as const;
+const H2_HEAD = () => requestFields('POST', '/a', token);
 
 describe('the time for the body', () => {
 	/** The rises of so many slow bodies. */

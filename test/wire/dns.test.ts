@@ -1,10 +1,9 @@
 /** An upstream whose addresses come from DNS, over the real command. The body mode has no effect on it. */
-import { deepEqual, equal, match } from 'node:assert/strict';
+import { deepEqual, equal } from 'node:assert/strict';
 import { createServer } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 import { after, describe, test } from 'node:test';
 import { isDeepStrictEqual } from 'node:util';
-import { runExplain } from '../../packages/proxy/src/cli/explain/run.ts';
 import type { Snapshot } from '../../packages/proxy/src/control/status/schema.ts';
 import { PROTOCOLS, type Protocol, request } from '../fixtures/clients.ts';
 import { startDnsServer } from '../fixtures/dns-server.ts';
@@ -119,24 +118,6 @@ describe('an upstream with dns', () => {
 			[name!.group, name!.routes, name!.addresses, name!.cause],
 			['later', ['/'], 0, 'the name has no addresses'],
 			'it is told of where no row of an address can be',
-		);
-		const printed: string[] = [];
-		await runExplain(
-			{
-				config: proxy.configPath,
-				method: 'GET',
-				path: '/x',
-				headers: [],
-				metrics: { host: '127.0.0.1', port: proxy.metricsPort },
-				http2: false,
-				offline: true,
-				json: false,
-			},
-			{ print: (said) => printed.push(said), complain: (said) => printed.push(said), color: false },
-		);
-		match(
-			printed.join(''),
-			/DNS has returned no address for later\.test\.:\d+ yet\s+the name has no addresses; \d+ lookups have/,
 		);
 		dns.names.set('later.test', ['127.0.1.1']);
 		await until(async () => (await request('h2', proxy)).status === 200, 'the first address');

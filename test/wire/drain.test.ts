@@ -1,11 +1,12 @@
 import assert from 'node:assert/strict';
-import { connect as connectTcp, type Socket } from 'node:net';
+import { connect as connectTcp } from 'node:net';
 import { after, before, describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { heldBody } from '../fixtures/bodies.ts';
 import {
 	type Answer,
 	connect,
+	connectPlain,
 	type H1Raw,
 	h1Raw,
 	h2Raw,
@@ -13,7 +14,7 @@ import {
 	request,
 	type TlsOptions,
 } from '../fixtures/clients.ts';
-import { FRAME, headersFrame, SETTING } from '../fixtures/h2-frames.ts';
+import { FRAME, headersFrame, requestFields, SETTING } from '../fixtures/h2-frames.ts';
 import { headerValues } from '../fixtures/http1-message.ts';
 import { INSPECTABLE, WorkerInspector } from '../fixtures/inspect-workers.ts';
 import { EchoUpstream, Load } from '../fixtures/load.ts';
@@ -78,7 +79,7 @@ async function terminate(proxy: ProxyProcess): Promise<void> {
 /** SIGTERM; resolves when all clients have been told. Only with one worker, since one client speaks for all. */
 async function terminateAndTell(proxy: ProxyProcess): Promise<void> {
 	using told = await h2Raw(proxy);
-	told.send(headersFrame(1, [...pseudo('/told'), ['authorization', `Bearer ${pki.token()}`]]));
+	told.send(headersFrame(1, requestFields('GET', '/told', pki.token())));
 	await told.frameOf(FRAME.DATA, 1);
 	proxy.signal('SIGTERM');
 	await told.goawayCode();
@@ -176,7 +177,7 @@ describe('a drain', { concurrency: 3 }, () => {
 		using h1 = await h1Raw(proxy);
 		using h2 = await h2Raw(proxy);
 		await h2.frameOf(FRAME.SETTINGS);
-		const silent = await Promise.all(Array.from({ length: 3 }, () => tcp(proxy)));
+		const silent = await Promise.all(Array.from({ length: 3 }, () => connectPlain(proxy)));
 		await terminate(proxy);
 		assert.equal(await h1.untilClosed(), 'closed');
 		assert.equal(await h2.goawayCode(), 0);
@@ -185,36 +186,12 @@ describe('a drain', { concurrency: 3 }, () => {
 		for (const socket of silent) socket.destroy();
 	});
 
-	test('tells h2 clients which stream was the last; what comes after that is never delivered', async () => {
-		await using proxy = await start();
-		using h2 = await h2Raw(proxy);
-		const send = (stream: number, path: string) =>
-			h2.send(headersFrame(stream, [...pseudo(path), ['authorization', `Bearer ${pki.token()}`]]));
-		const { path, arrived, release } = heldPath();
-		send(1, '/');
-		send(3, path);
-		await arrived();
-		await terminate(proxy);
-		await h2.goawayCode();
-		// The client has acknowledged the drain: streams that it opens now are not served.
-		const lastStreams = () =>
-			h2.frames.filter(({ type }) => type === FRAME.GOAWAY).map(({ payload }) => payload.readInt32BE(0));
-		await until(() => lastStreams().length === 2, 'the second GOAWAY');
-		send(5, '/disowned');
-		release();
-		assert.equal(String((await h2.frameOf(FRAME.DATA, 3)).payload), path);
-		await h2.untilClosed();
-		assert.deepEqual(lastStreams(), [2 ** 31 - 1, 3]);
-		assert.ok(!upstream.requests.some(({ target }) => target === '/disowned'));
-		await endsInOrder(proxy);
-	});
-
 	test('serves requests of clients that have not seen it during its grace, and waits for no client to close', async () => {
 		await inGrace(async (grace) => {
 			await using proxy = await start();
-			const authorization: [string, string] = ['authorization', `Bearer ${pki.token()}`];
+			const token = pki.token();
 			using told = await h2Raw(proxy, { acknowledge: false, settings: [[SETTING.HEADER_TABLE_SIZE, 0]] });
-			told.send(headersFrame(1, [...pseudo('/first'), authorization]));
+			told.send(headersFrame(1, requestFields('GET', '/first', token)));
 			await told.frameOf(FRAME.DATA, 1);
 			using fresh = await h2Raw(proxy);
 			await fresh.frameOf(FRAME.SETTINGS);
@@ -226,9 +203,9 @@ describe('a drain', { concurrency: 3 }, () => {
 			const { payload } = await told.frameOf(FRAME.GOAWAY);
 			assert.equal(payload.readInt32BE(0), 2 ** 31 - 1);
 			// The client has not answered the ping behind it: for all that is known, this was sent before.
-			told.send(headersFrame(3, [...pseudo('/on-its-way'), authorization]));
+			told.send(headersFrame(3, requestFields('GET', '/on-its-way', token)));
 			// A client that has just connected still sends its request.
-			fresh.send(headersFrame(1, [...pseudo('/first'), authorization]));
+			fresh.send(headersFrame(1, requestFields('GET', '/first', token)));
 			for (const raw of [idle, ...halfOpen]) raw.send(get('/late'));
 			grace.used();
 			assert.equal(String((await told.frameOf(FRAME.DATA, 3)).payload), '/on-its-way');
@@ -253,9 +230,6 @@ describe('a drain', { concurrency: 3 }, () => {
 		using open = new DisposableStack();
 		const connections = [
 			...servedBefore.flatMap((served) => [restOfHead(...served), nothingMore(...served)]),
-			headInPieces(),
-			...[get, post].map(headWhileServed),
-			unwantedBody(),
 			answerTooEarly(),
 			pipelined(),
 		];
@@ -270,29 +244,27 @@ describe('a drain', { concurrency: 3 }, () => {
 		await endsInOrder(proxy);
 	});
 
-	for (const workers of [1, 2]) {
-		test(`serves every connection that the kernel has accepted for it (${workers} workers)`, async (t) => {
-			if (!HAS_PROC) return t.skip('reads /proc');
-			await using proxy = await start({ workers });
-			await freeze(proxy);
-			const clients = Array.from({ length: 20 }, async (_, i) => {
-				return (await request(PROTOCOLS[i % 2]!, proxy, { path: `/${i}` })).text;
-			});
-			// All of them are up for the kernel; the proxy knows of none.
-			await until(() => unacceptedConnections(proxy.port) === 20, 'the connections');
-			proxy.signal('SIGTERM');
-			proxy.signal('SIGCONT');
-			const begun = performance.now();
-			const answers = await Promise.all(clients);
-			// On a busy machine the grace ends before an HTTP/2 client has sent its request: then it is told to go elsewhere.
-			const isLate = performance.now() - begun > GRACE_MS;
-			assert.deepEqual(
-				answers,
-				answers.map((text, i) => (isLate && i % 2 === 1 && text === '' ? '' : `/${i}`)),
-			);
-			await endsInOrder(proxy);
+	test('serves every connection that the kernel has accepted for it', async (t) => {
+		if (!HAS_PROC) return t.skip('reads /proc');
+		await using proxy = await start();
+		await freeze(proxy);
+		const clients = Array.from({ length: 20 }, async (_, i) => {
+			return (await request(PROTOCOLS[i % 2]!, proxy, { path: `/${i}` })).text;
 		});
-	}
+		// All of them are up for the kernel; the proxy knows of none.
+		await until(() => unacceptedConnections(proxy.port) === 20, 'the connections');
+		proxy.signal('SIGTERM');
+		proxy.signal('SIGCONT');
+		const begun = performance.now();
+		const answers = await Promise.all(clients);
+		// On a busy machine the grace ends before an HTTP/2 client has sent its request: then it is told to go elsewhere.
+		const isLate = performance.now() - begun > GRACE_MS;
+		assert.deepEqual(
+			answers,
+			answers.map((text, i) => (isLate && i % 2 === 1 && text === '' ? '' : `/${i}`)),
+		);
+		await endsInOrder(proxy);
+	});
 
 	test('serves every request that has reached it when the grace ends, however busy it was', async (t) => {
 		if (!HAS_PROC) return t.skip('reads /proc');
@@ -336,56 +308,6 @@ describe('a drain', { concurrency: 3 }, () => {
 			[503, 503].map((status) => [status, reason]),
 		);
 		await proxy.kill();
-	});
-
-	test('ends at once, with 1, at a second signal, whichever the two are', async () => {
-		await using proxy = await start();
-		const stuck = request('h1', proxy, { path: '/stuck/twice' }).catch(() => {});
-		await upstream.until(({ requests }) => requests.some(({ target }) => target === '/stuck/twice'), 'the request');
-		proxy.signal('SIGINT');
-		await proxy.waitForLog('draining');
-		proxy.signal('SIGTERM');
-		assert.equal(await within(proxy.exited, 'the end', DRAIN_MS), 1);
-		await stuck;
-		await proxy.kill();
-	});
-
-	test('during a reload that takes its time ends as if there were none', async () => {
-		const health = Promise.withResolvers<void>();
-		await using slow = await startUpstream({
-			health: async (exchange) => {
-				await health.promise;
-				exchange.respond();
-			},
-		});
-		await using proxy = await start();
-		const { path, arrived, release } = heldPath();
-		const answer = request('h2', proxy, { path });
-		await arrived();
-		proxy.writeConfig({ routes: [{ prefix: '/', upstream: slow.url }] });
-		proxy.signal('SIGUSR1');
-		await until(() => slow.healthProbes > 0, 'the reload to be under way');
-		await terminate(proxy);
-		health.resolve();
-		const { cause } = await proxy.waitForLog('route reload failed; keeping old table');
-		assert.equal(cause, 'the proxy is shutting down');
-		release();
-		assertWhole(await answer, path);
-		await endsInOrder(proxy);
-	});
-
-	test('ignores SIGUSR1', async () => {
-		await using proxy = await start();
-		const { path, arrived, release } = heldPath();
-		const answer = request('h1', proxy, { path });
-		await arrived();
-		await terminate(proxy);
-		for (let i = 0; i < 5; i++) proxy.signal('SIGUSR1');
-		proxy.writeConfig('broken');
-		assert.equal(await proxy.metric('proxy_config_generation'), 1);
-		release();
-		assertWhole(await answer, path);
-		await endsInOrder(proxy);
 	});
 
 	test('is not held up by a worker that does nothing any more', async () => {
@@ -435,8 +357,6 @@ interface InDrain {
 /** What a connection has served before the drain. */
 const servedBefore: [what: string, requests: () => string[]][] = [
 	['a new connection', () => []],
-	['a connection that has served a request', () => [get('/before')]],
-	['a connection that has served a request with a body', () => [post('/before')]],
 	['a connection that has served a chunked body and more', () => [get('/1'), postChunked('/2'), get('/3'), post('/4')]],
 ];
 
@@ -481,57 +401,6 @@ function nothingMore(what: string, requests: () => string[]): InDrain {
 				assert.equal(String(await raw.readToEnd()), '');
 				assert.equal(await raw.untilClosed(), 'closed');
 			};
-		},
-	};
-}
-
-function headInPieces(): InDrain {
-	return {
-		what: 'waits for the rest of a head of which more comes within the grace',
-		async begin(raw) {
-			const head = get('/in-pieces');
-			raw.send(head.slice(0, 10));
-			return async (graceIsOver) => {
-				raw.send(head.slice(10, 20));
-				await graceIsOver;
-				raw.send(head.slice(20));
-				await assertLastAnswer(raw, '/in-pieces');
-			};
-		},
-	};
-}
-
-function headWhileServed(make: typeof get | typeof post): InDrain {
-	return {
-		what: `waits for the rest of a head that has begun to come while a request was being served (${make.name})`,
-		async begin(raw, proxy) {
-			const { path, arrived, release } = heldPath();
-			const head = get('/late-rest');
-			raw.send(make(path));
-			await arrived();
-			raw.send(head.slice(0, 30));
-			// What another client gets answered afterwards was read afterwards.
-			assert.equal((await request('h1', proxy, { path: '/turn' })).status, 200);
-			release();
-			assert.equal((await raw.readResponse()).status, 200);
-			return async (graceIsOver) => {
-				await graceIsOver;
-				raw.send(head.slice(30));
-				await assertLastAnswer(raw, '/late-rest');
-			};
-		},
-	};
-}
-
-function unwantedBody(): InDrain {
-	return {
-		what: 'ends a connection with the grace whose last answer came before the body that nobody wanted',
-		async begin(raw, proxy) {
-			raw.send('POST / HTTP/1.1\r\nhost: test\r\ncontent-length: 5\r\n\r\n');
-			assert.equal((await raw.readResponse()).status, 401);
-			raw.send('later');
-			assert.equal((await request('h1', proxy, { path: '/turn' })).status, 200);
-			return async () => assert.equal(await raw.untilClosed(), 'closed');
 		},
 	};
 }
@@ -587,7 +456,8 @@ function pipelined(): InDrain {
 async function inGrace(attempt: (grace: { begins(): void; used(): void }) => Promise<void>): Promise<void> {
 	for (let attempts = 1; ; attempts++) {
 		let begun = 0;
-		let took = 0;
+		// As long as it is not used, it was too short.
+		let took = Number.POSITIVE_INFINITY;
 		const begins = () => {
 			begun = performance.now();
 		};
@@ -604,15 +474,6 @@ async function inGrace(attempt: (grace: { begins(): void; used(): void }) => Pro
 
 /** The server's end is not the client's; the types do not know this option of `tls.connect`. */
 const HALF_OPEN = { allowHalfOpen: true } as NonNullable<TlsOptions['tls']>;
-
-function pseudo(path: string): [string, string][] {
-	return [
-		[':method', 'GET'],
-		[':scheme', 'https'],
-		[':authority', 'localhost'],
-		[':path', path],
-	];
-}
 
 function get(path: string): string {
 	return `GET ${path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${pki.token()}\r\n\r\n`;
@@ -631,13 +492,6 @@ function postChunked(path: string): string {
 async function graceOver(): Promise<void> {
 	const from = performance.now();
 	await until(() => performance.now() > from + 2 * GRACE_MS, 'the grace to be over');
-}
-
-function tcp({ port }: ProxyProcess): Promise<Socket> {
-	return new Promise((resolve, reject) => {
-		const socket = connectTcp(port, '127.0.0.1', () => resolve(socket.on('error', () => {})));
-		socket.once('error', reject);
-	});
 }
 
 /** Stops the whole process, as a machine does that is suspended or too busy. Undone by SIGCONT. */

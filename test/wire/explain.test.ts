@@ -14,7 +14,7 @@ import { EXPLAIN_CASES, type ExplainCase, explainConfig, explained, ordinary } f
 import { type Http2Upstream, type StreamScript, startHttp2Upstream } from '../fixtures/h2-upstream.ts';
 import { temporaryFolder, testPki } from '../fixtures/pki.ts';
 import type { LogLine } from '../fixtures/program.ts';
-import { commandLine, type ProxyProcess, startProxy } from '../fixtures/proxy.ts';
+import { commandLine, type ProxyProcess, startProxy, testOnce } from '../fixtures/proxy.ts';
 import { startUpstream, type Upstream } from '../fixtures/upstream.ts';
 
 const pki = await testPki();
@@ -114,7 +114,8 @@ const textOf = (head: readonly string[]) => `${head.join('\r\n')}\r\n\r\n`;
 
 describe('the explanation agrees with the running proxy', () => {
 	for (const one of EXPLAIN_CASES) {
-		test(`${one.protocol ?? 'h1'}: ${one.name}`, async () => {
+		const run = one.bodyBytes === undefined ? testOnce : test;
+		run(`${one.protocol ?? 'h1'}: ${one.name}`, async () => {
 			const said = await explained(files, one);
 			assert.equal(said.outcome, one.reason === undefined ? 'passes' : 'refused', JSON.stringify(said, undefined, 1));
 			const lines = proxy.logs.length;
@@ -191,7 +192,7 @@ describe('the explanation agrees with the running proxy', () => {
 		);
 	});
 
-	test('the state of the upstream comes from the running proxy, with --metrics', async () => {
+	testOnce('the state of the upstream comes from the running proxy, with --metrics', async () => {
 		const one: ExplainCase = { name: '', path: '/down/x', reason: 'circuit open', status: 503 };
 		const page = await (await fetch(`http://127.0.0.1:${proxy.metricsPort}/metrics`)).text();
 		const said = await explained(files, one, page);
@@ -202,7 +203,7 @@ describe('the explanation agrees with the running proxy', () => {
 		assert.equal((await explained(files, one)).outcome, 'passes');
 	});
 
-	test('HTTP/2: connection-specific fields reset the stream', async () => {
+	testOnce('HTTP/2: connection-specific fields reset the stream', async () => {
 		const said = await explained(files, { name: '', protocol: 'h2', headers: ['connection: close'], reason: '' });
 		assert.deepEqual([said.answer?.ending, said.reason], ['reset', 'connection in HTTP/2']);
 	});

@@ -1,7 +1,14 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { connect, connectTls, h1Raw, h2Raw } from '../fixtures/clients.ts';
-import { continuationFrame, headersFrame, PREFACE, pingFrame, settingsFrame } from '../fixtures/h2-frames.ts';
+import {
+	continuationFrame,
+	headersFrame,
+	PREFACE,
+	pingFrame,
+	requestFields,
+	settingsFrame,
+} from '../fixtures/h2-frames.ts';
 import { testPki } from '../fixtures/pki.ts';
 import { type Stage, startStage } from '../fixtures/stage.ts';
 import { assertLimited, drip, sideBySide } from '../fixtures/time-limits.ts';
@@ -19,14 +26,7 @@ before(async () => {
 });
 after(() => stage.end());
 
-const H2_HEAD = () =>
-	[
-		[':method', 'POST'],
-		[':path', '/a'],
-		[':scheme', 'https'],
-		[':authority', 'localhost'],
-		['authorization', `Bearer ${token}`],
-	] as const;
+const H2_HEAD = () => requestFields('POST', '/a', token);
 
 describe('the time for the first request', () => {
 	const h1Cases: Record<string, () => { sent: string; dripped?: string }> = {

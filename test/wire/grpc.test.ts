@@ -20,7 +20,6 @@ import { until } from '../fixtures/wait.ts';
 const STREAMS = BODY_MODE === 'streaming';
 /** Of the interoperability tests, bytes. */
 const SIZES = [27_182, 8, 1_828, 45_904];
-const LARGE = 271_828;
 const MESSAGES = 10_000;
 const MAX_BODY = 1_000_000;
 /** Long enough for a call to reach its server on a busy machine. */
@@ -65,21 +64,6 @@ describe('a gRPC call', () => {
 		deepEqual([code, response?.length], [0, 0]);
 		const line = await lineOf(from);
 		deepEqual([line.status, line.grpc_status, line.protocol], [200, 0, 'h2']);
-	});
-
-	test('large_unary: 271,828 bytes each way', async () => {
-		const request = Buffer.alloc(LARGE, 'x');
-		const { code, response } = await client.unary('UnaryCall', request).outcome;
-		equal(code, 0);
-		ok(response!.equals(request));
-	});
-
-	test('client_streaming: the server gets all messages', async () => {
-		const { call, outcome } = client.clientStream();
-		for (const size of SIZES) call.write(Buffer.alloc(size));
-		call.end();
-		const { code, response } = await outcome;
-		deepEqual([code, response?.toString()], [0, '74922']);
 	});
 
 	test('a gRPC call without a message ends with an empty DATA frame, not with its head', async () => {
@@ -161,22 +145,13 @@ describe('a gRPC call', () => {
 		await until(async () => (await proxy.metric('proxy_requests_in_flight')) === 0, 'the gauge');
 	});
 
-	const FAILURES = {
-		status_code_and_message: 'test status message',
-		special_status_message: '\t\ntest with whitespace\r\nand Unicode BMP ☺ and non-BMP 😈\t\n',
-	};
-	for (const [name, message] of Object.entries(FAILURES)) {
-		test(`${name}: code and message of the server reach the client`, async () => {
-			const before = await proxy.metric('proxy_grpc_responses_total', { code: '2' }).catch(() => 0);
-			const fails = client.metadata({ 'x-fails-bin': Buffer.from(`2 ${message}`) });
-			const { code, details } = await client.unary('UnaryCall', Buffer.alloc(0), fails).outcome;
-			deepEqual([code, details], [2, message]);
-			await until(
-				async () => (await proxy.metric('proxy_grpc_responses_total', { code: '2' })) === before + 1,
-				'the count',
-			);
-		});
-	}
+	test('special_status_message: code and message of the server reach the client', async () => {
+		const message = '\t\ntest with whitespace\r\nand Unicode BMP ☺ and non-BMP 😈\t\n';
+		const fails = client.metadata({ 'x-fails-bin': Buffer.from(`2 ${message}`) });
+		const { code, details } = await client.unary('UnaryCall', Buffer.alloc(0), fails).outcome;
+		deepEqual([code, details], [2, message]);
+		await until(async () => (await proxy.metric('proxy_grpc_responses_total', { code: '2' })) === 1, 'the count');
+	});
 
 	test('its status is on the status page, with the upstream and what is spoken to it', async () => {
 		const fails = client.metadata({ 'x-fails-bin': Buffer.from('15 lost') });
@@ -270,18 +245,6 @@ describe('gRPC-Web', () => {
 });
 
 describe('a refused gRPC call has a gRPC status and the message of the refusal', () => {
-	test('UNAUTHENTICATED without a token', async () => {
-		using nobody = await GrpcClient.to(proxy, null);
-		const { code, details } = await nobody.unary('UnaryCall', Buffer.alloc(0)).outcome;
-		deepEqual([code, details], [status.UNAUTHENTICATED, 'unauthorized']);
-	});
-
-	test('RESOURCE_EXHAUSTED for metadata beyond max_header_bytes, after the content type', async () => {
-		const metadata = client.metadata({ 'x-long': 'x'.repeat(20_000) });
-		const { code, details } = await client.unary('UnaryCall', Buffer.alloc(0), metadata).outcome;
-		deepEqual([code, details], [status.RESOURCE_EXHAUSTED, 'headers too large']);
-	});
-
 	test('RESOURCE_EXHAUSTED over the rate, with retry-after', async () => {
 		using once = await GrpcClient.to(proxy, pki.token('once'));
 		const calls = Array.from({ length: 5 }, () => once.unary('UnaryCall', Buffer.alloc(0)).outcome);

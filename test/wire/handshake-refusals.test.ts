@@ -4,7 +4,15 @@ import { once } from 'node:events';
 import { connect as connectTcp, createServer, type Socket } from 'node:net';
 import { after, before, describe, it } from 'node:test';
 import type { ConnectionOptions, TLSSocket } from 'node:tls';
-import { clientHello, connectTls, isAccepted, request, type TlsOptions } from '../fixtures/clients.ts';
+import {
+	clientHello,
+	connectPlain,
+	connectTls,
+	isAccepted,
+	request,
+	type TlsOptions,
+	untilClosed,
+} from '../fixtures/clients.ts';
 import { type ClientCert, type TestPki, testPki } from '../fixtures/pki.ts';
 import type { LogLine } from '../fixtures/program.ts';
 import { type Stage, startStage } from '../fixtures/stage.ts';
@@ -30,21 +38,9 @@ function only(version: Version): ConnectionOptions {
 	return { minVersion: version, maxVersion: version };
 }
 
-async function connectPlain(): Promise<Socket> {
-	const socket = connectTcp({ host: '127.0.0.1', port: stage.proxy.port });
-	socket.on('error', () => {});
-	await within(once(socket, 'connect'), 'the connection');
-	return socket;
-}
-
-async function untilClosed(socket: Socket): Promise<void> {
-	socket.resume();
-	if (!socket.closed) await within(new Promise((resolve) => socket.once('close', resolve)), 'the connection to close');
-}
-
 /** Sends this without TLS, and returns what comes back until the proxy closes. */
 async function exchange(bytes: Buffer | string): Promise<Buffer> {
-	const socket = await connectPlain();
+	const socket = await connectPlain(stage.proxy);
 	const received: Buffer[] = [];
 	socket.on('data', (chunk: Buffer) => received.push(chunk));
 	socket.write(bytes);
@@ -223,7 +219,7 @@ describe('a handshake that fails before any certificate', () => {
 	it('is refused by the client if it sends an alert', async () => {
 		const hello = await clientHello({ tls: only('TLSv1.2') });
 		const line = await refusedFor('refused by client', async () => {
-			const socket = await connectPlain();
+			const socket = await connectPlain(stage.proxy);
 			socket.write(hello);
 			await within(once(socket, 'data'), 'the ServerHello');
 			// unknown_ca (48): it does not know the CA of the server's certificate.
@@ -235,7 +231,7 @@ describe('a handshake that fails before any certificate', () => {
 
 	it('times out, is silent, or is left by the client', async () => {
 		const hello = await clientHello();
-		await refusedFor('timeout', async () => untilClosed(await connectPlain()));
+		await refusedFor('timeout', async () => untilClosed(await connectPlain(stage.proxy)));
 		const cases: [reason: string, bytes: Buffer | undefined, leave: (socket: Socket) => void][] = [
 			['nothing sent', undefined, (socket) => socket.end()],
 			['nothing sent', undefined, (socket) => socket.resetAndDestroy()],
@@ -243,7 +239,7 @@ describe('a handshake that fails before any certificate', () => {
 		];
 		for (const [reason, bytes, leave] of cases) {
 			await refusedFor(reason, async () => {
-				const socket = await connectPlain();
+				const socket = await connectPlain(stage.proxy);
 				await until(async () => (await stage.openConnections()).handshake === 1, 'the proxy to accept');
 				if (bytes !== undefined) await new Promise((resolve) => socket.write(bytes, resolve));
 				leave(socket);
@@ -258,7 +254,7 @@ describe('a connection that is reset before it is accepted', () => {
 		await refusedFor('nothing sent', async () => {
 			process.kill(stage.proxy.pid, 'SIGSTOP');
 			try {
-				const socket = await connectPlain();
+				const socket = await connectPlain(stage.proxy);
 				socket.resetAndDestroy();
 				await untilClosed(socket);
 			} finally {
@@ -310,7 +306,7 @@ describe('connections beyond max_connections', () => {
 		await stage.noConnections();
 		const room = MAX_CONNECTIONS - (await stage.proxy.metric('proxy_connections'));
 		const open = await Promise.all(Array.from({ length: room }, () => connectTls(stage.proxy)));
-		for (let i = 0; i < 10; i++) await untilClosed(await connectPlain());
+		for (let i = 0; i < 10; i++) await untilClosed(await connectPlain(stage.proxy));
 		await until(async () => (await refused()) === before + 10, 'all to be counted');
 		const isOurs = ({ target, reason }: LogLine) => target === 'proxy::listener' && reason === 'max_connections';
 		const { level, message, peer } = await stage.proxy.waitForLog(isOurs);

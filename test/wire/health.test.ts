@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import type { StatusPage } from '../../packages/proxy/src/control/status/schema.ts';
 import { PROTOCOLS, request } from '../fixtures/clients.ts';
 import { type ProxyProcess, startProxy } from '../fixtures/proxy.ts';
 import { type RecordedRequest, startUpstream, type Upstream } from '../fixtures/upstream.ts';
@@ -97,25 +96,6 @@ describe('the health check', () => {
 		await using again = await startUpstreamOn(port);
 		await until(async () => (await request('h1', proxy, { path: '/other' })).status === 200, 'the upstream');
 		assert.equal(again.requests.length, 1);
-	});
-
-	test('is kept with its remedy in metrics and /status.json', async () => {
-		upstream.setHealth(404);
-		await becomes(false);
-		const labels = { outcome: 'GET /health answered 404', remedy: 'set health_path, or health = false' };
-		const value = () => proxy.metric('proxy_upstream_last_probe', { upstream: upstream.authority, ...labels });
-		await until(async () => (await value()) === 0, 'the outcome');
-		const page = await (await fetch(`http://127.0.0.1:${proxy.metricsPort}/status.json`)).json();
-		const { upstreams, problems } = page as StatusPage;
-		const { last_probe } = upstreams.items.find((one) => one.upstream === upstream.authority)!;
-		const [found, remedy] = [labels.outcome, labels.remedy];
-		assert.deepEqual({ ...last_probe, at: '' }, { at: '', passed: false, found, remedy });
-		assert.match(
-			problems.map(({ look }) => look).join(),
-			/GET \/health answered 404: set health_path, or health = false/,
-		);
-		upstream.setHealth(200);
-		await becomes(true);
 	});
 });
 

@@ -5,7 +5,7 @@ import type { ClientHttp2Stream } from 'node:http2';
 import { after, before, describe, it } from 'node:test';
 import { WebSocket } from 'ws';
 import { connect, connectTls, h2Raw, PROTOCOLS, type Protocol, request } from '../fixtures/clients.ts';
-import { headersFrame, SETTING } from '../fixtures/h2-frames.ts';
+import { headersFrame, requestFields, SETTING } from '../fixtures/h2-frames.ts';
 import type { Http2Upstream } from '../fixtures/h2-upstream.ts';
 import { type TestPki, testPki } from '../fixtures/pki.ts';
 import {
@@ -15,6 +15,7 @@ import {
 	type ProxyOptions,
 	type ProxyProcess,
 	startProxy,
+	testOnce,
 } from '../fixtures/proxy.ts';
 import { startUpstream, type Upstream } from '../fixtures/upstream.ts';
 import { until } from '../fixtures/wait.ts';
@@ -121,8 +122,7 @@ const upload: Open = async (protocol, proxy, path) => {
 const download: Open = async (protocol, proxy, path) => {
 	if (protocol === 'h2') {
 		const client = await h2Raw(proxy, { settings: [[SETTING.INITIAL_WINDOW_SIZE, 0]] });
-		const pseudo = { ':method': 'GET', ':path': path, ':scheme': 'https', ':authority': 'a' };
-		client.send(headersFrame(1, [...Object.entries(pseudo), ['authorization', `Bearer ${pki.token()}`]]));
+		client.send(headersFrame(1, requestFields('GET', path, pki.token())));
 		return { [Symbol.asyncDispose]: async () => client.close() };
 	}
 	const socket = await connectTls(proxy);
@@ -172,7 +172,8 @@ for (const protocol of PROTOCOLS) {
 	describe(`bytes that wait, over ${protocol}`, () => {
 		for (const [what, prefix, suffix, open, least] of WAITING) {
 			const isTunnel = open === talk || open === listen;
-			it(`${what} counts as memory of its tenant until it ends`, isTunnel ? {} : STREAMING_ONLY, async () => {
+			const run = isTunnel ? testOnce : it;
+			run(`${what} counts as memory of its tenant until it ends`, isTunnel ? {} : STREAMING_ONLY, async () => {
 				const held = () => roomy.metric('proxy_body_memory_bytes');
 				let most = 0;
 				const path = `${prefix}/${++paths}${suffix}`;
@@ -207,7 +208,7 @@ for (const protocol of PROTOCOLS) {
 			equal(after.status, 200);
 		});
 
-		it('a WebSocket whose HTTP/1.1 upstream does not read ends with 1013', async () => {
+		testOnce('a WebSocket whose HTTP/1.1 upstream does not read ends with 1013', async () => {
 			const path = `/plain-ws/${++paths}`;
 			await using client = await openWebSocket(protocol, narrow, { path, ws: { perMessageDeflate: false } });
 			const piece = randomBytes(KIB_64);

@@ -122,26 +122,6 @@ describe('pipelined requests', () => {
 		await stage.counted({ '200 upstream': 5, 401: 1, missing: 1, 405: 1 });
 	});
 
-	it('go to the upstream one at a time', async () => {
-		let underWay = 0;
-		let most = 0;
-		stage.script(async (exchange) => {
-			most = Math.max(most, ++underWay);
-			await new Promise(setImmediate);
-			underWay--;
-			echo(exchange);
-		});
-		try {
-			using connection = await h1Raw(stage.proxy);
-			connection.send(head('GET /a HTTP/1.1').repeat(20));
-			for (let i = 0; i < 20; i++) assert.equal((await next(connection))[0], 200);
-			assert.equal(most, 1);
-			await stage.counted({ '200 upstream': 20 });
-		} finally {
-			stage.script(echo);
-		}
-	});
-
 	it('pipelined requests that wait when the client leaves never reach the upstream', async () => {
 		stage.script((exchange) => exchange.stall());
 		try {

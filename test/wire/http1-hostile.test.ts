@@ -182,14 +182,6 @@ describe('a body that is not HTTP', () => {
 		);
 	});
 
-	it('refuses a malformed body of a pipelined request after the response to the request before it', async () => {
-		using connection = await h1Raw(stage.proxy);
-		connection.send(`${head()}${post()}5\r\nhello\r\nx\r\n`);
-		assert.equal((await connection.readResponse()).status, 200);
-		await assertRefused(connection, bodyError);
-		await stage.counted({ '200 upstream': 1, [BODY_MODE === 'collected' ? '400' : '400 upstream']: 1 });
-	});
-
 	it('a malformed body after the response ends the connection without another response', async () => {
 		await stage.refused({ 401: 1, missing: 1 }, async () => {
 			using connection = await h1Raw(stage.proxy);
@@ -309,17 +301,5 @@ describe('CONNECT, HEAD and upgrades', () => {
 				assert.deepEqual(targets, status === 200 ? ['/a'] : []);
 			}
 		}
-	});
-
-	testOnce('a pipelined upgrade waits until the requests before it have their responses', async () => {
-		using connection = await h1Raw(stage.proxy);
-		connection.send(head().repeat(3) + head(websocket) + head());
-		for (let i = 0; i < 3; i++) {
-			const { status, headers } = await connection.readResponse();
-			assert.equal(status, 200);
-			assert.deepEqual(headerValues(headers, 'connection'), ['keep-alive']);
-		}
-		await assertRefused(connection, refusal);
-		await stage.counted({ '200 upstream': 3, 501: 1 });
 	});
 });

@@ -12,6 +12,7 @@ import {
 	frame,
 	headersFrame,
 	pingFrame,
+	requestFields,
 	rstStreamFrame,
 	SETTING,
 	windowUpdateFrame,
@@ -39,18 +40,7 @@ after(async () => {
 const times = (count: number, make: (i: number) => Buffer) => Array.from({ length: count }, (_, i) => make(i));
 const idOf = (i: number) => 1 + 2 * i;
 /** An upload that goes on. */
-const open = (id: number) =>
-	headersFrame(
-		id,
-		[
-			[':method', 'POST'],
-			[':path', '/upload'],
-			[':scheme', 'https'],
-			[':authority', 'localhost'],
-			['authorization', `Bearer ${token}`],
-		],
-		{ endStream: false },
-	);
+const open = (id: number) => headersFrame(id, requestFields('POST', '/upload', token), { endStream: false });
 /** A block that says nothing but that the table changes its size, over and over. */
 const sizeUpdates = (count: number) => frame(FRAME.HEADERS, FLAG.END_HEADERS, 1, Buffer.alloc(count, 0x20));
 

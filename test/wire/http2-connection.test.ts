@@ -5,6 +5,7 @@ import {
 	ERROR_CODE,
 	FRAME,
 	headersFrame,
+	requestFields,
 	rstStreamFrame,
 	SETTING,
 	statusOf,
@@ -31,15 +32,7 @@ before(async () => {
 });
 after(() => stage.end());
 
-function head(method: string, path: string, lines: readonly (readonly [string, string])[] = []) {
-	const pseudo = [
-		[':method', method],
-		[':path', path],
-		[':scheme', 'https'],
-		[':authority', 'localhost'],
-	] as const;
-	return [...pseudo, ['authorization', `Bearer ${token}`] as const, ...lines];
-}
+const head = (method: string, path: string) => requestFields(method, path, token);
 
 /** While `run` runs, the upstream answers like that. */
 async function scripted(script: (exchange: Exchange) => void | Promise<void>, run: () => Promise<void>): Promise<void> {

@@ -92,20 +92,6 @@ describe('further connections to an HTTP/2 upstream, and slow start', () => {
 		await own.atRest();
 	});
 
-	test('a connection is made before the first one has the streams that the proxy allows', async () => {
-		const [, upstream] = running;
-		equal((await get('/many')).status, 200);
-		const paths = (from: number, to: number) => Array.from({ length: to - from }, (_, i) => `/held-many/${from + i}`);
-		const here = { proxy: own, held: many };
-		const first = await ask(here, paths(0, 40));
-		equal(upstream!.sessions.length, 2, 'the connection of the probe, and one for 80 requests');
-		const next = await ask(here, paths(40, 50));
-		await until(() => upstream!.sessions.length === 3, 'the next connection');
-		many.release();
-		for (const answer of await Promise.all([...first, ...next])) equal(answer.text, 'done');
-		await own.atRest();
-	});
-
 	test('a body whose upstream opens no window holds up no other request: that gets another connection', async () => {
 		const body = Buffer.alloc(100_000);
 		await using stuck = await connect('h2', own);

@@ -50,17 +50,4 @@ describe('a drain with an HTTP/2 upstream', () => {
 			for (const answer of answers) equal((await answer).status, 200);
 			equal(await exitCode(proxy), 0);
 		}));
-
-	test('ends at shutdown_drain_secs if the upstream hangs', () =>
-		stage(
-			() => ({ limits: { shutdown_drain_secs: 1 } }),
-			async (here) => {
-				const { proxy, upstream } = here;
-				const answers = await ask(here, ['/stuck']);
-				await terminate(here);
-				equal(await exitCode(proxy), 0);
-				for (const { status } of await Promise.all(answers)) equal(status, 503);
-				await until(() => upstream.open.size === 0, 'the connection to end');
-			},
-		));
 });

@@ -1,12 +1,11 @@
-/** What goes wrong at HTTP/2 upstreams, and what changes there under load. One proxy; each subject has an upstream of its own. */
+/** What goes wrong at HTTP/2 upstreams. One proxy; each subject has an upstream of its own. */
 import { deepEqual, equal, match, ok } from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { constants, createServer as createHttp2, type ServerHttp2Session } from 'node:http2';
+import { constants } from 'node:http2';
 import { type AddressInfo, createServer } from 'node:net';
 import { after, describe, test } from 'node:test';
 import { connect, PROTOCOLS, type Protocol, request } from '../fixtures/clients.ts';
-import { startDnsServer } from '../fixtures/dns-server.ts';
 import { h2Connect } from '../fixtures/h2-client.ts';
 import { dataFrame, ERROR_CODE, FRAME, headersFrame, rstStreamFrame, settingsFrame } from '../fixtures/h2-frames.ts';
 import { type FramesConnection, startFramesUpstream } from '../fixtures/h2-frames-upstream.ts';
@@ -25,8 +24,6 @@ const ownPath: StreamScript = (stream, headers) => {
 const resetting = await startFramesUpstream();
 const hung = { h1: await startFramesUpstream(), h2: await startFramesUpstream() };
 const storming = await startHttp2Upstream({ script: ownPath });
-const steady = await startHttp2Upstream({ script: ownPath });
-const other = await startHttp2Upstream({ script: ownPath });
 /** node:http2 takes 128 fields. */
 const fussy = await startHttp2Upstream({ script: ownPath });
 const secure = await startHttp2Upstream({
@@ -52,26 +49,9 @@ const pausable = spawn(process.execPath, ['-e', PAUSABLE], { stdio: ['ignore', '
 process.on('exit', () => pausable.kill('SIGKILL'));
 const [pausablePort] = (await once(pausable.stdout, 'data')) as [Buffer];
 
-/** On all loopback addresses: it says which of them it was asked on. */
-const heldStreams: (() => void)[] = [];
-const everywhere = createHttp2((request, response) => {
-	const answer = () => response.end(String(request.socket.localAddress));
-	if (request.url.endsWith('/held')) heldStreams.push(answer);
-	else answer();
-});
-const everywhereSessions = new Set<ServerHttp2Session>();
-everywhere.on('session', (session) => {
-	everywhereSessions.add(session);
-	session.on('close', () => everywhereSessions.delete(session)).on('error', () => {});
-});
-await new Promise<void>((resolve) => everywhere.listen(0, '0.0.0.0', resolve));
-const dns = await startDnsServer(1);
-const NAME = 'grown.test';
-dns.names.set(NAME, ['127.0.1.1']);
-
 const h2 = { protocol: 'h2', health: false };
 const tls = { ca_path: pki.caPath };
-const upstreams = (changing: string) => [
+const upstreams = [
 	{ name: 'resets', addresses: [resetting.authority], ...h2, retries: 0 },
 	...PROTOCOLS.map((protocol) => ({
 		name: `hung-${protocol}`,
@@ -81,21 +61,16 @@ const upstreams = (changing: string) => [
 	})),
 	{ name: 'fussy', addresses: [fussy.authority], ...h2 },
 	{ name: 'storm', addresses: [storming.authority], ...h2 },
-	{ name: 'changing', addresses: [changing], ...h2 },
 	{ name: 'mute', addresses: [muteAuthority], ...h2, tls, connect_timeout_secs: 0.2 },
 	// The other address has to make its handshake in that time, on a busy machine, too.
 	{ name: 'half-mute', addresses: [muteAuthority, secure.authority], ...h2, tls, connect_timeout_secs: 2 },
 	{ name: 'paused', addresses: [`127.0.0.1:${Number(String(pausablePort))}`], ...h2 },
 	{ name: 'cancelled', addresses: [endless.authority], ...h2 },
-	{
-		...{ name: 'grown', dns: `${NAME}:${(everywhere.address() as AddressInfo).port}`, dns_server: dns.authority },
-		...{ dns_refresh_secs: 0.5, balance: 'round-robin', ...h2 },
-	},
 ];
-const config = (changing: string) => ({
-	upstreams: upstreams(changing),
+const proxy = await startProxy({
+	upstreams,
 	routes: [
-		...upstreams(changing).map(({ name }) => ({
+		...upstreams.map(({ name }) => ({
 			...{ prefix: `/${name}`, upstream: name, failures: name === 'cancelled' || name === 'fussy' ? 1 : 100 },
 			...(name === 'paused' && { upstream_timeout_secs: 1 }),
 		})),
@@ -103,9 +78,6 @@ const config = (changing: string) => ({
 			...{ prefix: `/hung-${protocol}/brief`, upstream: `hung-${protocol}`, failures: 100, upstream_timeout_secs: 3 },
 		})),
 	],
-});
-const proxy = await startProxy({
-	...config(steady.authority),
 	workers: 1,
 	config: { ...ASKED_ONCE, tenant_rps: 0 },
 	log: { access: 'errors' },
@@ -113,12 +85,8 @@ const proxy = await startProxy({
 after(async () => {
 	pausable.kill('SIGKILL');
 	await proxy.stop();
-	for (const upstream of [resetting, hung.h1, hung.h2, storming, steady, other, fussy, secure, endless])
-		await upstream.stop();
+	for (const upstream of [resetting, hung.h1, hung.h2, storming, fussy, secure, endless]) await upstream.stop();
 	mute.close();
-	for (const session of everywhereSessions) session.destroy();
-	everywhere.close();
-	await dns[Symbol.asyncDispose]();
 });
 
 /** Nothing is under way anywhere, and the worker is the one that it was. */
@@ -141,8 +109,6 @@ describe('an HTTP/2 upstream that resets streams', () => {
 	/** What the upstream has sent of the response when the reset comes. */
 	const POINTS: Readonly<Record<string, (id: number) => Buffer[]>> = {
 		'before any of it': () => [],
-		'behind an interim response': (id) => [headersFrame(id, [[':status', '103']], { endStream: false })],
-		'behind its head': (id) => [head(id)],
 		'in the middle of its body': (id) => [head(id), dataFrame(id, 'half')],
 		'behind all of its bytes, but before its end': (id) => [head(id, [['content-length', '4']]), dataFrame(id, 'full')],
 	};
@@ -173,7 +139,7 @@ describe('an HTTP/2 upstream that resets streams', () => {
 						const asked = request(protocol, proxy, { path });
 						const id = await stream(path);
 						shared!.send(...sent(id), rstStreamFrame(id, number));
-						const hasBegun = sent(id).length > 0 && !point.includes('interim');
+						const hasBegun = sent(id).length > 0;
 						if (code === 'REFUSED_STREAM' && !hasBegun) {
 							// It was not looked at: it is sent again, on the same connection.
 							const again = await until(
@@ -251,42 +217,6 @@ describe('an HTTP/2 upstream that goes away again and again', () => {
 	});
 });
 
-describe('an HTTP/2 upstream that changes under load', () => {
-	test('reloads of an HTTP/2 upstream under load lose no request, and requests in flight stay where they are', async () => {
-		await using load = new Load(proxy, { h1: 4, h2: 2, streams: 8, path: (n) => `/changing/${n}` });
-		const before = [steady.streams, other.streams];
-		for (let i = 0; i < 6; i++) {
-			await load.answers(50);
-			proxy.writeConfig(config((i % 2 === 0 ? other : steady).authority));
-			const { routes } = await proxy.reload();
-			equal(routes.message, 'routing table reloaded');
-		}
-		deepEqual((await load.stop()).losses, []);
-		ok(steady.streams > before[0]! && other.streams > before[1]!, 'both have had requests');
-		await atRest();
-	});
-
-	test('DNS changes of an HTTP/2 upstream: a new address gets its share, a removed one only finishes its requests', async () => {
-		const met = async () => {
-			const answers = await Promise.all(
-				Array.from({ length: 20 }, (_, i) => request(PROTOCOLS[i % 2]!, proxy, { path: `/grown/${i}` })),
-			);
-			deepEqual([...new Set(answers.map(({ status }) => status))], [200]);
-			return [...new Set(answers.map(({ text }) => text))].sort().join();
-		};
-		await until(async () => (await met()) === '127.0.1.1', 'the first address');
-		const held = request('h2', proxy, { path: '/grown/held', ms: 60_000 });
-		const [answer] = await until(() => (heldStreams.length === 1 ? heldStreams : undefined), 'the one that is held');
-		dns.names.set(NAME, ['127.0.1.1', '127.0.1.2']);
-		await until(async () => (await met()) === '127.0.1.1,127.0.1.2', 'the second address');
-		dns.names.set(NAME, ['127.0.1.2']);
-		await until(async () => (await met()) === '127.0.1.2', 'the first address to be gone');
-		answer!();
-		equal((await held).text, '127.0.1.1');
-		await atRest();
-	});
-});
-
 describe('an HTTP/2 upstream that falls silent', () => {
 	for (const protocol of PROTOCOLS) {
 		test(`connect_timeout_secs ends a silent TLS handshake with an HTTP/2 upstream, over ${protocol}`, async () => {
@@ -350,8 +280,8 @@ describe('an HTTP/2 connection on which nothing is answered any more, while new 
 });
 
 describe('clients that cancel', () => {
-	test('thousands of calls at an HTTP/2 upstream open no breaker, and leave nothing behind', async () => {
-		const CALLS = 2_000;
+	test('hundreds of calls at an HTTP/2 upstream open no breaker, and leave nothing behind', async () => {
+		const CALLS = 600;
 		const auth = { authorization: `Bearer ${pki.token()}` };
 		let left = CALLS;
 		/** A connection may cancel a thousand calls at once. */

@@ -2,12 +2,11 @@ import assert from 'node:assert/strict';
 import { X509Certificate } from 'node:crypto';
 import { existsSync, writeFileSync } from 'node:fs';
 import { request as httpRequest, type IncomingMessage } from 'node:http';
-import { connect as connectTcp } from 'node:net';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import type { FamilyDescription } from '../../packages/proxy/src/control/metrics/exposition.ts';
 import { FAMILIES } from '../../packages/proxy/src/control/metrics/family-table.ts';
-import { connect, h1Raw, h2Raw, PROTOCOLS, request } from '../fixtures/clients.ts';
+import { connect, h2Raw, PROTOCOLS, request } from '../fixtures/clients.ts';
 import { headersFrame } from '../fixtures/h2-frames.ts';
 import { INSPECTABLE, WorkerInspector } from '../fixtures/inspect-workers.ts';
 import { temporaryFolder, testPki } from '../fixtures/pki.ts';
@@ -135,36 +134,6 @@ describe('counters', () => {
 		assert.deepEqual(await rises(names as never, send, expected), expected);
 	});
 
-	test('are connections by protocol, and upstream connections by state', async () => {
-		const gate = Promise.withResolvers<void>();
-		upstream.script = async (exchange) => {
-			await gate.promise;
-			exchange.respond();
-		};
-		const seen = upstream.requests.length;
-		await using h1 = await connect('h1', proxy);
-		await using h2 = await connect('h2', proxy);
-		const plain = connectTcp(proxy.port, '127.0.0.1').on('error', () => {});
-		const answers = [h1, h2, h2].map((connection) => connection.request({ path: '/up' }));
-		await upstream.request(seen + 3);
-		for (const protocol of ['handshake', 'http/1.1', 'h2']) {
-			await until(async () => (await proxy.metric('proxy_connections', { protocol })) === 1, `one ${protocol}`);
-		}
-		assert.equal(await proxy.metric('proxy_upstream_connections', { ...up, state: 'active' }), 3);
-		gate.resolve();
-		await Promise.all(answers);
-		plain.destroy();
-		await until(
-			async () => (await proxy.metric('proxy_upstream_connections', { ...up, state: 'active' })) === 0,
-			'no connection to be in use',
-		);
-		await until(
-			async () => (await proxy.metric('proxy_upstream_connections', { ...up, state: 'idle' })) === 0,
-			'idle connections to go after 4 s',
-		);
-		await until(async () => (await proxy.metric('proxy_connections', { protocol: 'handshake' })) === 0, 'its end');
-	});
-
 	test('have the same series after 70 requests of as many tenants', async () => {
 		const statuses = [200, 201, 404, 418, 500];
 		upstream.script = (exchange) => exchange.respond({ status: statuses[exchange.request.target.length % 5]! });
@@ -234,16 +203,6 @@ describe('what adds up', () => {
 			assert.equal(await metric('proxy_response_body_bytes_total', { protocol: label }), own + 12 + text.length);
 		});
 	}
-
-	test('bytes of an answer to an invalid request', async () => {
-		const own = () => metric('proxy_response_body_bytes_total', { protocol: 'http/1.1' });
-		const before = await own();
-		using raw = await h1Raw(proxy);
-		raw.send('GET / HTTP/1.1\r\nbad line\r\n\r\n');
-		const { status, body } = await raw.readResponse();
-		assert.equal(status, 400);
-		assert.equal(await own(), before + body.length);
-	});
 
 	test('histograms of round trips, gates and handshakes, of which none is missing in any bucket', async () => {
 		const scrape = await proxy.metrics();

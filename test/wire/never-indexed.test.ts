@@ -9,6 +9,7 @@ import {
 	frame,
 	headerBlock,
 	headersFrame,
+	requestFields,
 	settingsFrame,
 } from '../fixtures/h2-frames.ts';
 import { type FramesConnection, startFramesUpstream } from '../fixtures/h2-frames-upstream.ts';
@@ -50,13 +51,7 @@ after(async () => {
 });
 
 const token = (await testPki()).token();
-const control = (path: string): [string, string][] => [
-	[':method', 'POST'],
-	[':scheme', 'https'],
-	[':path', path],
-	[':authority', 'localhost'],
-	['authorization', `Bearer ${token}`],
-];
+const control = (path: string) => requestFields('POST', path, token);
 /** The same fields, without marks and with them. The second value is in the static table. */
 const SECRETS: readonly (readonly [string, string])[] = [
 	['x-key', 'secret'],

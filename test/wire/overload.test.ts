@@ -299,25 +299,4 @@ describe('without file descriptors to spare', NEEDS_PROC, () => {
 			await proxy.kill();
 		}
 	});
-
-	test('a limit that is just enough is enough to serve', async () => {
-		await using upstream = await startUpstream();
-		await using proxy = await startProxy({
-			config: FAST_PROBES,
-			routes: [{ prefix: '/', upstream: upstream.url }],
-			launcher: ['bash', '-c', 'ulimit -n 48; exec "$0" "$@"'],
-		});
-		await untilNewServed(proxy);
-		const warning = /^the open-file limit leaves room for only 16 clients; raise it/;
-		assert.equal((await proxy.waitForLog(({ message }) => warning.test(message))).level, 'warn');
-	});
-
-	test('a limit of connections that the descriptors do not allow is warned of', async () => {
-		await using proxy = await startProxy({
-			launcher: ['prlimit', '--nofile=1000:1000'],
-			limits: { max_connections: 900 },
-		});
-		const { level } = await proxy.waitForLog(({ message }) => /^limits\.max_connections is 900, but/.test(message));
-		assert.equal(level, 'warn');
-	});
 });

@@ -1,16 +1,15 @@
 /** `[listener] proxy_protocol_from`: whose address a connection has behind a load balancer, and who may say so. */
 import assert from 'node:assert/strict';
-import { once } from 'node:events';
-import { connect as connectTcp, type Socket } from 'node:net';
+import type { Socket } from 'node:net';
 import { after, before, describe, it } from 'node:test';
-import { connect, connectTls, isAccepted, PROTOCOLS, type TlsOptions } from '../fixtures/clients.ts';
+import { connect, connectPlain, isAccepted, PROTOCOLS, type TlsOptions, untilClosed } from '../fixtures/clients.ts';
 import { headerValues } from '../fixtures/http1-message.ts';
 import { type TestPki, testPki } from '../fixtures/pki.ts';
 import { HAS_PROC } from '../fixtures/proc.ts';
 import type { LogLine } from '../fixtures/program.ts';
 import { LOCAL, routeOf, version1, version2 } from '../fixtures/proxy-header.ts';
 import { type Stage, startStage } from '../fixtures/stage.ts';
-import { until, within } from '../fixtures/wait.ts';
+import { until } from '../fixtures/wait.ts';
 
 const BALANCER = '127.0.0.2';
 const MAX_CONNECTIONS = 6;
@@ -20,9 +19,7 @@ let stage: Stage;
 
 /** A TCP connection from this address, on which these bytes have been sent. */
 async function open(bytes: Buffer | string, localAddress = BALANCER): Promise<Socket> {
-	const socket = connectTcp({ host: '127.0.0.1', port: stage.proxy.port, localAddress });
-	socket.on('error', () => {});
-	await within(once(socket, 'connect'), 'the connection');
+	const socket = await connectPlain(stage.proxy, localAddress);
 	if (bytes.length > 0) socket.write(bytes);
 	return socket;
 }
@@ -30,11 +27,6 @@ async function open(bytes: Buffer | string, localAddress = BALANCER): Promise<So
 /** For a TLS connection through the balancer, which sends this header. */
 async function behind(header: Buffer, options: TlsOptions = {}): Promise<TlsOptions> {
 	return { ...options, tls: { ...options.tls, socket: await open(header) } };
-}
-
-async function untilClosed(socket: Socket): Promise<void> {
-	socket.resume();
-	if (!socket.closed) await within(new Promise((resolve) => socket.once('close', resolve)), 'the connection to close');
 }
 
 async function refusals(): Promise<Record<string, number>> {
@@ -81,14 +73,11 @@ describe('[listener] proxy_protocol_from', { skip: !HAS_PROC && BALANCER }, () =
 		describe(`over ${protocol}`, () => {
 			for (const [what, header, client] of [
 				['version 1 names', version1(routeOf('192.0.2.1')), '192.0.2.1'],
-				['version 1 names, by IPv6', version1(routeOf('2001:DB8:0:0:0:0:0:1')), '2001:db8::1'],
-				['version 2 names', version2(routeOf('192.0.2.2')), '192.0.2.2'],
 				[
 					'version 2 names, by IPv6 and with a checksum',
 					version2(routeOf('2001:db8::2'), { checksum: true }),
 					'2001:db8::2',
 				],
-				['version 1 does not know: the balancer', Buffer.from('PROXY UNKNOWN\r\n'), BALANCER],
 				['version 2 says is the balancer itself', LOCAL, BALANCER],
 			] as const) {
 				it(`the client is the one ${what}`, async () => {
@@ -133,11 +122,7 @@ describe('[listener] proxy_protocol_from', { skip: !HAS_PROC && BALANCER }, () =
 			assert.equal(await isAccepted(stage.proxy, await behind(Buffer.alloc(0))), false);
 		});
 		assert.deepEqual([line.level, line.peer, line.balancer], ['info', BALANCER, undefined]);
-		const bad = [
-			'PROXY TCP4 192.0.2.1 192.0.2.9 1 65536\r\n',
-			`PROXY UNKNOWN ${'x'.repeat(1000)}`,
-			version2(routeOf('192.0.2.1'), { checksum: 2 }),
-		];
+		const bad = ['PROXY TCP4 192.0.2.1 192.0.2.9 1 65536\r\n', version2(routeOf('192.0.2.1'), { checksum: 2 })];
 		for (const bytes of bad) {
 			const line = await refusedFor('bad PROXY header', async () => untilClosed(await open(bytes)));
 			assert.deepEqual([line.level, line.peer, line.balancer], ['info', BALANCER, undefined]);
@@ -168,41 +153,6 @@ describe('[listener] proxy_protocol_from', { skip: !HAS_PROC && BALANCER }, () =
 			assert.equal(await isAccepted(stage.proxy, options), false);
 		});
 		assert.deepEqual([line.peer, line.balancer, line.subject], ['192.0.2.66', BALANCER, 'CN=client']);
-	});
-
-	it('may look whether the port is open, with a header or without one: no line says so', async () => {
-		for (const bytes of ['', LOCAL]) {
-			const from = stage.proxy.logs.length;
-			await refusedAs({ 'nothing sent': 1 }, async () => {
-				const socket = await open(bytes);
-				await until(async () => (await stage.openConnections()).handshake === 1, 'the proxy to accept');
-				socket.end();
-				await untilClosed(socket);
-			});
-			assert.deepEqual(
-				stage.proxy.logs.slice(from).filter(({ reason }) => reason === 'nothing sent'),
-				[],
-			);
-		}
-	});
-
-	it('is within max_connections from accept on', async () => {
-		const refused = () => stage.proxy.metric('proxy_connections_refused_total', { reason: 'max_connections' });
-		const count = await refused();
-		// Those of earlier tests may still be counted.
-		await stage.noConnections();
-		const room = MAX_CONNECTIONS - (await stage.proxy.metric('proxy_connections'));
-		const tls = await Promise.all(Array.from({ length: room - 1 }, () => connectTls(stage.proxy)));
-		const waiting = await open('PROXY ');
-		await until(async () => (await stage.openConnections()).handshake === 1, 'the header to be waited for');
-		const from = stage.proxy.logs.length;
-		await untilClosed(await open(LOCAL));
-		await until(async () => (await refused()) === count + 1, 'it to be counted');
-		const isOurs = ({ reason }: LogLine) => reason === 'max_connections';
-		assert.equal((await stage.proxy.waitForLog(isOurs, undefined, from)).peer, BALANCER);
-		for (const socket of [...tls, waiting]) socket.destroy();
-		await stage.counted({ 'handshake failures': 1 });
-		await stage.noConnections();
 	});
 
 	it('does not hold up a drain: who is silent is dropped, who has begun has its time', async () => {

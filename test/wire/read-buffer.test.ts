@@ -129,7 +129,7 @@ for (const protocol of PROTOCOLS) {
 					);
 					for (const connection of connections) await connection.close();
 				}),
-				{ numRuns: 15 },
+				{ numRuns: 8 },
 			);
 		});
 
@@ -201,6 +201,6 @@ test('pipelined requests of two tenants are answered in their order, wherever re
 			};
 			await Promise.all(TENANTS.map(one));
 		}),
-		{ numRuns: 15 },
+		{ numRuns: 8 },
 	);
 });

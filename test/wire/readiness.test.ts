@@ -46,12 +46,6 @@ describe('/livez and /readyz', { concurrency: 4 }, () => {
 		assert.equal(await said(metricsPort, '/readyz', 'HEAD'), '200 ');
 	});
 
-	test('do not depend on an upstream', async () => {
-		await using proxy = await startProxy({ routes: [{ prefix: '/', upstream: 'http://127.0.0.1:9' }] });
-		assert.equal(await proxy.metric('proxy_upstream_alive'), 0);
-		assert.equal(await said(proxy.metricsPort, '/readyz'), '200 ready');
-	});
-
 	test('not ready as long as no worker accepts connections, and ready again when one does', async () => {
 		const gate = join(temporaryFolder('readiness'), 'released');
 		await using proxy = await startProxy({
@@ -68,55 +62,32 @@ describe('/livez and /readyz', { concurrency: 4 }, () => {
 		await proxy.waitForLog('worker replaced');
 		assert.equal(await said(proxy.metricsPort, '/readyz'), '200 ready');
 	});
-
-	test('not ready from the first moment of the drain on, and alive until it ends', async () => {
-		const answered = Promise.withResolvers<void>();
-		await using slow = await startUpstream({
-			script: async (exchange) => {
-				await answered.promise;
-				exchange.respond({ body: 'in flight' });
-			},
-		});
-		await using proxy = await startProxy({ routes: [{ prefix: '/', upstream: slow.url }] });
-		const answers = PROTOCOLS.map((protocol) => request(protocol, proxy));
-		await slow.request(answers.length);
-		proxy.signal('SIGTERM');
-		await proxy.waitForLog('draining');
-		assert.equal(await said(proxy.metricsPort, '/readyz'), '503 not ready: shutting down');
-		assert.equal(await said(proxy.metricsPort, '/livez'), '200 alive');
-		answered.resolve();
-		for (const { text } of await Promise.all(answers)) assert.equal(text, 'in flight');
-		assert.equal(await within(proxy.exited, 'the end of the drain'), 0);
-		await proxy.kill();
-	});
 });
 
 describe('shutdown_delay_secs', { concurrency: 3 }, () => {
 	const LONG = 3600;
 
-	for (const signal of ['SIGTERM', 'SIGINT'] as const) {
-		test(`/readyz says 503 after ${signal}, and new connections are served during shutdown_delay_secs`, async () => {
-			await using proxy = await startProxy({
-				routes: [{ prefix: '/', upstream: upstream.url }],
-				limits: { shutdown_delay_secs: LONG },
-			});
-			proxy.signal(signal);
-			const line = await proxy.waitForLog('not ready any more; still serving until the drain');
-			assert.deepEqual([line.level, line.signal, line.delay_ms], ['info', signal, LONG * 1000]);
-			assert.equal(await said(proxy.metricsPort, '/readyz'), '503 not ready: shutting down');
-			assert.equal(await said(proxy.metricsPort, '/livez'), '200 alive');
-			for (const protocol of [...PROTOCOLS, ...PROTOCOLS]) {
-				const { status, headers } = await request(protocol, proxy);
-				assert.equal(status, 200);
-				assert.notEqual(headers.connection, 'close');
-			}
-			assert.equal(await proxy.metric('proxy_workers'), 2);
-			assert.ok(!proxy.logs.some(({ message }) => message === 'draining'));
-			proxy.signal(signal === 'SIGTERM' ? 'SIGINT' : 'SIGTERM');
-			assert.equal(await within(proxy.exited, 'the end, at the second signal'), 1);
-			await proxy.kill();
+	test('/readyz says 503 and new connections are served during shutdown_delay_secs; a second signal ends it with 1', async () => {
+		await using proxy = await startProxy({
+			routes: [{ prefix: '/', upstream: upstream.url }],
+			limits: { shutdown_delay_secs: LONG },
 		});
-	}
+		proxy.signal('SIGINT');
+		const line = await proxy.waitForLog('not ready any more; still serving until the drain');
+		assert.deepEqual([line.level, line.signal, line.delay_ms], ['info', 'SIGINT', LONG * 1000]);
+		assert.equal(await said(proxy.metricsPort, '/readyz'), '503 not ready: shutting down');
+		assert.equal(await said(proxy.metricsPort, '/livez'), '200 alive');
+		for (const protocol of [...PROTOCOLS, ...PROTOCOLS]) {
+			const { status, headers } = await request(protocol, proxy);
+			assert.equal(status, 200);
+			assert.notEqual(headers.connection, 'close');
+		}
+		assert.equal(await proxy.metric('proxy_workers'), 2);
+		assert.ok(!proxy.logs.some(({ message }) => message === 'draining'));
+		proxy.signal('SIGTERM');
+		assert.equal(await within(proxy.exited, 'the end, at the second signal'), 1);
+		await proxy.kill();
+	});
 
 	test('drains when it is over', async () => {
 		await using proxy = await startProxy({ limits: { shutdown_delay_secs: 0.05 } });

@@ -94,36 +94,6 @@ describe('with reload_on_change', { concurrency: 4 }, () => {
 		assert.equal(await servedSerial(unwatched), first.serialNumber);
 	});
 
-	test('a reload that fails keeps what was there, and waits for the next change', async () => {
-		const dir = temporaryFolder('broken');
-		const server = await pki.issueServer('broken');
-		writeTls(dir, server);
-		await using proxy = await start(dir);
-		const { cert_path } = tlsIn(dir);
-		const { changed } = await reloadAfter(proxy, () => writeFileSync(cert_path, server.certPem.slice(0, 300)));
-		assert.deepEqual(changed, [cert_path]);
-		assert.deepEqual(await reloads(proxy), { success: 0, failure: 1 });
-		assert.equal(await servedSerial(proxy), server.serialNumber);
-		await reloadAfter(proxy, () => writeFileSync(cert_path, server.certPem));
-		assert.deepEqual(await reloads(proxy), { success: 1, failure: 1 });
-	});
-
-	test('files that a changed configuration names are watched from then on, instead of the others', async () => {
-		const [dir, other] = [temporaryFolder('former'), temporaryFolder('latter')];
-		const [first, second] = await Promise.all(['former', 'latter'].map((name) => pki.issueServer(name)));
-		writeTls(dir, first!);
-		writeTls(other, second!);
-		await using proxy = await start(dir);
-		const moved = await reloadAfter(proxy, () => proxy.writeConfig({ tls: tlsIn(other) }));
-		assert.deepEqual(moved.changed, [proxy.configPath]);
-		assert.equal(await servedSerial(proxy), second!.serialNumber);
-		writeFileSync(tlsIn(dir).cert_path, 'nobody reads this any more');
-		const { changed } = await reloadAfter(proxy, () => writeTls(other, first!));
-		assert.deepEqual(changed, Object.values(tlsIn(other)));
-		assert.equal(await servedSerial(proxy), first!.serialNumber);
-		assert.deepEqual(await reloads(proxy), { success: 2, failure: 0 });
-	});
-
 	test('a folder that Kubernetes exchanges behind ..data is one reload, and a signal adds one', async () => {
 		const dir = temporaryFolder('mounted');
 		const publish = (version: string, server: CertFiles) => {

@@ -1,6 +1,4 @@
 import assert from 'node:assert/strict';
-import { rmSync } from 'node:fs';
-import { join } from 'node:path';
 import { after, before, beforeEach, describe, test } from 'node:test';
 import { type Connection, connect, connectTls, isAccepted, PROTOCOLS, request } from '../fixtures/clients.ts';
 import { EchoUpstream, Load } from '../fixtures/load.ts';
@@ -84,35 +82,7 @@ describe('a reload', () => {
 		}
 	});
 
-	test('takes over a certificate that was renewed in place', async () => {
-		const before = await pki.issueServer('in-place');
-		await reloaded(proxy, { tls: filesOf(before) });
-		const server = await pki.issueServer('in-place');
-		assert.equal(server.certPath, before.certPath);
-		assert.deepEqual(await servedSerials(proxy), [before.serialNumber], 'not before it is told to');
-		await reloaded(proxy);
-		assert.deepEqual(await servedSerials(proxy), [server.serialNumber]);
-	});
-
 	for (const protocol of PROTOCOLS) {
-		const alpn = { alpn: [protocol === 'h1' ? 'http/1.1' : 'h2'] };
-
-		test(`refuses clients of a CA that was rotated out, admits those of the new one (${protocol})`, async () => {
-			await using old = await connect(protocol, proxy);
-			const failures = await proxy.metric('proxy_tls_handshake_failures_total');
-			await reloaded(proxy, { tls: { client_ca_path: pki.otherCaPath } });
-			for (let i = 0; i < 4; i++) assert.equal(await isAccepted(proxy, alpn), false);
-			await until(
-				async () => (await proxy.metric('proxy_tls_handshake_failures_total')) === failures + 4,
-				'the refused to be counted, once each',
-			);
-			assert.equal((await request(protocol, proxy, { cert: pki.clients.otherCa })).status, 200);
-			assert.equal((await old.request()).status, 200, 'live connections keep what they shook hands with');
-			await reloaded(proxy, { tls: { client_ca_path: pki.caPath } });
-			assert.equal((await request(protocol, proxy)).status, 200);
-			assert.equal(await isAccepted(proxy, { ...alpn, cert: pki.clients.otherCa }), false);
-		});
-
 		test(`adds, moves and removes routes, also for connections that are up (${protocol})`, async () => {
 			await using connection = await connect(protocol, proxy);
 			const answer = async (path: string) => (await connection.request({ path })).text;
@@ -146,34 +116,6 @@ describe('a reload', () => {
 			assert.equal((await connection.request()).status, 404);
 		});
 	}
-
-	test('keeps what it reads at the start only, and names what needs a restart', async () => {
-		const after = proxy.logs.length;
-		await reloaded(proxy, {
-			config: { ...CONFIG, tenant_rps: 1, health_interval_secs: 1 },
-			jwt: { issuer: 'https://somebody.else' },
-			limits: { max_request_body_bytes: 1 },
-		});
-		const warning = await proxy.waitForLog(({ message }) => /^needs a restart/.test(message), undefined, after);
-		assert.deepEqual((warning.keys as string[]).sort(), [
-			'health_interval_secs',
-			'jwt.issuer',
-			'limits.max_request_body_bytes',
-			'tenant_rps',
-		]);
-		assert.equal(await proxy.metric('proxy_config_needs_restart'), 4);
-		const facts = await fetch(`http://127.0.0.1:${proxy.metricsPort}/process`);
-		const { needsRestart } = (await facts.json()) as { needsRestart: string[] };
-		assert.deepEqual(needsRestart, warning.settings);
-		assert.ok(needsRestart.some((words) => /^tenant_rps \(.*\.toml:\d+\)$/.test(words)));
-		for (const protocol of PROTOCOLS) {
-			for (let i = 0; i < 3; i++) {
-				assert.equal((await request(protocol, proxy, { method: 'POST', body: 'more than a byte' })).status, 200);
-			}
-		}
-		await reloaded(proxy, { config: CONFIG, jwt: {}, limits: {} });
-		assert.equal(await proxy.metric('proxy_config_needs_restart'), 0);
-	});
 
 	test('asked for fifty times at once ends with what the files say then', async () => {
 		const done = await proxy.metric('proxy_reloads_total', { result: 'success' });
@@ -230,26 +172,6 @@ describe('a breaker over a reload', () => {
 		await reloaded(proxy);
 		assert.deepEqual([await proxy.metric('proxy_circuit_state'), await isOpen()], [1, true]);
 		assert.equal(upstream.healthProbes, healthProbes, 'and nobody asks anew');
-	});
-
-	test('is a fresh one if the cooldown has changed: a probe closes it before anybody meets it', async () => {
-		await trip();
-		const { healthProbes } = upstream;
-		await reloaded(proxy, { routes: [{ ...rule, cooldown_secs: 61, upstream: upstream.url }] });
-		assert.equal((await request('h1', proxy)).status, 200);
-		assert.equal(await proxy.metric('proxy_circuit_state'), 0);
-		assert.equal(upstream.healthProbes, healthProbes + 1);
-	});
-
-	test('a reload with a new upstream that is down affects only its routes', async () => {
-		await using silent = await startUpstream({ health: (exchange) => exchange.stall() });
-		await reloaded(proxy, {
-			routes: [
-				{ ...rule, upstream: upstream.url },
-				{ prefix: '/silent', upstream: silent.url },
-			],
-		});
-		assert.deepEqual([await isOpen('/silent'), (await request('h1', proxy)).status], [true, 200]);
 	});
 
 	test('keeps its connections with it, and one that leaves closes them', async () => {
@@ -311,9 +233,7 @@ describe('a reload that fails', () => {
 	const route = '[[routes]]\nprefix = "/new"\nupstream = "http://127.0.0.1:9"\n';
 	/** unit/config and unit/control/files have all that may be wrong. */
 	const configs: [what: string, break_: () => void, cause: RegExp][] = [
-		['bad TOML', () => proxy.writeConfig('tenant_rps = \n'), /config\.toml:1: is not valid TOML/],
 		['an unknown key', () => proxy.writeConfig(`colour = 1\n${route}`), /config\.toml:1: colour: unknown key/],
-		['a file that is gone', () => rmSync(proxy.configPath), /config\.toml: cannot be read: there is no such file/],
 	];
 	for (const [what, break_, cause] of configs) {
 		test(`a reload with ${what} keeps certificate and routes, and logs both causes`, async () => {
@@ -329,14 +249,12 @@ describe('a reload that fails', () => {
 		});
 	}
 
-	const missing = join(pki.dir, 'missing.pem');
 	const tls: [what: string, tls: () => Promise<NonNullable<ConfigOverrides['tls']>>, cause: RegExp][] = [
 		[
 			'a key that does not fit the certificate',
 			async () => ({ cert_path: (await pki.issueServer('misfit')).certPath }),
 			/tls\.key_path \(.*\): the key does not match the first certificate of tls\.cert_path/,
 		],
-		['a CA that is missing', async () => ({ client_ca_path: missing }), /tls\.client_ca_path .*there is no such file/],
 		[
 			'no CA at all',
 			async () => ({ client_ca_path: pki.writeFile('none.crt', '') }),
@@ -360,12 +278,6 @@ describe('a reload that fails', () => {
 			await restored();
 		});
 	}
-
-	test('never logs the content of certificates or keys', () => {
-		const log = JSON.stringify(proxy.logs);
-		assert.doesNotMatch(log, /-----BEGIN/);
-		for (const line of pki.server.keyPem.split('\n').slice(1, 3)) assert.ok(!log.includes(line));
-	});
 
 	test('keeps every open connection over all reloads', () => {
 		for (const { socket } of live) assert.equal(socket.destroyed, false);
@@ -408,4 +320,4 @@ describe('reloads under load', () => {
 });
 
 /** The long form is `bench/reload-drain.ts`. */
-const RELOADS = 16;
+const RELOADS = 8;

@@ -1,7 +1,7 @@
 /** Memory of a process that a flood has blown up goes back to the operating system. */
 import { describe, it } from 'node:test';
 import { h1Raw, h2Raw } from '../fixtures/clients.ts';
-import { headersFrame, SETTING } from '../fixtures/h2-frames.ts';
+import { headersFrame, requestFields, SETTING } from '../fixtures/h2-frames.ts';
 import { testPki } from '../fixtures/pki.ts';
 import { HAS_PROC, residentBytes } from '../fixtures/proc.ts';
 import { BODY_MODE } from '../fixtures/proxy.ts';
@@ -27,8 +27,7 @@ const FLOODS: Floods = {
 		Promise.all(
 			Array.from({ length: H2_CONNECTIONS }, async () => {
 				const connection = await h2Raw(stage.proxy, { settings: [[SETTING.INITIAL_WINDOW_SIZE, 0]] });
-				const pseudo = { ':method': 'GET', ':path': '/mib', ':scheme': 'https', ':authority': 'a' };
-				const lines: [string, string][] = [...Object.entries(pseudo), ['authorization', `Bearer ${token}`]];
+				const lines = requestFields('GET', '/mib', token);
 				connection.send(...Array.from({ length: STREAMS }, (_, i) => headersFrame(2 * i + 1, lines)));
 				return connection;
 			}),

@@ -2,7 +2,15 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { connect, connectTls, h1Raw, h2Raw, PROTOCOLS, type Protocol } from '../fixtures/clients.ts';
-import { FRAME, headersFrame, PREFACE, SETTING, settingsFrame, windowUpdateFrame } from '../fixtures/h2-frames.ts';
+import {
+	FRAME,
+	headersFrame,
+	PREFACE,
+	requestFields,
+	SETTING,
+	settingsFrame,
+	windowUpdateFrame,
+} from '../fixtures/h2-frames.ts';
 import { testPki } from '../fixtures/pki.ts';
 import type { LogLine } from '../fixtures/program.ts';
 import { type Stage, startStage } from '../fixtures/stage.ts';
@@ -52,8 +60,7 @@ async function takeH1(stage: Stage, perTick: number): Promise<number> {
 
 async function takeH2(stage: Stage, perTick: number): Promise<number> {
 	using connection = await h2Raw(stage.proxy, { settings: [[SETTING.INITIAL_WINDOW_SIZE, 65_535]] });
-	const pseudo = { ':method': 'GET', ':path': '/a', ':scheme': 'https', ':authority': 'a' };
-	connection.send(headersFrame(1, [...Object.entries(pseudo), ['authorization', `Bearer ${token}`]]));
+	connection.send(headersFrame(1, requestFields('GET', '/a', token)));
 	const ticks = setInterval(() => {
 		connection.send(windowUpdateFrame(0, perTick), windowUpdateFrame(1, perTick));
 	}, TICK_MS);
@@ -99,13 +106,9 @@ describe('an answer that is taken more slowly than it may be', () => {
 
 describe('an answer that fits the buffers of the kernel', () => {
 	const SIZES = { '/short': 37, '/longer': 30_000 };
-	const head = (path: string) => ({ ':method': 'GET', ':path': path, ':scheme': 'https', ':authority': 'a' });
 	const requests: Record<Protocol, (path: string) => Buffer> = {
 		h1: (path) => Buffer.from(`GET ${path} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${token}\r\n\r\n`),
-		h2: (path) => {
-			const fields = [...Object.entries(head(path)), ['authorization', `Bearer ${token}`] as [string, string]];
-			return Buffer.concat([PREFACE, settingsFrame([]), headersFrame(1, fields)]);
-		},
+		h2: (path) => Buffer.concat([PREFACE, settingsFrame([]), headersFrame(1, requestFields('GET', path, token))]),
 	};
 	let stage: Stage;
 	before(async () => {

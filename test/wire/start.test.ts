@@ -1,11 +1,10 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { readFileSync, statSync, writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { type AddressInfo, createServer, type Server } from 'node:net';
-import { dirname, join } from 'node:path';
+import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { renderConfig } from '../../packages/proxy/src/cli/demo/config-file.ts';
 import { connectTls, PROTOCOLS, request } from '../fixtures/clients.ts';
 import { freePort } from '../fixtures/free-port.ts';
 import { temporaryFolder, testPki } from '../fixtures/pki.ts';
@@ -94,27 +93,6 @@ describe('the first line', () => {
 		assert.equal(proxy.stderr, '');
 	});
 
-	test('comes when the first verdicts are there: no request meets a breaker that waits for its probe', async () => {
-		const health = Promise.withResolvers<void>();
-		await using slow = await startUpstream({
-			health: async (exchange) => {
-				await health.promise;
-				exchange.respond();
-			},
-		});
-		await using proxy = await spawnProxy({
-			routes: [
-				{ prefix: '/', upstream: upstream.url },
-				{ prefix: '/slow', upstream: slow.url },
-			],
-		});
-		await until(() => slow.healthProbes > 0, 'the probe');
-		assert.ok(!proxy.logs.some(({ message }) => message === 'ready'));
-		health.resolve();
-		await proxy.ready();
-		for (const protocol of PROTOCOLS) assert.equal((await request(protocol, proxy, { path: '/slow' })).status, 200);
-	});
-
 	test('waits 2 s at most for an upstream that says nothing, which then has its breaker open', async () => {
 		await using silent = await startUpstream({ health: (exchange) => exchange.stall() });
 		const start = performance.now();
@@ -142,27 +120,6 @@ describe('the command line', { concurrency: 2 }, () => {
 		const { code, stdout, stderr } = await outcome({ args: ['--version'] });
 		assert.equal(stdout, `proxy ${VERSION} (${BODY_MODE} bodies, Node ${process.version})\n`);
 		assert.deepEqual([code, stderr], [0, '']);
-	});
-
-	test('each option has its environment variable, and the flag beats it', async () => {
-		const [port, metricsPort] = [await freePort(), await freePort()];
-		const { server, caPath, publicKeyPath } = pki;
-		const tls = { cert_path: server.certPath, key_path: server.keyPath, client_ca_path: caPath };
-		const config = renderConfig({ tls, jwt: { jwks_path: publicKeyPath }, routes: [] });
-		const env = {
-			PROXY_CONFIG: pki.writeFile('by-environment.toml', config),
-			PROXY_BIND: `127.0.0.1:${port}`,
-			PROXY_METRICS_BIND: `127.0.0.1:${metricsPort}`,
-			PROXY_WORKERS: '3',
-		};
-		await using byEnvironment = await startProxy({ flags: false, env });
-		const { bind, metrics_bind, workers } = await byEnvironment.ready();
-		assert.deepEqual([bind, metrics_bind, workers], [env.PROXY_BIND, env.PROXY_METRICS_BIND, 3]);
-		await using byFlag = await startProxy({
-			workers: 1,
-			env: { ...env, PROXY_CONFIG: '/nowhere/config.toml' },
-		});
-		assert.equal((await byFlag.ready()).workers, 1);
 	});
 });
 
@@ -208,38 +165,7 @@ describe('a start that fails', { concurrency: 3 }, () => {
 		await fails(2, /unknown option "--bogus"/, { args: ['--bogus'] });
 		await fails(2, /PROXY_BIND: must be HOST:PORT/, { flags: false, env: { PROXY_BIND: 'here' } });
 	});
-
-	const dir = temporaryFolder('start');
-	test('names a file that it is not allowed to read', async (t) => {
-		const nobody = '65534';
-		// Root may read everything, so somebody else has to try; who must be able to get at Node and the source.
-		const launcher = process.getuid?.() === 0 ? ['setpriv', '--reuid', nobody, '--clear-groups'] : [];
-		if (launcher.length > 0 && !reachableForAll(import.meta.dirname)) return t.skip('the project is private to root');
-		const path = join(dir, 'secret.toml');
-		writeFileSync(path, '', { mode: 0 });
-		await fails(1, /secret\.toml: cannot be read: permission denied/, { launcher, args: ['--config', path] });
-	});
-
-	test('names what is wrong in the configuration and inside the files that it names at once, a line each', async () => {
-		const tls = {
-			cert_path: pki.writeFile('cut-short.crt', pki.server.certPem.slice(0, 300)),
-			key_path: join(dir, 'none'),
-		};
-		const options = { tls, jwt: { jwks_path: pki.server.keyPath }, config: { tenant_rps: -1 } };
-		const { code, stderr } = await outcome(options);
-		assert.equal(code, 1);
-		const places = stderr
-			.trimEnd()
-			.split('\n')
-			.map((line) => /^proxy: \S+\.toml:\d+: (\S+)/.exec(line)?.[1]);
-		assert.deepEqual(places, ['tenant_rps:', 'tls.cert_path', 'tls.key_path', 'jwt.jwks_path']);
-	});
 });
-
-/** Every folder on the way lets everybody in. */
-function reachableForAll(path: string): boolean {
-	return (statSync(path).mode & 0o005) === 0o005 && (path === '/' || reachableForAll(dirname(path)));
-}
 
 describe('a signal during the start', { concurrency: 2 }, () => {
 	/** A start that takes as long as the test likes. */
@@ -324,34 +250,6 @@ describe('a signal during the start', { concurrency: 2 }, () => {
 		assert.equal(proxy.stderr, '');
 	});
 
-	test('a second one between the first and the last worker ends it at once, with 1', async (t) => {
-		if (!HAS_PROC) return t.skip('reads /proc');
-		await using start = await halfStarted();
-		const { proxy, port, upstream } = start;
-		const lost = request('h1', { port });
-		await upstream.request(1);
-		// Two kinds: of one kind the second might be lost in the first.
-		proxy.signal('SIGTERM');
-		proxy.signal('SIGINT');
-		assert.equal(await within(proxy.exited, 'the end'), 1);
-		assert.equal(isReady(proxy), false);
-		assert.equal((await lost).status, 0);
-	});
-
-	test('SIGUSR1 is a reload, once ready', async () => {
-		await using start = await held();
-		const { proxy, release } = start;
-		const server = await pki.issueServer('early');
-		proxy.writeConfig({ tls: { cert_path: server.certPath, key_path: server.keyPath } });
-		proxy.signal('SIGUSR1');
-		release();
-		await proxy.waitForLog('routing table reloaded');
-		const messages = proxy.logs.map(({ message }) => message);
-		assert.ok(messages.indexOf('ready') < messages.indexOf('mTLS config reloaded'));
-		assert.equal(await servedSerial(proxy), server.serialNumber);
-		assert.equal(proxy.stderr, '', 'not even for a moment was there an inspector');
-	});
-
 	// From the moment when Node no longer dies of it, long before a line of ours has run.
 	for (const delayMs of [0, 100]) {
 		test(`SIGUSR1 ${delayMs} ms after Node can take it opens no inspector and is a reload, once ready`, async (t) => {
@@ -399,11 +297,3 @@ describe('a signal during the start', { concurrency: 2 }, () => {
 
 const SIGHUP = 1;
 const SIGUSR1 = 10;
-
-/** Of the certificate that a new connection gets to see. */
-async function servedSerial(proxy: ProxyProcess): Promise<string> {
-	const socket = await connectTls(proxy);
-	const { serialNumber } = socket.getPeerCertificate();
-	socket.destroy();
-	return serialNumber;
-}

@@ -1,11 +1,10 @@
 /** The rate limit of each tenant. */
 import { deepEqual, equal, ok } from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import { type Connection, connect, h1Raw, PROTOCOLS, type Protocol, request } from '../fixtures/clients.ts';
+import { type Connection, connect, PROTOCOLS, type Protocol, request } from '../fixtures/clients.ts';
 import { assertOwnAnswer } from '../fixtures/own-answer.ts';
 import { testPki } from '../fixtures/pki.ts';
 import { type Stage, startLanes } from '../fixtures/stage.ts';
-import { until } from '../fixtures/wait.ts';
 
 const pki = await testPki();
 /** A tenant that no other test has used. */
@@ -13,16 +12,14 @@ let tenants = 0;
 const newTenant = () => `tenant-${++tenants}`;
 const tenantNow = () => `tenant-${tenants}`;
 
-const [slow, fast, off] = await Promise.all([
+const [slow, fast] = await Promise.all([
 	startLanes({ config: { tenant_rps: 5 } }),
 	startLanes({ config: { tenant_rps: 1000 } }),
-	startLanes({ config: { tenant_rps: 0 }, workers: 1 }),
 ]);
-after(() => Promise.all([slow.close(), fast.close(), off.close()]));
+after(() => Promise.all([slow.close(), fast.close()]));
 const lane = slow.lane();
 const { path } = lane;
 const fastPath = fast.lane().path;
-const offPath = off.lane().path;
 
 /**
  * Does what must be done before the bucket of a new tenant gets its next token, 200 ms after the first request; once
@@ -54,33 +51,14 @@ for (const protocol of PROTOCOLS) {
 		after(() => client.close());
 		const ask = async (token: string, rest = '/x') => client.request({ path: path + rest, token });
 
-		test('admits as many requests at once as its value, then refuses and counts each refusal once', () =>
+		test('admits as many requests at once as its value, then refuses and counts each refusal once, and the upstream hears nothing', () =>
 			withinOnePeriod(async (token) => {
 				for (let i = 0; i < 5; i++) equal((await ask(token)).status, 200, `request ${i + 1} of the burst`);
+				const before = lane.upstream.bytesReceived;
 				const counted = await slow.during(async () => assertOwnAnswer(await ask(token), 429, 'rate limited'));
 				deepEqual(counted, { 429: 1, 'rate limited': 1 });
-			}));
-
-		test('a refused request never reaches the upstream', () =>
-			withinOnePeriod(async (token) => {
-				for (let i = 0; i < 5; i++) await ask(token);
-				const before = lane.upstream.bytesReceived;
-				equal((await ask(token)).status, 429);
 				equal(lane.upstream.bytesReceived, before);
 			}));
-
-		test('refills one request a period, and a refused one costs nothing', async () => {
-			const token = pki.token(newTenant());
-			const startedAt = performance.now();
-			const sent = await Promise.all(Array.from({ length: 5 }, () => ask(token)));
-			deepEqual(new Set(sent.map(({ status }) => status)), new Set([200]));
-			// Asked over and over: refusals that cost something would put the next admission off for ever.
-			for (let refilled = 1; refilled <= 3; refilled++) {
-				await until(async () => (await ask(token)).status === 200, 'the next admission');
-				const elapsed = performance.now() - startedAt;
-				ok(elapsed >= refilled * 200, `admission ${refilled} after the burst came after ${elapsed} ms`);
-			}
-		});
 
 		test('counts the sub, not the token: two tokens of a tenant share, two tenants do not', () =>
 			withinOnePeriod(async (token) => {
@@ -101,12 +79,6 @@ for (const protocol of PROTOCOLS) {
 				equal((await ask(token)).status, 200);
 				equal((await ask(token)).status, 200);
 				equal((await ask(token)).status, 429);
-			}));
-
-		test('refuses before the path is looked at', () =>
-			withinOnePeriod(async (token) => {
-				for (let i = 0; i < 5; i++) await ask(token);
-				assertOwnAnswer(await ask(token, '/../x'), 429, 'rate limited');
 			}));
 
 		test('is exact over all worker threads: 1600 requests, 20 connections at once', async () => {
@@ -132,24 +104,5 @@ for (const protocol of PROTOCOLS) {
 			ok(admitted <= 1000 + elapsed, `${admitted} were admitted in ${elapsed} ms`);
 			await Promise.all(connections.map((connection) => connection.close()));
 		});
-
-		test('tenant_rps = 0 switches the limit off', async () => {
-			const [connection] = await connectAll(off, protocol, 1);
-			const token = pki.token(newTenant());
-			for (let i = 0; i < 20; i++) {
-				const sent = Array.from({ length: 25 }, () => connection!.request({ path: offPath, token }));
-				for (const { status } of await Promise.all(sent)) equal(status, 200);
-			}
-			await connection!.close();
-		});
 	});
 }
-
-test('ten pipelined requests are ten requests to the limiter', () =>
-	withinOnePeriod(async (token) => {
-		using raw = await h1Raw(slow.proxy);
-		raw.send(`GET ${path} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${token}\r\n\r\n`.repeat(10));
-		const statuses: number[] = [];
-		for (let i = 0; i < 10; i++) statuses.push((await raw.readResponse()).status);
-		deepEqual(statuses, [200, 200, 200, 200, 200, 429, 429, 429, 429, 429]);
-	}));

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { type H1Raw, h1Raw, h2Raw, PROTOCOLS, type Protocol, request } from '../fixtures/clients.ts';
-import { FRAME, headersFrame, SETTING, statusOf } from '../fixtures/h2-frames.ts';
+import { FRAME, headersFrame, requestFields, SETTING, statusOf } from '../fixtures/h2-frames.ts';
 import { type TestPki, testPki } from '../fixtures/pki.ts';
 import { BODY_MODE } from '../fixtures/proxy.ts';
 import { type Stage, startStage } from '../fixtures/stage.ts';
@@ -72,10 +72,7 @@ async function answers(token: string): Promise<Hoard> {
 			}),
 		),
 	);
-	const pseudo = { ':method': 'GET', ':path': '/a', ':scheme': 'https', ':authority': 'a' };
-	for (const connection of connections) {
-		connection.send(headersFrame(1, [...Object.entries(pseudo), ['authorization', `Bearer ${token}`]]));
-	}
+	for (const connection of connections) connection.send(headersFrame(1, requestFields('GET', '/a', token)));
 	return {
 		refused: async () => {
 			const heads = await Promise.all(connections.map((connection) => connection.frameOf(FRAME.HEADERS, 1)));

@@ -1,16 +1,18 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { connect as connectTcp, type Socket } from 'node:net';
+import type { Socket } from 'node:net';
 import { after, before, describe, it } from 'node:test';
 import type { TLSSocket } from 'node:tls';
 import {
 	clientHello,
+	connectPlain,
 	connectTls,
 	h1Raw,
 	isAccepted,
 	PROTOCOLS,
 	request,
 	type TlsOptions,
+	untilClosed,
 } from '../fixtures/clients.ts';
 import { type ClientCert, type TestPki, testPki } from '../fixtures/pki.ts';
 import { type Stage, startStage } from '../fixtures/stage.ts';
@@ -26,20 +28,6 @@ before(async () => {
 
 function only(version: Version): TlsOptions['tls'] & object {
 	return { minVersion: version, maxVersion: version };
-}
-
-/** A TCP connection on which no TLS has begun. */
-async function connectPlain(stage: Stage): Promise<Socket> {
-	const socket = connectTcp({ host: '127.0.0.1', port: stage.proxy.port });
-	socket.on('error', () => {});
-	await within(once(socket, 'connect'), 'the connection');
-	return socket;
-}
-
-async function untilClosed(socket: Socket): Promise<void> {
-	socket.resume();
-	if (socket.closed) return;
-	await within(new Promise((resolve) => socket.once('close', resolve)), 'the server to close the connection');
 }
 
 describe('the TLS handshake', () => {
@@ -260,7 +248,7 @@ describe('the time limit of the handshake', () => {
 			Promise.all(
 				cases.map(async ([what, begin]) => {
 					const from = performance.now();
-					const socket = await connectPlain(stage);
+					const socket = await connectPlain(stage.proxy);
 					using _ = await begin(socket, hello);
 					const ms = await kept(socket, from);
 					assert.ok(ms >= LIMIT_MS - 10, `${what}: closed after ${ms} ms`);
@@ -290,7 +278,7 @@ describe('the limit of connections', () => {
 			}
 			// A client of TLS 1.3 has its connection before the proxy has read the last flight of the handshake.
 			await until(async () => (await stage.openConnections())['http/1.1'] === count, `${count} connections to be open`);
-			for (let i = 0; i < 3; i++) await untilClosed(await connectPlain(stage));
+			for (let i = 0; i < 3; i++) await untilClosed(await connectPlain(stage.proxy));
 			assert.equal((await stage.openConnections())['http/1.1'], count);
 			for (const socket of open) assert.equal(socket.destroyed, false);
 		} finally {
@@ -306,16 +294,16 @@ describe('the limit of connections', () => {
 				VERSIONS.map((version) => () => isAccepted(stage.proxy, { cert, tls: only(version) })),
 			),
 			() => isAccepted(stage.proxy, { alpn: ['h3'] }),
-			async () => (await connectPlain(stage)).end(),
+			async () => (await connectPlain(stage.proxy)).end(),
 			async () => {
-				const socket = await connectPlain(stage);
+				const socket = await connectPlain(stage.proxy);
 				// Who is gone before that has not been accepted, and has cost nothing.
 				await until(async () => (await stage.openConnections()).handshake === 1, 'the proxy to accept');
 				socket.resetAndDestroy();
 			},
-			async () => (await connectPlain(stage)).write('no TLS'),
+			async () => (await connectPlain(stage.proxy)).write('no TLS'),
 			// For the time limit.
-			async () => untilClosed(await connectPlain(stage)),
+			async () => untilClosed(await connectPlain(stage.proxy)),
 		];
 		for (const fail of failing) {
 			await fail();

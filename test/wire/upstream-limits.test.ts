@@ -2,10 +2,10 @@
 import { deepEqual, equal, ok } from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { type Answer, type Connection, connect, h2Raw, PROTOCOLS, request } from '../fixtures/clients.ts';
-import { dataFrame, FRAME, headersFrame, statusOf } from '../fixtures/h2-frames.ts';
+import { dataFrame, FRAME, headersFrame, requestFields, statusOf } from '../fixtures/h2-frames.ts';
 import { assertOwnAnswer } from '../fixtures/own-answer.ts';
 import { type TestPki, testPki } from '../fixtures/pki.ts';
-import { BODY_MODE, type ProxyProcess, startProxy } from '../fixtures/proxy.ts';
+import { BODY_MODE, type ProxyProcess, startProxy, testOnce } from '../fixtures/proxy.ts';
 import { startUpstream, type Upstream } from '../fixtures/upstream.ts';
 import { until } from '../fixtures/wait.ts';
 
@@ -92,7 +92,7 @@ for (const protocol of PROTOCOLS) {
 			ok(Number(line.duration_ms) >= Number(line.queue_ms));
 		});
 
-		test('refuses a request that has waited for queue_timeout_secs', async () => {
+		testOnce('refuses a request that has waited for queue_timeout_secs', async () => {
 			hold();
 			const before = await queued('hasty', 'timeout');
 			const under = ask('/hasty/1');
@@ -105,7 +105,7 @@ for (const protocol of PROTOCOLS) {
 			equal((await ask('/hasty/3')).status, 200);
 		});
 
-		test('a client that leaves the queue causes no request to the upstream', async () => {
+		testOnce('a client that leaves the queue causes no request to the upstream', async () => {
 			hold();
 			const before = await queued('fair', 'gone');
 			const under = ask('/fair/1');
@@ -145,7 +145,7 @@ for (const protocol of PROTOCOLS) {
 			equal((await lineOf('3')).reason, 'connection refused; no other address had room, and their queue was full');
 		});
 
-		test('shares one connection among threads: none is kept idle that another one waits for', async () => {
+		testOnce('shares one connection among threads: none is kept idle that another one waits for', async () => {
 			hold();
 			release();
 			const open = () => upstream.openConnections.filter(({ bytes }) => bytes > 0).length;
@@ -174,8 +174,7 @@ test('uploads over HTTP/2 that wait in the queue count as memory of their tenant
 	{
 		using client = await h2Raw(proxy);
 		const upload = (id: number, tenant: string) => {
-			const pseudo = { ':method': 'POST', ':path': '/fair/upload', ':scheme': 'https', ':authority': 'a' };
-			const head = [...Object.entries(pseudo), ['authorization', `Bearer ${pki.token(tenant)}`]] as [string, string][];
+			const head = requestFields('POST', '/fair/upload', pki.token(tenant));
 			const pieces = Array.from({ length: 4 }, () => dataFrame(id, Buffer.alloc(15_000)));
 			client.send(headersFrame(id, head, { endStream: false }), ...pieces);
 		};
@@ -199,38 +198,7 @@ test('uploads over HTTP/2 that wait in the queue count as memory of their tenant
 	await until(async () => (await waiting('fair')) === 0, 'nobody to wait');
 });
 
-test('a burst of one tenant delays itself: another one gets into the full queue, and is served in its turn', async () => {
-	await using own = await startProxy({
-		workers: 1,
-		config: { health_interval_secs: 3600 },
-		upstreams: [{ name: 'fair', addresses: [upstream.authority], max_requests: 1, queue: 5, queue_timeout_secs: 60 }],
-		routes: [{ prefix: '/', upstream: 'fair' }],
-	});
-	hold();
-	const send = (path: string, tenant: string) => request('h2', own, { path, token: pki.token(tenant), ms: 60_000 });
-	const length = () => own.metric('proxy_upstream_queue_length', { group: 'fair' });
-	const all = [send('/first', 'heavy')];
-	await upstream.request(1);
-	for (let i = 1; i <= 5; i++) {
-		all.push(send(`/heavy-${i}`, 'heavy'));
-		// One after the other, since the last pending request is the one that is removed.
-		await until(async () => (await length()) === i, 'the burst to wait');
-	}
-	all.push(send('/light', 'light'));
-	assertOwnAnswer(await all[5]!, 503, 'overloaded');
-	await until(async () => (await length()) === 5, 'the queue to have another one in its place');
-	const full = () => own.metric('proxy_upstream_queued_total', { group: 'fair', result: 'full' });
-	await until(async () => (await full()) === 1, 'the refusal to be counted');
-	release();
-	deepEqual(
-		(await Promise.all(all)).map(({ status }) => status),
-		[200, 200, 200, 200, 200, 503, 200],
-	);
-	const order = upstream.requests.map(({ target }) => target);
-	ok(order.indexOf('/light') <= 2, `served in the order ${order.join()}`);
-});
-
-test('a tenant that fills the queue from one thread keeps no small tenant of any thread out', async (t) => {
+testOnce('a tenant that fills the queue from one thread keeps no small tenant of any thread out', async (t) => {
 	const SMALL = 12;
 	await using own = await startProxy({
 		workers: 2,
@@ -264,63 +232,4 @@ test('a tenant that fills the queue from one thread keeps no small tenant of any
 	t.diagnostic(`${lost} of ${SMALL * 10} requests of small tenants lost, ${greedyRefused} of the greedy one`);
 	equal(lost, 0);
 	ok(greedyRefused > 0);
-});
-
-test('a burst in one thread does not keep the connections from another one', async () => {
-	await using own = await startProxy({
-		workers: 2,
-		config: { health_interval_secs: 3600, tenant_rps: 100_000 },
-		upstreams: [
-			{ name: 'up', addresses: [upstream.authority], max_connections: 1, queue: 200, queue_timeout_secs: 60 },
-		],
-		routes: [{ prefix: '/', upstream: 'up' }],
-	});
-	hold();
-	release();
-	const send = (client: Connection, tenant: string) => client.request({ token: pki.token(tenant), ms: 60_000 });
-	const heavy = await connect('h2', own);
-	let isOver = false;
-	const burst = Array.from({ length: 50 }, async () => {
-		while (!isOver) equal((await send(heavy, 'heavy')).status, 200);
-	});
-	// The kernel spreads connections over the threads: some of these are not in that of the burst.
-	for (let i = 0; i < 8; i++) {
-		await using light = await connect('h2', own);
-		equal((await send(light, `light-${i}`)).status, 200);
-	}
-	isOver = true;
-	await Promise.all(burst);
-	equal(most, 1);
-});
-
-test('a reload that raises or removes a limit admits the waiting requests and loses none', async () => {
-	const config = (max: number | undefined) => ({
-		config: { health_interval_secs: 3600 },
-		upstreams: [
-			{
-				name: 'up',
-				addresses: [upstream.authority],
-				...(max && { max_requests: max, queue: 50, queue_timeout_secs: 60 }),
-			},
-		],
-		routes: [{ prefix: '/', upstream: 'up' }],
-	});
-	await using own = await startProxy({ workers: 2, ...config(1) });
-	hold();
-	const all = PROTOCOLS.flatMap((protocol) => [1, 2, 3].map(() => request(protocol, own, { ms: 60_000 })));
-	await until(async () => (await own.metric('proxy_upstream_queue_length', { group: 'up' })) === 5, 'five to wait');
-	own.writeConfig(config(4));
-	await own.reload();
-	await upstream.request(4);
-	equal(upstream.requests.length, 4);
-	own.writeConfig(config(undefined));
-	await own.reload();
-	await upstream.request(6);
-	const late = request('h2', own, { ms: 60_000 });
-	await upstream.request(7);
-	release();
-	for (const { status } of await Promise.all([...all, late])) equal(status, 200);
-	own.writeConfig(config(1));
-	await own.reload();
-	await until(async () => (await own.metric('proxy_upstream_queue_length', { group: 'up' })) === 0, 'an empty queue');
 });

@@ -76,14 +76,7 @@ const REFUSED: readonly (readonly [
 	upstream: UpstreamOptions,
 	cause: RegExp,
 ])[] = [
-	['public-cas', {}, { tls: identity }, /chains to no CA that is trusted here/],
 	['wrong-ca', { ca_path: pki.otherCaPath }, { tls: identity }, /chains to no CA that is trusted here/],
-	[
-		'wrong-name',
-		{ ...TRUSTED, server_name: 'billing.internal' },
-		{ tls: identity },
-		/its certificate is for another name/,
-	],
 	['wrong-ip', { ...TRUSTED, server_name: '127.0.0.2' }, { tls: identity }, /its certificate is for another name/],
 	[
 		'common-name',
@@ -98,13 +91,6 @@ const REFUSED: readonly (readonly [
 		{ ...TRUSTED, min_version: '1.3' },
 		{ tls: { ...identity, maxVersion: 'TLSv1.2' } },
 		/no version of TLS|protocol version/,
-	],
-	['h2-only', TRUSTED, { tls: { ...identity, ALPNProtocols: ['h2'] } }, /no application protocol/],
-	[
-		'missing-old',
-		TRUSTED,
-		{ tls: { ...asking, maxVersion: 'TLSv1.2' } },
-		/refused in the TLS handshake: handshake failure/,
 	],
 	['missing', TRUSTED, { tls: asking }, /refused in the TLS handshake: certificate required/],
 ];
@@ -306,36 +292,6 @@ function cut(socket: TLSSocket): void {
 }
 
 describe('connections to an upstream over TLS', () => {
-	testOnce('new TLS connections to an upstream resume a session', async () => {
-		for (const [path, upstream] of [
-			['/good', good],
-			['/old', old],
-		] as const) {
-			equal((await request('h1', proxy, { path })).status, 200);
-			const before = upstream.trafficConnections.length;
-			upstream.closeConnections();
-			equal((await request('h2', proxy, { path })).status, 200);
-			equal(upstream.trafficConnections.length, before + 1);
-			equal(socketOf(upstream).isSessionReused(), true, path);
-		}
-	});
-
-	testOnce('come back with the upstream', async () => {
-		const { port } = named;
-		await named.stop();
-		equal((await request('h1', proxy, { path: '/named' })).status, 502);
-		await named.listen(port);
-		equal((await request('h2', proxy, { path: '/named' })).status, 200);
-	});
-
-	testOnce('stay in a reload of the same files', async () => {
-		equal((await request('h1', proxy, { path: '/good' })).status, 200);
-		const before = good.connections.length;
-		equal((await proxy.reload()).routes.message, 'routing table reloaded');
-		equal((await request('h1', proxy, { path: '/good' })).status, 200);
-		equal(good.connections.length, before);
-	});
-
 	testOnce('change over to another certificate of ours by a reload, and no request is lost', async () => {
 		mutual.script = (exchange) => exchange.respond({ body: exchange.request.target });
 		await using load = new Load(proxy, { h1: 3, h2: 2, streams: 4, path: (n) => `/mutual/${n}` });

@@ -1,13 +1,10 @@
 import assert from 'node:assert/strict';
 import { randomBytes, X509Certificate } from 'node:crypto';
-import { renameSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
-import type { Readable, Writable } from 'node:stream';
 import { after, before, describe, it } from 'node:test';
 import { PROTOCOLS } from '../fixtures/clients.ts';
 import { crlPem, issueCrl } from '../fixtures/crl.ts';
 import type { Http2Upstream } from '../fixtures/h2-upstream.ts';
-import { type TestPki, temporaryFolder, testPki } from '../fixtures/pki.ts';
+import { type TestPki, testPki } from '../fixtures/pki.ts';
 import { ASKED_ONCE, firstVerdicts, type ProxyOptions, type ProxyProcess, startProxy } from '../fixtures/proxy.ts';
 import { until } from '../fixtures/wait.ts';
 import { type OpenWebSocket, openWebSocket, type WebSocketOptions } from '../fixtures/web-socket-client.ts';
@@ -102,16 +99,8 @@ for (const protocol of PROTOCOLS) {
 	describe(`a WebSocket over ${protocol} ends`, () => {
 		after(() => nothingIsLeft());
 
-		it('a WebSocket ends with the Close of its upstream', async () => {
-			await ends(protocol, 'upstream', 4000, (path) => acceptedAt(path).ws.close(4000));
-		});
-
 		it('a WebSocket ends with 1011 when its upstream is killed', async () => {
 			await ends(protocol, 'upstream_lost', 1011, (path) => acceptedAt(path).socket.resetAndDestroy());
-		});
-
-		it('a WebSocket ends with 1011 when its upstream ends without a Close', async () => {
-			await ends(protocol, 'upstream_lost', 1011, (path) => acceptedAt(path).socket.destroy());
 		});
 
 		it('a WebSocket ends without a Close when its upstream is killed within a frame', async () => {
@@ -131,33 +120,6 @@ for (const protocol of PROTOCOLS) {
 			await ends(protocol, 'token_expired', 1008, () => {}, { token });
 			lasting.ws.send('still here');
 			assert.equal(await lasting.text(), 'still here');
-		});
-
-		it('a closing WebSocket is read no faster than its other side reads', async () => {
-			// Of a frame that never ends.
-			const piece = Buffer.alloc(1 << 20);
-			let toClient: Writable;
-			script = (handshake) => {
-				handshake.switch();
-				handshake.socket.removeAllListeners('end').pause();
-				toClient = handshake.socket;
-			};
-			const path = `/scripted/${++paths}`;
-			const from = proxy.logs.length;
-			await using client = await openWebSocket(protocol, proxy, { path });
-			const toUpstream = client.stream ?? (client.ws as unknown as { _socket: Writable & Readable })._socket;
-			toUpstream.pause();
-			for (const [to, head] of [
-				[toClient!, [0x82, 127, 0, 0, 1, 0, 0, 0, 0, 0]],
-				[toUpstream, [0x82, 0xff, 0, 0, 1, 0, 0, 0, 0, 0, 1, 2, 3, 4]],
-			] as const) {
-				to.on('error', () => {}).write(Buffer.from(head));
-				for (let i = 0; i < 200; i++) to.write(piece);
-			}
-			const line = await proxy.waitForLog((line) => line.path === path && line.tunnel_end === 'idle', undefined, from);
-			const taken = Math.max(Number(line.bytes_in), Number(line.bytes_out));
-			assert.ok(taken < 50 << 20, `${taken} bytes were taken`);
-			await until(() => scripted.sockets.size === 0, 'the connection to the upstream to end');
 		});
 
 		it('a WebSocket ends and releases its memory if the client reads nothing', async () => {
@@ -309,53 +271,6 @@ describe('all WebSockets', () => {
 		}
 		for (const client of deaf) await client[Symbol.asyncDispose]();
 		await revocable.stop();
-	});
-
-	it('end with 1008 when their certificate expires', async () => {
-		const clock = join(temporaryFolder('expiry'), 'ahead');
-		const jump = (ms: number) => {
-			writeFileSync(`${clock}.new`, `${ms}`);
-			renameSync(`${clock}.new`, clock);
-		};
-		jump(0);
-		const env = {
-			NODE_OPTIONS: `--import=${new URL('../fixtures/time-jump.ts', import.meta.url).href}`,
-			TEST_TIME_FILE: clock,
-		};
-		const routes = [{ prefix: '/', upstream: upstream.url, websocket: true, idle_timeout_secs: 86_400 }];
-		const expiring = await startProxy(settings({ routes, env }));
-		await firstVerdicts(expiring);
-		const token = pki.token('tenant', { exp: Math.floor(Date.now() / 1000) + 24 * 3600 });
-		const hour = 3_600_000;
-		for (const [i, protocol] of PROTOCOLS.entries()) {
-			const cert = await pki.issueClient({ notAfter: new Date(Date.now() + (2 * i + 1) * hour) });
-			await using lasting = await openWebSocket(protocol, expiring, { token });
-			await ends(protocol, 'expired', 1008, () => jump((2 * i + 2) * hour), { token, cert }, expiring);
-			lasting.ws.send('still here');
-			assert.equal(await lasting.text(), 'still here');
-		}
-		await nothingIsLeft(expiring);
-		await expiring.stop();
-	});
-
-	it('end with 1008 when their CA is removed, if the configuration says so', async () => {
-		const both = pki.writeFile('both-cas.crt', pki.ca.certPem + pki.otherCa.certPem);
-		const trusting = await startProxy(settings({ tls: { client_ca_path: both, end_at_ca_removal: true } }));
-		await firstVerdicts(trusting);
-		for (const protocol of PROTOCOLS) {
-			const remove = async (client_ca_path: string) => {
-				trusting.writeConfig(settings({ tls: { client_ca_path, end_at_ca_removal: true } }));
-				await trusting.reload();
-			};
-			await using lasting = await openWebSocket(protocol, trusting);
-			const cert = pki.clients.otherCa;
-			await ends(protocol, 'ca_removed', 1008, () => remove(pki.caPath), { cert }, trusting);
-			lasting.ws.send('still here');
-			assert.equal(await lasting.text(), 'still here');
-			await remove(both);
-		}
-		await nothingIsLeft(trusting);
-		await trusting.stop();
 	});
 
 	it('end with 1001 at the age of their connection', async () => {

@@ -10,14 +10,7 @@ import { type FramesUpstream, startFramesUpstream } from '../fixtures/h2-frames-
 import type { Http2Upstream, StreamScript } from '../fixtures/h2-upstream.ts';
 import { ASKED_ONCE, firstVerdicts, type ProxyOptions, type ProxyProcess, startProxy } from '../fixtures/proxy.ts';
 import { until } from '../fixtures/wait.ts';
-import {
-	connectHttp2,
-	type NotOpened,
-	openRaw,
-	openWebSocket,
-	refusal,
-	type WebSocketOptions,
-} from '../fixtures/web-socket-client.ts';
+import { openRaw, openWebSocket, refusal, type WebSocketOptions } from '../fixtures/web-socket-client.ts';
 import { echo, startHttp2WebSocketUpstream, takeWebSockets } from '../fixtures/web-socket-upstream.ts';
 
 /** The handshakes that an upstream has taken, by path. */
@@ -81,54 +74,6 @@ for (const protocol of PROTOCOLS) {
 
 		const open = (path: string, options: WebSocketOptions = {}) => openWebSocket(protocol, proxy, { path, ...options });
 
-		it('carries messages of all sizes, fragments, pings and the Close of the client', async () => {
-			const path = newPath('echo');
-			await using client = await open(path);
-			for (const size of [0, 1, 125, 126, 65_535, 65_536, 1_000_000]) {
-				const sent = randomBytes(size);
-				client.ws.send(sent);
-				assert.ok((await client.message()).equals(sent), `${size} bytes`);
-			}
-			client.ws.send('frag', { fin: false });
-			client.ws.ping();
-			client.ws.send('ment', { fin: true });
-			assert.equal(await client.text(), 'fragment');
-			client.ws.close(4001, 'bye');
-			assert.equal(await client.closed, 4001);
-			const line = await lineOf(path);
-			assert.equal(line.status, protocol === 'h1' ? 101 : 200);
-			assert.equal(line.tunnel_end, 'client');
-			assert.ok(Number(line.bytes_in) > 1_131_000 && Number(line.bytes_out) > 1_131_000, JSON.stringify(line));
-			await until(() => asked.get(path)!.stream.closed, 'the stream to end');
-			assert.equal(asked.get(path)!.stream.rstCode, constants.NGHTTP2_NO_ERROR);
-		});
-
-		it('sends an extended CONNECT without a key, with the tenant', async () => {
-			const path = newPath('asked');
-			await using client = await open(path, { protocols: ['a', 'b'] });
-			assert.equal(client.ws.protocol, 'b');
-			const { headers } = asked.get(path)!;
-			const told = [':method', ':protocol', ':scheme', ':path', ':authority'].map((name) => headers[name]);
-			assert.deepEqual(told, ['CONNECT', 'websocket', 'http', path, upstream.authority]);
-			assert.equal(headers['sec-websocket-version'], '13');
-			assert.equal(headers['sec-websocket-protocol'], 'a, b');
-			assert.equal(headers['sec-websocket-key'], undefined);
-			assert.equal(headers['x-proxy-tenant'], 'tenant');
-			assert.equal(headers['x-forwarded-for'], '127.0.0.1');
-			assert.deepEqual(
-				Object.keys(headers).filter((name) => ['connection', 'upgrade', 'content-length'].includes(name)),
-				[],
-			);
-		});
-
-		it('ends with the Close of the upstream', async () => {
-			const path = newPath('their-close');
-			await using client = await open(path);
-			asked.get(path)!.ws!.close(4000);
-			assert.equal(await client.closed, 4000);
-			assert.equal((await lineOf(path)).tunnel_end, 'upstream');
-		});
-
 		it('is read as fast as the upstream takes it, and no faster', async () => {
 			const path = newPath('full');
 			await using client = await open(path, { ws: { perMessageDeflate: false } });
@@ -154,55 +99,6 @@ for (const protocol of PROTOCOLS) {
 			await client.message();
 		});
 
-		it('is written as fast as the client takes it, and no faster', async () => {
-			await using client = await open('/flood');
-			await client.message();
-			client.ws.pause();
-			client.stream?.pause();
-			const { ws } = asked.get('/flood')!;
-			await until(async () => {
-				const before = ws!.bufferedAmount;
-				await new Promise((resolve) => setTimeout(resolve, 200));
-				return before > 0 && ws!.bufferedAmount === before;
-			}, 'the upstream to be held back');
-			client.ws.resume();
-			client.stream?.resume();
-			await client.message();
-		});
-
-		it('a WebSocket whose client has ended its side still receives from its h2 upstream', async () => {
-			script = (stream) => {
-				stream.respond({ ':status': 200 });
-				let got = 0;
-				stream.on('data', ({ length }: Buffer) => {
-					got += length;
-				});
-				stream.on('end', () => stream.end(frame(`got ${got}`)));
-			};
-			const client = await openRaw(protocol, proxy, newPath('scripted/half'));
-			client.end(Buffer.alloc(100_000));
-			assert.equal((await client.rest()).toString('latin1').slice(2), 'got 100000');
-		});
-
-		it('a WebSocket whose h2 upstream has ended its side still receives from the client', async () => {
-			let got = 0;
-			let hasEnded = false;
-			script = (stream) => {
-				stream.respond({ ':status': 200 });
-				stream.end(Buffer.concat([frame('last'), CLOSE]));
-				stream.on('data', ({ length }: Buffer) => {
-					got += length;
-				});
-				stream.on('end', () => {
-					hasEnded = true;
-				});
-			};
-			const client = await openRaw(protocol, proxy, newPath('scripted/other-half'));
-			assert.equal((await client.rest()).toString('latin1').slice(2, 6), 'last');
-			client.end(Buffer.alloc(500_000));
-			await until(() => got === 500_000 && hasEnded, 'the upstream to have all');
-		});
-
 		it("a WebSocket that its h2 upstream refuses gets the upstream's response", async () => {
 			script = (stream) => {
 				stream.respond({ ':status': 403, 'x-why': 'because', 'content-length': 2 });
@@ -215,42 +111,12 @@ for (const protocol of PROTOCOLS) {
 			assert.equal(asked.get(path)!.stream.rstCode, constants.NGHTTP2_NO_ERROR);
 		});
 
-		it('a WebSocket that its h2 upstream accepts with a subprotocol that the client did not offer gets 502', async () => {
-			script = (stream) => stream.respond({ ':status': 200, 'sec-websocket-protocol': 'x' });
-			const path = newPath('scripted');
-			assert.equal((await refusal(open(path, { ws: { perMessageDeflate: false } }))).status, 502);
-			await until(() => asked.get(path)!.stream.closed, 'the stream to end');
-			assert.equal(asked.get(path)!.stream.rstCode, constants.NGHTTP2_CANCEL);
-		});
-
 		it('ends with 1011 when the upstream resets its stream between two frames', async () => {
 			const path = newPath('reset');
 			await using client = await open(path);
 			client.ws.send('up');
 			assert.equal(await client.text(), 'up');
 			asked.get(path)!.stream.close(constants.NGHTTP2_INTERNAL_ERROR);
-			assert.equal(await client.closed, 1011);
-			assert.equal((await lineOf(path)).tunnel_end, 'upstream_lost');
-		});
-
-		it('ends without a Close when the upstream resets its stream within a frame', async () => {
-			script = (stream) => {
-				stream.respond({ ':status': 200 });
-				// `close` would end the stream in front of its reset.
-				stream.write(Buffer.from([0x82, 100, 1, 2, 3]), () =>
-					setTimeout(() => stream.destroy(new Error('reset')), 100),
-				);
-			};
-			const path = newPath('scripted/within');
-			await using client = await open(path);
-			assert.equal(await client.closed, 1006);
-			assert.equal((await lineOf(path)).tunnel_end, 'upstream_lost');
-		});
-
-		it('ends with 1011 when its connection to the upstream is cut', async () => {
-			const path = newPath('cut');
-			await using client = await open(path);
-			asked.get(path)!.stream.session!.destroy();
 			assert.equal(await client.closed, 1011);
 			assert.equal((await lineOf(path)).tunnel_end, 'upstream_lost');
 		});
@@ -379,52 +245,11 @@ describe('the SETTINGS of an h2 upstream', () => {
 			connection.cut();
 			await own.atRest();
 		});
-
-		it(`SETTINGS that never arrive because the connection ends cause a 502 (${protocol})`, async () => {
-			const opening = refusal(openWebSocket(protocol, own, { path: newPath('cut') }));
-			let answer: NotOpened | undefined;
-			void opening.then((refused) => {
-				answer = refused;
-			});
-			// It may be sent again, as a GET would be.
-			await until(() => {
-				frames.take()?.cut();
-				return answer;
-			}, 'an answer');
-			assert.equal(answer?.status, 502);
-			await own.atRest();
-		});
 	}
-
-	it('SETTINGS with a window of 0 keep the last bytes of a client that has left only briefly', async () => {
-		const opening = openRaw('h1', own, newPath('no-window'));
-		const connection = await frames.connection();
-		connection.send(
-			settingsFrame([
-				[8, 1],
-				[4, 0],
-			]),
-		);
-		const { streamId } = await connection.frame(isHead);
-		connection.send(headersFrame(streamId, [[':status', '200']]));
-		const client = await opening;
-		// A Close, since the upstream has sent none.
-		assert.equal((await client.rest())[0], 0x88);
-		client.end(Buffer.alloc(100));
-		const { payload } = await connection.frame(({ type }) => type === FRAME.RST_STREAM);
-		assert.equal(payload.readUInt32BE(0), constants.NGHTTP2_CANCEL);
-		assert.equal(
-			connection.frames.some(({ type, payload: { length } }) => type === FRAME.DATA && length > 0),
-			false,
-		);
-		await own.atRest();
-		connection.cut();
-	});
 
 	const MESSAGE = Buffer.concat([Buffer.from([0x82, 0x80 | 100, 1, 2, 3, 4]), Buffer.alloc(100)]);
 	for (const [protocol, what, window, messages] of [
 		['h1', 'that give no window', 0, 1],
-		['h2', 'that give no window', 0, 1],
 		['h2', 'that give a window to a client that has sent more than its pace allows', 65_535, 100],
 	] as const) {
 		it(`${what} keep no tunnel for ever whose client has ended (${protocol})`, async () => {
@@ -451,19 +276,6 @@ describe('the SETTINGS of an h2 upstream', () => {
 			connection.cut();
 		});
 	}
-
-	it('are not waited for by a client that has left', async () => {
-		const session = await connectHttp2(own);
-		const opening = openWebSocket('h2', own, { path: newPath('left'), session });
-		opening.catch(() => {});
-		const connection = await frames.connection();
-		session.destroy();
-		await until(async () => (await own.metric('proxy_requests_in_flight')) === 0, 'the request to end');
-		connection.send(settingsFrame([[8, 1]]));
-		await own.atRest();
-		assert.equal(connection.frames.some(isHead), false);
-		connection.cut();
-	});
 
 	it('SETTINGS that allow one stream let out no second WebSocket', async () => {
 		const openings = PROTOCOLS.map((protocol) => refusal(openWebSocket(protocol, own, { path: newPath('one') })));
@@ -509,10 +321,3 @@ describe('all WebSockets to h2 upstreams', () => {
 		await own.stop();
 	});
 });
-
-const CLOSE = Buffer.from([0x88, 0]);
-
-/** A server's. */
-function frame(text: string): Buffer {
-	return Buffer.concat([Buffer.from([0x81, text.length]), Buffer.from(text)]);
-}

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
 import { h2Raw } from '../fixtures/clients.ts';
-import { dataFrame, headersFrame } from '../fixtures/h2-frames.ts';
+import { dataFrame, headersFrame, requestFields } from '../fixtures/h2-frames.ts';
 import { INSPECTABLE, WorkerInspector } from '../fixtures/inspect-workers.ts';
 import { testPki } from '../fixtures/pki.ts';
 import { startProxy } from '../fixtures/proxy.ts';
@@ -23,13 +23,7 @@ it('a worker that dies while bodies arrive over HTTP/2 takes no other worker alo
 	});
 	using inspector = await WorkerInspector.attach(proxy, 2);
 	const token = (await testPki()).token();
-	const head = [
-		[':method', 'POST'],
-		[':path', '/'],
-		[':scheme', 'https'],
-		[':authority', 'localhost'],
-		['authorization', `Bearer ${token}`],
-	] as const;
+	const head = requestFields('POST', '/', token);
 	let running = true;
 	/** Request after request, each in one piece, and a new connection whenever the worker has gone. */
 	const client = async () => {

@@ -115,15 +115,6 @@ describe('a worker that dies', () => {
 		assert.equal(tls.message, 'mTLS reload failed; keeping old');
 	});
 
-	test('takes the only listener with it for a moment, and the port is the same afterwards', async () => {
-		await using rig = await startRig(1);
-		const { port } = rig.proxy;
-		for (let i = 0; i < 2; i++) {
-			await rig.kill(0);
-			assert.equal((await request('h2', { port })).status, 200);
-		}
-	});
-
 	test('refills no tenant', async () => {
 		const RPS = 50;
 		await using rig = await startRig(1, { config: { ...CONFIG, tenant_rps: RPS } });
@@ -205,16 +196,6 @@ describe('a worker that dies', () => {
 		gate.resolve();
 		const left = () => rig.proxy.metric('proxy_upstream_connections');
 		await until(async () => (await left()) === 0, 'no connection to be counted any more');
-	});
-
-	test('again and again is replaced ever more slowly, and the others do not notice', async () => {
-		await using rig = await startRig(2);
-		const { proxy } = rig;
-		for (let i = 0; i < 4; i++) await rig.kill(1);
-		const pauses = proxy.logs.filter(({ message }) => /^worker died/.test(message)).map(({ pause_ms }) => pause_ms);
-		assert.deepEqual(pauses, [0, 100, 200, 400]);
-		assert.equal(await proxy.metric('proxy_workers'), 2);
-		assert.equal((await request('h1', proxy)).status, 200);
 	});
 
 	test('is not replaced during a drain, and does not hold it up', async () => {
