@@ -8,7 +8,6 @@ import {
 	FLAG,
 	FRAME,
 	frame,
-	goawayFrame,
 	headerBlock,
 	headersFrame,
 	rstStreamFrame,
@@ -363,34 +362,6 @@ describe('a flood of', () => {
 			await stage.noConnections();
 			await stage.counted({});
 		} finally {
-			stage.script(respondOk);
-		}
-	});
-});
-
-describe('an HTTP/2 connection ends', () => {
-	it('an HTTP/2 connection ends after its requests in flight when the client sends GOAWAY', async () => {
-		let release = () => {};
-		const held = new Promise<void>((resolve) => {
-			release = resolve;
-		});
-		stage.script(async (exchange) => {
-			await held;
-			respondOk(exchange);
-		});
-		try {
-			const before = stage.upstream.requests.length;
-			using connection = await connect();
-			connection.send(headersFrame(1, head()));
-			await stage.upstream.request(before + 1);
-			connection.send(goawayFrame());
-			await connection.frameOf(FRAME.GOAWAY);
-			release();
-			assert.equal(await outcome(connection), '200 ok');
-			await connection.untilClosed();
-			await stage.counted({ '200 upstream': 1 });
-		} finally {
-			release();
 			stage.script(respondOk);
 		}
 	});

@@ -113,17 +113,6 @@ for (const protocol of PROTOCOLS) {
 			assertBurst(await ask(client, 25, '/', pki.token(`default-${protocol}`)), 5, 5);
 		});
 
-		test('tokens of one tenant that claim different rates spend from one bucket', async () => {
-			const [one, two] = [1, 2].map((rps) => pki.token(`mixed-${protocol}`, { rps })) as [string, string];
-			const begun = performance.now();
-			assertBurst(await ask(client, 4, '/', one), 1, 1);
-			const { answers } = await ask(client, 1, '/', two);
-			assert.ok(
-				answers[0]!.status === 429 || performance.now() - begun > 400,
-				'a second token has refilled the bucket',
-			);
-		});
-
 		test('a 429 says the limit and the true time, whether or not other answers do', async () => {
 			const token = pki.token(`slow-${protocol}`);
 			const { answers } = await ask(client, 10, '/', token);

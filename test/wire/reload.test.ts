@@ -137,57 +137,6 @@ describe('a reload', () => {
 	});
 });
 
-describe('a breaker over a reload', () => {
-	let upstream: Upstream;
-	let proxy: ProxyProcess;
-	const rule = { prefix: '/', cooldown_secs: 60 };
-	const open = new AsyncDisposableStack();
-	before(async () => {
-		upstream = open.use(await startUpstream());
-		upstream.script = (exchange) => exchange.respond({ status: exchange.request.target === '/trip' ? 503 : 200 });
-		const routes = [{ ...rule, upstream: upstream.url }];
-		// By itself no idle connection is closed.
-		const config = { ...CONFIG, upstream_idle_timeout_secs: 3600 };
-		proxy = open.use(await startProxy({ config, workers: 1, routes }));
-	});
-	after(() => open.disposeAsync());
-	beforeEach(async () => {
-		upstream.setHealth(200);
-		await reloaded(proxy, { routes: [] });
-		await reloaded(proxy, { routes: [{ ...rule, upstream: upstream.url }] });
-		// A reload does not wait longer than 2 s for a probe.
-		await until(async () => (await proxy.metric('proxy_circuit_state')) === 0, 'the breaker to be closed');
-	});
-
-	const trip = async () => {
-		assert.equal((await request('h1', proxy, { path: '/trip' })).status, 503);
-		assert.equal(await proxy.metric('proxy_circuit_state'), 1);
-	};
-	/** `upstream unavailable` is the breaker speaking. */
-	const isOpen = async (path = '/') => (await request('h1', proxy, { path })).text === 'upstream unavailable';
-
-	test('stays open where prefix, upstream and cooldown are the same', async () => {
-		await trip();
-		const { healthProbes } = upstream;
-		await reloaded(proxy);
-		assert.deepEqual([await proxy.metric('proxy_circuit_state'), await isOpen()], [1, true]);
-		assert.equal(upstream.healthProbes, healthProbes, 'and nobody asks anew');
-	});
-
-	test('keeps its connections with it, and one that leaves closes them', async () => {
-		await reloaded(proxy);
-		const first = upstream.requests.length;
-		await request('h1', proxy);
-		await reloaded(proxy);
-		await request('h1', proxy);
-		const [before, after] = upstream.requests.slice(first);
-		assert.equal(after!.connection, before!.connection, 'a connection that was idle goes on being used');
-		const used = upstream.connections.find(({ number }) => number === after!.connection)!;
-		await reloaded(proxy, { routes: [] });
-		await until(() => used.socket.destroyed, 'the idle connection to be closed');
-	});
-});
-
 describe('a reload that fails', () => {
 	let upstream: Upstream;
 	let proxy: ProxyProcess;
