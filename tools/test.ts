@@ -112,7 +112,6 @@ const EITHER_MODE: ReadonlySet<string> = new Set([
 			'readiness',
 			'reload',
 			'reload-on-change',
-			'routes',
 			'start',
 			'status',
 			'tenant-limit',

@@ -206,18 +206,6 @@ describe('own answers on the wire of HTTP/1.1', () => {
 		],
 	];
 	for (const [what, sent, wanted] of TEXTS) test(what, async () => equal(await exchange(sent()), wanted));
-
-	test('501 to a gRPC call that asks for an upgrade is UNIMPLEMENTED; to a method that no call has it stays HTTP', async () => {
-		const headers = { connection: 'upgrade', upgrade: 'x', 'content-type': 'application/grpc' };
-		const options = { method: 'POST', token: freshToken(), headers };
-		const body = 'protocol upgrades are not supported';
-		const counted = await edge.during(async () => assertGrpcAnswer(await request('h1', proxy, options), 501, body));
-		deepEqual(counted, { 501: 1 });
-		for (const protocol of PROTOCOLS) {
-			const other = { method: 'FOO', token: freshToken(), headers: { 'content-type': 'application/grpc' } };
-			assertOwnAnswer(await request(protocol, proxy, other), 501, 'method not implemented');
-		}
-	});
 });
 
 describe('the order of the gates', () => {

@@ -97,10 +97,6 @@ for (const protocol of PROTOCOLS) {
 			return answer;
 		}
 
-		test('upstreams get no certificate headers unless their route asks for them', async () => {
-			assert.deepEqual(await told(certs.pay, '/plain'), {});
-		});
-
 		test("a client's own fields are always dropped, in every spelling, and Connection cannot remove the proxy's", async () => {
 			const spellings = HEADERS.flatMap((name) => {
 				const folded = [name, name.replaceAll('-', '_'), name.replace('-', '_'), name.replaceAll('-', '.')];

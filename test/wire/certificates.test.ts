@@ -191,20 +191,6 @@ describe('a certificate that is revoked', () => {
 		for (const { ended } of await Promise.all(answers)) assert.notEqual(ended, 'complete');
 	});
 
-	test('may be named in the list, by its thumbprint or by its serial number', async () => {
-		const [first, second] = await Promise.all([pki.issueClient(), pki.issueClient()]);
-		await using h1 = await connect('h1', proxy, { cert: first });
-		await using h2 = await connect('h2', proxy, { cert: second });
-		const revoked_path = listFile(
-			`certificates = ["sha256:${thumbprint(first).toString('hex')}"]\n` +
-				`serials = [{ issuer = "CN = Test CA", serial = "${serialOf(second).toLowerCase()}" }]\n`,
-		);
-		await reloaded({ config: { revoked_path } });
-		await Promise.all([gone(h1), gone(h2)]);
-		for (const cert of [first, second]) assert.equal(await isAccepted(proxy, { cert }), false);
-		assert.equal((await request('h1', proxy, { cert: ours })).status, 200);
-	});
-
 	test('is an intermediate: all below it are refused', async () => {
 		const intermediate = await pki.issueAuthority('Revoked intermediate');
 		const client = await pki.issueClient({}, intermediate);

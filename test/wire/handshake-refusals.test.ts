@@ -264,17 +264,6 @@ describe('a connection that is reset before it is accepted', () => {
 	});
 });
 
-describe('lines about failed handshakes', () => {
-	it('are rate-limited', async () => {
-		const from = stage.proxy.logs.length;
-		for (let i = 0; i < 20; i++) await exchange('GET / HTTP/1.1\r\n\r\n');
-		await stage.counted({ 'handshake failures': 20 });
-		const written = stage.proxy.logs.slice(from).filter(({ reason }) => reason === 'plain HTTP').length;
-		// Five in ten seconds, and the twenty may fall into two such periods.
-		assert.ok(written <= 10, `${written} lines`);
-	});
-});
-
 describe('tls.min_version', () => {
 	it('min_version = "1.3" refuses TLS 1.2 after a reload, and "1.2" accepts it again', async () => {
 		for (const [minVersion, with12] of [

@@ -76,16 +76,6 @@ describe('the health check', () => {
 		assert.equal(upstream.requests.length, length, 'neither a request nor a redirect gets there');
 	});
 
-	test('a health probe that passes closes the breaker at once, even during the cooldown', async () => {
-		upstream.setHealth(200);
-		await becomes(true);
-		upstream.script = (exchange) => exchange.respond({ status: 503 });
-		const patient = async () => (await request('h1', proxy, { path: '/patient' })).status;
-		assert.equal(await patient(), 503);
-		upstream.script = (exchange) => exchange.respond({ body: 'ok' });
-		await until(async () => (await patient()) === 200, 'the breaker to be closed');
-	});
-
 	test('fails if nothing listens, and passes when something does again', async () => {
 		const { port } = other;
 		const state = () => proxy.metric('proxy_upstream_alive', { upstream: other.authority });

@@ -1,16 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, beforeEach, describe, it } from 'node:test';
 import { h2Connect, h2Raw } from '../fixtures/clients.ts';
-import {
-	ERROR_CODE,
-	FRAME,
-	headersFrame,
-	requestFields,
-	rstStreamFrame,
-	SETTING,
-	statusOf,
-	windowUpdateFrame,
-} from '../fixtures/h2-frames.ts';
+import { ERROR_CODE, FRAME, headersFrame, requestFields, SETTING, windowUpdateFrame } from '../fixtures/h2-frames.ts';
 import { testPki } from '../fixtures/pki.ts';
 import { BODY_MODE } from '../fixtures/proxy.ts';
 import { type Stage, startStage } from '../fixtures/stage.ts';
@@ -34,16 +25,6 @@ after(() => stage.end());
 
 const head = (method: string, path: string) => requestFields(method, path, token);
 
-/** While `run` runs, the upstream answers like that. */
-async function scripted(script: (exchange: Exchange) => void | Promise<void>, run: () => Promise<void>): Promise<void> {
-	stage.script(script);
-	try {
-		await run();
-	} finally {
-		stage.script(echo);
-	}
-}
-
 describe('an HTTP/2 connection', () => {
 	it('serves many requests side by side, as many as are allowed at any time, each with its own answer', async () => {
 		await using connection = await h2Connect(stage.proxy);
@@ -59,44 +40,6 @@ describe('an HTTP/2 connection', () => {
 			paths.map((path) => [200, `${path}:${path}`, 'complete']),
 		);
 		await stage.counted({ '200 upstream': paths.length });
-	});
-
-	it('is not held up by a stream that waits for its upstream', async () => {
-		let release = () => {};
-		const held = new Promise<void>((resolve) => {
-			release = resolve;
-		});
-		const script = async (exchange: Exchange) => {
-			if (exchange.request.target === '/slow') await held;
-			echo(exchange);
-		};
-		await scripted(script, async () => {
-			await using connection = await h2Connect(stage.proxy);
-			const slow = connection.request({ path: '/slow' });
-			for (let i = 0; i < 5; i++) assert.equal((await connection.request({ path: '/fast' })).text, '/fast');
-			release();
-			assert.equal((await slow).text, '/slow');
-			await stage.counted({ '200 upstream': 6 });
-		});
-	});
-
-	it('loses no more than the stream that its client resets', async () => {
-		let abandoned: Exchange | undefined;
-		const script = (exchange: Exchange) => {
-			abandoned = exchange;
-			return exchange.stall();
-		};
-		await scripted(script, async () => {
-			using connection = await h2Raw(stage.proxy, { settings: [[SETTING.HEADER_TABLE_SIZE, 0]] });
-			connection.send(headersFrame(1, head('GET', '/a')));
-			await until(() => abandoned, 'the request');
-			connection.send(rstStreamFrame(1));
-			await abandoned!.closed;
-			stage.script(echo);
-			connection.send(headersFrame(3, head('GET', '/b')));
-			assert.equal(statusOf(await connection.frameOf(FRAME.HEADERS, 3)), 200);
-			await stage.counted({ '200 upstream': 1 });
-		});
 	});
 });
 

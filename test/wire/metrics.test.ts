@@ -220,19 +220,6 @@ describe('what adds up', () => {
 		assert.equal(await metric('proxy_tls_handshakes_total', { group: 'other' }), 0);
 	});
 
-	test('looked-up tokens, and places of the limiter', async () => {
-		const [hits, misses] = await Promise.all(
-			['hit', 'miss'].map((result) => metric('proxy_token_cache_lookups_total', { result })),
-		);
-		await using connection = await connect('h2', proxy);
-		const token = pki.token('looked-up');
-		await connection.request({ path: '/none', token });
-		await connection.request({ path: '/none', token });
-		assert.equal(await metric('proxy_token_cache_lookups_total', { result: 'hit' }), hits! + 1);
-		assert.equal(await metric('proxy_token_cache_lookups_total', { result: 'miss' }), misses! + 1);
-		assert.equal(await metric('proxy_ratelimit_slots'), 2 ** 20);
-	});
-
 	test('streams that were reset for an error of the client', async () => {
 		await using connection = await h2Raw(proxy);
 		connection.send(headersFrame(1, [[':method', 'GET']]));

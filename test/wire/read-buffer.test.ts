@@ -10,7 +10,7 @@ import type { Readable } from 'node:stream';
 import { after, before, describe, test } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
 import fc from 'fast-check';
-import { countedBytes, heldBody, inPieces } from '../fixtures/bodies.ts';
+import { countedBytes, inPieces } from '../fixtures/bodies.ts';
 import { connect, h1Raw, PROTOCOLS, request } from '../fixtures/clients.ts';
 import { startHttp2Upstream } from '../fixtures/h2-upstream.ts';
 import { type TestPki, testPki } from '../fixtures/pki.ts';
@@ -131,21 +131,6 @@ for (const protocol of PROTOCOLS) {
 				}),
 				{ numRuns: 8 },
 			);
-		});
-
-		test('come back as they were, although one is not ended before others have come', async () => {
-			await using connection = await connect(protocol, proxy);
-			for (const upstream of UPSTREAMS) {
-				const sent = uniqueBody('tenant-a', 10_000);
-				const body = heldBody(sent);
-				const headers = { 'content-length': `${sent.length}` };
-				const answer = connection.request({ method: 'POST', path: `/${upstream}/held`, body, headers });
-				const others = protocol === 'h2' ? connection : await connect(protocol, proxy);
-				for (let i = 0; i < 3; i++) equal((await others.request({ path: '/http1/other' })).status, 200);
-				body.finish();
-				assertSame((await answer).body, sent, upstream);
-				if (others !== connection) await others.close();
-			}
 		});
 
 		for (const upstream of UPSTREAMS) {

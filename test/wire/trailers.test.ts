@@ -1,9 +1,8 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
-import { type Answer, h1Raw, PROTOCOLS, type Protocol, type RequestOptions, request } from '../fixtures/clients.ts';
+import { type Answer, PROTOCOLS, type Protocol, type RequestOptions, request } from '../fixtures/clients.ts';
 import { type Http2Upstream, startHttp2Upstream } from '../fixtures/h2-upstream.ts';
 import { type HeaderList, headerValues } from '../fixtures/http1-message.ts';
-import { testPki } from '../fixtures/pki.ts';
 import { ASKED_ONCE, BODY_MODE, firstVerdicts, type ProxyProcess, startProxy } from '../fixtures/proxy.ts';
 import { type Lane, type Stage, startLanes } from '../fixtures/stage.ts';
 import type { RecordedRequest } from '../fixtures/upstream.ts';
@@ -159,15 +158,6 @@ for (const protocol of PROTOCOLS) {
 			assert.deepEqual([text, headers.trailer], ['hello', undefined]);
 		});
 
-		it('are dropped if Connection names them (RFC 9110 section 7.6.1)', async () => {
-			const trailers: HeaderList = [
-				['x-hop', '1'],
-				['x-end', '2'],
-			];
-			const answer = await answered(['a'], trailers, {}, [['Connection', 'x-hop']]);
-			assert.deepEqual(answer.trailers, [['x-end', '2']]);
-		});
-
 		it('are dropped if the route says so', async () => {
 			const { upstream } = first;
 			upstream.script = (exchange) =>
@@ -193,15 +183,6 @@ for (const protocol of PROTOCOLS) {
 		});
 	});
 }
-
-it('trailers of an HTTP/1.1 request are dropped if its Connection names them', async () => {
-	using raw = await h1Raw(edge.proxy);
-	const token = (await testPki()).token();
-	raw.send(`POST /lane-1 HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${token}\r\nconnection: X-Hop\r\n`);
-	raw.send('transfer-encoding: chunked\r\n\r\n1\r\na\r\n0\r\nx-hop: 1\r\nX-End: 2\r\n\r\n');
-	assert.equal((await raw.readResponse()).status, 200);
-	assert.deepEqual(first.upstream.requests.at(-1)!.trailers, [['x-end', '2']]);
-});
 
 describe('trailers, with an upstream that speaks HTTP/2,', () => {
 	let upstream: Http2Upstream;

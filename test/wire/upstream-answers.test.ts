@@ -77,21 +77,6 @@ for (const protocol of PROTOCOLS) {
 			equal(lane.upstream.trafficConnections.length, 1);
 		});
 
-		test('205 carries no body, whatever the upstream thinks of it', async () => {
-			const lane = edge.lane();
-			for (const head of ['content-length: 0\r\n\r\n', 'content-length: 4\r\n\r\nevil']) {
-				lane.upstream.script = (exchange) => exchange.write(`HTTP/1.1 205 Reset Content\r\n${head}`);
-				const answer = await ask(lane);
-				equal(answer.status, 205);
-				equal(answer.text, '');
-				equal(answer.headers['content-length'], '0');
-				equal(answer.ended, 'complete');
-			}
-			lane.upstream.script = ok200;
-			equal((await ask(lane)).text, 'ok');
-			equal(await lane.circuit(), CIRCUIT.closed);
-		});
-
 		test('interim responses are swallowed, up to a flood of them', async () => {
 			const lane = edge.lane();
 			const interim = ['100 Continue', '102 Processing', '103 Early Hints\r\nlink: </x>', '199 Else'];

@@ -16,8 +16,6 @@ const SHARE = 300_000;
 
 let pki: TestPki;
 let upstream: Upstream;
-/** Nobody listens there any more. */
-let gone: Upstream;
 let proxy: ProxyProcess;
 /** The most that the upstream has had at once. */
 let most = 0;
@@ -26,16 +24,15 @@ let atOnce = 0;
 let release: () => void;
 let released: Promise<void>;
 
-const NAMES = ['busy', 'hasty', 'narrow', 'fair', 'again'] as const;
+const NAMES = ['busy', 'hasty', 'narrow', 'fair'] as const;
 
 before(async () => {
-	[pki, upstream, gone] = await Promise.all([testPki(), startUpstream(), startUpstream()]);
+	[pki, upstream] = await Promise.all([testPki(), startUpstream()]);
 	const limits = {
 		busy: { max_requests: MOST, queue: QUEUE, queue_timeout_secs: 60 },
 		hasty: { max_requests: 1, queue: 1, queue_timeout_secs: 0.2 },
 		narrow: { max_connections: 1, queue: 50, queue_timeout_secs: 60 },
 		fair: { max_requests: 1, queue: 50, queue_timeout_secs: 60 },
-		again: { max_requests: 1, queue: 1, queue_timeout_secs: 60, addresses: [gone.authority, upstream.authority] },
 	};
 	proxy = await startProxy({
 		workers: 2,
@@ -43,14 +40,12 @@ before(async () => {
 		log: { access: 'all' },
 		limits: { max_buffered_bytes_per_tenant: SHARE },
 		upstreams: NAMES.map((name) => ({ name, addresses: [upstream.authority], ...limits[name] })),
-		// The breaker of the address that is gone stays closed.
-		routes: NAMES.map((name) => ({ prefix: `/${name}`, upstream: name, ...(name === 'again' && { failures: 100 }) })),
+		routes: NAMES.map((name) => ({ prefix: `/${name}`, upstream: name })),
 	});
-	await gone.stop();
 });
 after(async () => {
 	await proxy[Symbol.asyncDispose]();
-	await Promise.all([upstream.close(), gone.close()]);
+	await upstream.close();
 });
 
 function hold(): void {
@@ -119,30 +114,6 @@ for (const protocol of PROTOCOLS) {
 			release();
 			equal((await under).status, 200);
 			equal(upstream.requests.length, 1);
-		});
-
-		test('takes a request that another address did not take once there is room for it', async () => {
-			hold();
-			const results = ['served', 'full'] as const;
-			const before = await Promise.all(results.map((result) => queued('again', result)));
-			const first = ask(`/again/${protocol}/1`);
-			await upstream.request(1);
-			const waits = ask(`/again/${protocol}/2`, 'tenant', 'body');
-			await until(async () => (await waiting('again')) === 1, 'the request to wait');
-			assertOwnAnswer(await ask(`/again/${protocol}/3`), 502, 'bad gateway');
-			equal(upstream.requests.length, 1);
-			release();
-			for (const answer of await Promise.all([first, waits])) deepEqual([answer.status, answer.text], [200, 'ok']);
-			deepEqual([most, upstream.requests[1]!.body.toString()], [1, 'body']);
-			for (const [i, result] of results.entries()) {
-				await until(async () => (await queued('again', result)) === before[i]! + 1, `one to be counted as ${result}`);
-			}
-			const lineOf = (path: string) =>
-				proxy.waitForLog((one) => one.target === 'proxy::access' && one.path === `/again/${protocol}/${path}`);
-			const line = await lineOf('2');
-			ok(Number(line.queue_ms) > 0);
-			equal(line.attempt, 2);
-			equal((await lineOf('3')).reason, 'connection refused; no other address had room, and their queue was full');
 		});
 
 		testOnce('shares one connection among threads: none is kept idle that another one waits for', async () => {
