@@ -18,7 +18,7 @@ const LIMIT = 1000;
 
 const pki = await testPki();
 const edge = await startLanes({
-	lanes: 40,
+	lanes: 24,
 	log: { access: 'all' },
 	config: { tenant_rps: 1, default_cooldown_secs: 3600 },
 	limits: {

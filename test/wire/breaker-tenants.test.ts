@@ -16,10 +16,10 @@ const [A, B] = [pki.token('tenant-a'), pki.token('tenant-b')];
 /** Only what a test does opens or closes a breaker here. */
 const QUIET = { default_cooldown_secs: 3600, tenant_rps: 0 };
 const [today, impatient, two] = await Promise.all([
-	startLanes({ lanes: 12, config: QUIET }),
+	startLanes({ lanes: 8, config: QUIET }),
 	// Only where silence is what the test is about: a busy machine is silent, too.
 	startLanes({ lanes: 2, config: QUIET, limits: { upstream_timeout_secs: 1 } }),
-	startLanes({ lanes: 10, config: QUIET, breaker: { tenants: 2 } }),
+	startLanes({ lanes: 4, config: QUIET, breaker: { tenants: 2 } }),
 ]);
 after(() => Promise.all([today, impatient, two].map((edge) => edge.close())));
 

@@ -18,8 +18,6 @@ import { startUpstream, type Upstream } from '../fixtures/upstream.ts';
 import { until } from '../fixtures/wait.ts';
 
 const STREAMS = BODY_MODE === 'streaming';
-/** Of the interoperability tests, bytes. */
-const _SIZES = [27_182, 8, 1_828, 45_904];
 const MESSAGES = 10_000;
 const MAX_BODY = 1_000_000;
 /** Long enough for a call to reach its server on a busy machine. */

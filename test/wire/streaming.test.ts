@@ -23,8 +23,8 @@ const MAX_HELD = 256 * 1024;
 const pki = await testPki();
 const UPLOAD_LIMIT = 64 * 1024 * 1024;
 const [edge, cutting, patient] = await Promise.all([
-	startLanes({ lanes: 8, workers: 1, limits: { upstream_timeout_secs: UPSTREAM_MS / 1000 } }),
-	startLanes({ lanes: 8, workers: 1, limits: { upstream_timeout_secs: UPSTREAM_MS / 1000 } }),
+	startLanes({ lanes: 4, workers: 1, limits: { upstream_timeout_secs: UPSTREAM_MS / 1000 } }),
+	startLanes({ lanes: 4, workers: 1, limits: { upstream_timeout_secs: UPSTREAM_MS / 1000 } }),
 	startLanes({ lanes: 8, workers: 1, limits: { max_request_body_bytes: UPLOAD_LIMIT } }),
 ]);
 after(() => Promise.all([edge.close(), cutting.close(), patient.close()]));

@@ -13,9 +13,9 @@ import { until } from '../fixtures/wait.ts';
 const COLLECTED = BODY_MODE === 'collected';
 const UPSTREAM_MS = 800;
 const [edge, impatient] = await Promise.all([
-	startLanes({ lanes: 40, workers: 1, config: { default_cooldown_secs: 3600 } }),
+	startLanes({ lanes: 30, workers: 1, config: { default_cooldown_secs: 3600 } }),
 	startLanes({
-		lanes: 16,
+		lanes: 8,
 		workers: 1,
 		config: { default_cooldown_secs: 3600 },
 		limits: { upstream_timeout_secs: UPSTREAM_MS / 1000, request_body_timeout_secs: UPSTREAM_MS / 1000 },
