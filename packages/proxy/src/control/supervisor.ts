@@ -1,9 +1,7 @@
 import { Worker } from 'node:worker_threads';
 import { KeyRefresher } from '@mtls-edge-proxy/gate/jwks/key-refresher.ts';
-import type { Config } from '../config/config.ts';
 import { describeProblem } from '../config/error.ts';
 import { loadConfig } from '../config/load.ts';
-import { upstreamKey } from '../config/upstream.ts';
 import { configWarnings } from '../config/warnings.ts';
 import { DnsAddresses } from './addresses/dns-addresses.ts';
 import { resolveName } from './addresses/resolve.ts';
@@ -24,6 +22,7 @@ import { RemoteKeys } from './jwks/remote-keys.ts';
 import { assertFree, formatAddress, listenProblem } from './listen.ts';
 import { createState, type ProcessState, seedWorker } from './process-state.ts';
 import { Reloader } from './reload/reload.ts';
+import { routesShown } from './routing/table.ts';
 import { Reconciler } from './state/reconciler.ts';
 import { createResources, type Resources, type Specs } from './state/resources.ts';
 import type { Sharing } from './store/sharing.ts';
@@ -137,16 +136,6 @@ export async function startSupervisor(options: SupervisorOptions): Promise<Super
 
 function firstSpecs({ config, tls, identity, remotes, upstreamTls }: StartFiles): Specs {
 	return { tls, identity: { identity, remotes }, routing: { routes: config.routes, tls: upstreamTls } };
-}
-
-/** With more, the line would be too long for some log collectors. */
-const MAX_ROUTES_SHOWN = 20;
-
-export function routesShown(routes: Config['routes']) {
-	const shown = routes
-		.slice(0, MAX_ROUTES_SHOWN)
-		.map(({ prefix, upstream }) => ({ prefix, upstream: upstreamKey(upstream) }));
-	return { routes: shown, ...(routes.length > shown.length && { routes_total: routes.length }) };
 }
 
 function createProber({ files: { config }, log }: SupervisorOptions, { clock }: ProcessState): HealthProber {

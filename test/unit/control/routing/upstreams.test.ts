@@ -4,7 +4,7 @@ import type { RouteConfig } from '../../../../packages/proxy/src/config/config.t
 import { beginning, lastTransition } from '../../../../packages/proxy/src/control/facts/circuit.ts';
 import type { UpstreamTlsMaterial } from '../../../../packages/proxy/src/control/files/upstream-tls-files.ts';
 import { routingSeed } from '../../../../packages/proxy/src/control/routing/seed.ts';
-import { type Endpoint, tlsOf } from '../../../../packages/proxy/src/control/routing/table.ts';
+import { type Endpoint, routesShown, tlsOf } from '../../../../packages/proxy/src/control/routing/table.ts';
 import { Upstreams } from '../../../../packages/proxy/src/control/routing/upstreams.ts';
 import { DEFAULT_BALANCING } from '../../../../packages/proxy/src/gates/balancing/settings.ts';
 import { CLOSED, OPEN } from '../../../../packages/proxy/src/memory/breaker-cell.ts';
@@ -552,4 +552,11 @@ describe('TLS to the upstreams of a table', () => {
 	test('is never skipped because its files are missing', () => {
 		assert.throws(() => testUpstreams().plan([overTls]), /the TLS files of x:1 have not been read/);
 	});
+});
+
+test('the first line lists at most 20 routes, and then says how many there are', () => {
+	const routes = Array.from({ length: 21 }, (_, i) => route(`/${i}`, 'up:1'));
+	const shown = routes.slice(0, 20).map(({ prefix }) => ({ prefix, upstream: 'up:1' }));
+	assert.deepEqual(routesShown(routes), { routes: shown, routes_total: 21 });
+	assert.deepEqual(routesShown(routes.slice(0, 20)), { routes: shown });
 });

@@ -1,5 +1,6 @@
 import type { ConnectionOptions } from 'node:tls';
 import type { HealthSettings, RouteConfig, UpstreamAddress, UpstreamConfig } from '../../config/config.ts';
+import { upstreamKey } from '../../config/upstream.ts';
 import type { BreakerCell } from '../../memory/breaker-cell.ts';
 import type { RouteStats } from '../../memory/route-stats.ts';
 import type { TransitionCounts } from '../../memory/transition-counts.ts';
@@ -106,4 +107,15 @@ export function endpointKey(authority: string, group: string | undefined): strin
 /** TLS to the endpoints of a table. */
 export function tlsOf({ upstreams }: RoutingPlan): UpstreamTlsSeed[] {
 	return Array.from(upstreams.values(), ({ tls }) => tls).filter((tls) => tls !== undefined);
+}
+
+/** With more, the line would be too long for some log collectors. */
+const MAX_ROUTES_SHOWN = 20;
+
+/** The routes in the first line of the log. */
+export function routesShown(routes: readonly RouteConfig[]) {
+	const shown = routes
+		.slice(0, MAX_ROUTES_SHOWN)
+		.map(({ prefix, upstream }) => ({ prefix, upstream: upstreamKey(upstream) }));
+	return { routes: shown, ...(routes.length > shown.length && { routes_total: routes.length }) };
 }
