@@ -7,14 +7,15 @@ import { assertRefusal } from '../../fixtures/refusal.ts';
 
 describe('the bearer gate', () => {
 	it('reports "missing" only for a request without the header', () => {
-		assert.equal(bearerToken(undefined), TOKEN_MISSING);
-		for (const present of [null, '', ' ', 'Bearer', 'Bearer ', 'Basic abc', 'x'.repeat(10)]) {
+		assertRefusal(bearerToken(undefined), TOKEN_MISSING, '', 'no token');
+		assertRefusal(bearerToken('Bearer '), TOKEN_INVALID, '', 'empty token');
+		for (const present of [null, '', ' ', 'Bearer', 'Basic abc', 'x'.repeat(10)]) {
 			assertRefusal(bearerToken(present), TOKEN_INVALID, JSON.stringify(present));
 		}
 	});
 
 	it('refuses two headers, even equal ones, as invalid', () => {
-		assertRefusal(bearerToken(null), TOKEN_INVALID);
+		assertRefusal(bearerToken(null), TOKEN_INVALID, '', 'two authorization headers');
 	});
 
 	it('accepts the scheme in any letter case', () => {
@@ -23,7 +24,7 @@ describe('the bearer gate', () => {
 
 	it('accepts no scheme but Bearer', () => {
 		for (const scheme of ['Beare', 'Bearers', 'Bea\u0280er', 'Basic', 'DPoP', 'Bearer:', ' Bearer', '"Bearer"']) {
-			assertRefusal(bearerToken(`${scheme} abc`), TOKEN_INVALID, scheme);
+			assertRefusal(bearerToken(`${scheme} abc`), TOKEN_INVALID, scheme, 'no bearer scheme');
 		}
 	});
 
@@ -38,7 +39,7 @@ describe('the bearer gate', () => {
 	it('accepts tokens of up to 8 KiB', () => {
 		assert.equal(MAX_TOKEN_LENGTH, 8192);
 		assert.equal(bearerToken(`Bearer ${'a'.repeat(8192)}`), 'a'.repeat(8192));
-		assertRefusal(bearerToken(`Bearer ${'a'.repeat(8193)}`), TOKEN_INVALID);
+		assertRefusal(bearerToken(`Bearer ${'a'.repeat(8193)}`), TOKEN_INVALID, '', 'token too long');
 		assertRefusal(bearerToken(`Bearer ${'a'.repeat(1 << 20)}`), TOKEN_INVALID);
 	});
 

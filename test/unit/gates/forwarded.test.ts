@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { isIPv4, isIPv6 } from 'node:net';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { forwarded } from '../../../packages/proxy/src/gates/forwarded.ts';
+import { forwarded } from '../../../packages/proxy/src/gates/forwarding.ts';
 import { isAuthority } from '../../../packages/proxy/src/gates/headers.ts';
 
 /** RFC 7239 section 4, RFC 9110 section 5.6: the pairs of one element, their values unquoted. */
