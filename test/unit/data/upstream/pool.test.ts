@@ -3,18 +3,21 @@ import { describe, it } from 'node:test';
 import { Timed } from '../../../../packages/proxy/src/data/loop/deadlines.ts';
 import type { UpstreamConnection } from '../../../../packages/proxy/src/data/upstream/connection.ts';
 import type { Endpoint } from '../../../../packages/proxy/src/data/upstream/endpoint.ts';
-import { UpstreamPool } from '../../../../packages/proxy/src/data/upstream/pool.ts';
-import { UpstreamStats } from '../../../../packages/proxy/src/memory/upstream-stats.ts';
+import type { UpstreamPool } from '../../../../packages/proxy/src/data/upstream/pool.ts';
+import type { Transport } from '../../../../packages/proxy/src/data/upstream/transport.ts';
 import { FakePlane } from '../fixtures/fake-plane.ts';
+import { fakeUpstream } from '../fixtures/fake-upstream.ts';
 
 /** As much of a connection as the pool looks at. */
 class FakeConnection extends Timed {
 	usableUntil = 0;
 	isDestroyed = false;
+	readonly transport: Transport;
 	readonly keepAliveTimeoutMs: number | undefined;
 
-	constructor(keepAliveTimeoutMs?: number) {
+	constructor({ transport }: Endpoint, keepAliveTimeoutMs?: number) {
 		super();
+		this.transport = transport;
 		this.keepAliveTimeoutMs = keepAliveTimeoutMs;
 	}
 
@@ -28,22 +31,21 @@ class FakeConnection extends Timed {
 	}
 }
 
-function idle(pool: UpstreamPool, keepAliveTimeoutMs?: number): FakeConnection {
-	const connection = new FakeConnection(keepAliveTimeoutMs);
-	pool.release(connection as unknown as UpstreamConnection);
+function idle(upstream: Endpoint, keepAliveTimeoutMs?: number): FakeConnection {
+	const connection = new FakeConnection(upstream, keepAliveTimeoutMs);
+	(upstream.pool as UpstreamPool).release(connection as unknown as UpstreamConnection);
 	return connection;
 }
 
-function testPool(idleMs: number, plane = new FakePlane()): { plane: FakePlane; pool: UpstreamPool } {
-	const upstream = { stats: new UpstreamStats(UpstreamStats.allocate()) } as unknown as Endpoint;
-	return { plane, pool: new UpstreamPool(upstream, plane, { idleTimeoutMs: idleMs }) };
+function testUpstream(idleMs: number, plane = new FakePlane()): { plane: FakePlane; upstream: Endpoint } {
+	return { plane, upstream: fakeUpstream('192.0.2.1:80', plane, { idleTimeoutMs: idleMs }).upstream };
 }
 
 describe('an idle connection', () => {
 	it('is kept as long as its upstream is given, each upstream its own time', async () => {
-		const { plane, pool } = testPool(2_000);
-		const { pool: other } = testPool(30_000, plane);
-		const [short, long] = [idle(pool), idle(other)];
+		const { plane, upstream } = testUpstream(2_000);
+		const { upstream: other } = testUpstream(30_000, plane);
+		const [short, long] = [idle(upstream), idle(other)];
 		await plane.pass(1_000);
 		assert.equal(short.isDestroyed, false);
 		await plane.pass(3_000);
@@ -55,17 +57,17 @@ describe('an idle connection', () => {
 	});
 
 	it('is used up to a second before the end of what its upstream promises, if that is sooner', () => {
-		const { plane, pool } = testPool(4_000);
-		assert.equal(idle(pool, 3_000).usableUntil, plane.deadlines.now + 2_000);
-		assert.equal(idle(pool, 60_000).usableUntil, plane.deadlines.now + 4_000);
-		assert.equal(idle(pool, 1_000).isDestroyed, true);
+		const { plane, upstream } = testUpstream(4_000);
+		assert.equal(idle(upstream, 3_000).usableUntil, plane.deadlines.now + 2_000);
+		assert.equal(idle(upstream, 60_000).usableUntil, plane.deadlines.now + 4_000);
+		assert.equal(idle(upstream, 1_000).isDestroyed, true);
 	});
 
 	it('gets another time from the next use on when that changes', async () => {
-		const { plane, pool } = testPool(30_000);
-		const before = idle(pool);
-		pool.use({ idleTimeoutMs: 2_000 });
-		const since = idle(pool);
+		const { plane, upstream } = testUpstream(30_000);
+		const before = idle(upstream);
+		upstream.use(upstream.transport, { idleTimeoutMs: 2_000 });
+		const since = idle(upstream);
 		await plane.pass(4_000);
 		assert.deepEqual([before.isDestroyed, since.isDestroyed], [false, true]);
 	});

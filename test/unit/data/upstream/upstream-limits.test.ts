@@ -32,11 +32,11 @@ function testUpstream(authority: string, plane: FakePlane): Endpoint {
 		stats: { connections: () => {} },
 		load: counts(),
 		connections: counts(),
+		deadlines: plane.deadlines,
+		idleMs: 10_000,
+		idleDeadlines: plane.deadlines.lasting(10_000),
 	};
-	const pool = new UpstreamPool(upstream as unknown as Endpoint, plane, {
-		idleTimeoutMs: 10_000,
-		connectTimeoutMs: undefined,
-	});
+	const pool = new UpstreamPool(upstream as unknown as Endpoint);
 	pool.limitTo(LIMITS.maxConnections, undefined);
 	return Object.assign(upstream, { pool }) as unknown as Endpoint;
 }

@@ -111,8 +111,7 @@ export class Routing {
 			this.#plane.takesWebSockets = routing.routes.some(({ webSocket }) => webSocket !== undefined);
 			this.#plane.routesLimitBodies = limitBodies(routing.routes);
 			for (const [i, endpoint] of endpoints.entries()) {
-				endpoint.connectBy(transports[i]!);
-				endpoint.pool.use(routing.endpoints[i]!);
+				endpoint.use(transports[i]!, routing.endpoints[i]!);
 			}
 			for (const [i, upstream] of upstreams.entries()) {
 				upstream.comesIntoForce();

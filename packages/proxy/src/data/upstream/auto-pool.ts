@@ -1,49 +1,32 @@
-import type { TurnEnd } from '../loop/turn-end.ts';
-import type { PlaneDeadlines } from '../plane/plane-deadlines.ts';
-import { ConnectionCount } from './connection-count.ts';
+import { ConnectionPool } from './connection-pool.ts';
 import type { UpstreamFailure, UpstreamRequest } from './contract.ts';
 import type { Dial } from './dial.ts';
 import type { DialledRequest } from './dialled-request.ts';
 import type { Endpoint } from './endpoint.ts';
-import { type Http1Side, Http2Pool } from './http2/pool.ts';
+import { Http2Pool } from './http2/pool.ts';
 import type { PendingQueue } from './pending-queue.ts';
 import { UpstreamPool } from './pool.ts';
-import type { ConnectionPool, ConnectionTimes } from './pool-contract.ts';
 
 /**
  * The connections of one worker to one address that chooses between HTTP/2 and HTTP/1.1 in each handshake (ALPN, RFC 7301). The pool
  * expects the last choice again: over HTTP/2 many requests wait for one connection, over HTTP/1.1 each for its own. Before the first handshake
  * they wait together. If an address changes its choice, no response is lost: waiting requests are sent on other connections.
  */
-export class AutoPool implements ConnectionPool, Http1Side {
+export class AutoPool extends ConnectionPool {
+	/** The last connection has chosen HTTP/1.1, so the next one most likely takes one request, too. */
 	isLikely = false;
-	/** Connections of both protocols. */
-	readonly #count: ConnectionCount;
 	readonly #http1: UpstreamPool;
 	/** Makes all connections. */
 	readonly #http2: Http2Pool;
 
-	constructor(
-		endpoint: Endpoint,
-		plane: { readonly deadlines: PlaneDeadlines; readonly turnEnd: TurnEnd },
-		times: ConnectionTimes,
-	) {
-		this.#count = new ConnectionCount(endpoint.connections);
-		this.#http1 = new UpstreamPool(endpoint, plane, times, this.#count);
-		this.#http2 = new Http2Pool(endpoint, plane, times, this.#count, this);
-	}
-
-	use(times: ConnectionTimes): void {
-		this.#http1.use(times);
-		this.#http2.use(times);
-	}
-
-	limitTo(max: number | undefined, pending: PendingQueue | undefined): void {
-		this.#count.limitTo(max, pending);
+	constructor(endpoint: Endpoint) {
+		super(endpoint);
+		this.#http1 = new UpstreamPool(endpoint, this.count);
+		this.#http2 = new Http2Pool(endpoint, this.count, this);
 	}
 
 	get isShut(): boolean {
-		return this.#http2.isShut && !this.#http1.hasIdle(this.#http1.now);
+		return this.#http2.isShut && !this.#http1.hasIdle(this.endpoint.deadlines.now);
 	}
 
 	hasRoom(now: number): boolean {
@@ -53,10 +36,6 @@ export class AutoPool implements ConnectionPool, Http1Side {
 	reserve(now: number, isNew = false): boolean {
 		if (!isNew && this.#http1.hasIdle(now)) return true;
 		return this.#http2.reserve(now, isNew) || (!this.#http2.isShut && this.#http1.reserve(now, true));
-	}
-
-	giveBackReserved(): void {
-		this.#count.giveBackReserved();
 	}
 
 	giveWay(wanted: number): void {
@@ -73,7 +52,7 @@ export class AutoPool implements ConnectionPool, Http1Side {
 		return this.#http2.open();
 	}
 
-	openHttp1(now: number): UpstreamRequest | undefined {
+	override openHttp1(now: number): UpstreamRequest | undefined {
 		this.giveWay(1);
 		if (!this.#http1.reserve(now, true)) return undefined;
 		const connection = this.#http1.open();
@@ -95,14 +74,10 @@ export class AutoPool implements ConnectionPool, Http1Side {
 
 	/** Sends a request that has waited for a connection which serves another one. */
 	#sendAnew(request: DialledRequest): void {
-		const { now } = this.#http1;
+		const { now } = this.endpoint.deadlines;
 		if (this.reserve(now)) return request.sendOn(this.take(now));
 		request.failing(NO_CONNECTION);
 		request.failed(NO_CONNECTION);
-	}
-
-	freed(): void {
-		this.#count.freed();
 	}
 
 	retire(pending: PendingQueue | undefined): void {

@@ -175,13 +175,13 @@ export class UpstreamConnection extends Timed implements UpstreamRequest, Respon
 	}
 
 	write(bytes: Buffer): boolean {
-		this.#upload ??= new Upload(this.#socket, this.#chunked, this.#pool.writing, this);
+		this.#upload ??= new Upload(this.#socket, this.#chunked, this.endpoint.writing, this);
 		return this.#upload.write(bytes);
 	}
 
 	finish(trailers?: Trailers): void {
 		this.#sent = true;
-		this.#upload ??= new Upload(this.#socket, this.#chunked, this.#pool.writing, this);
+		this.#upload ??= new Upload(this.#socket, this.#chunked, this.endpoint.writing, this);
 		this.#upload.finish(trailers);
 		if (this.#parser.isTunnel) this.#socket.end();
 	}
@@ -257,7 +257,7 @@ export class UpstreamConnection extends Timed implements UpstreamRequest, Respon
 		// prolong a debt for ever.
 		if (delay === DELAY.inResponse) share.spend(PRICE_OF_DELAY);
 		// Until now the end of an idle connection could not be seen.
-		else this.takenAt = this.#pool.ticks;
+		else this.takenAt = this.endpoint.deadlines.ticks;
 		if (!this.#paused) this.#socket.resume();
 		return true;
 	}
@@ -439,7 +439,7 @@ export class UpstreamConnection extends Timed implements UpstreamRequest, Respon
 	#isStale(): boolean {
 		// While reads are delayed, the kernel may have the response.
 		if (this.requests === 1 || this.#parser.started || this.#isDelayed()) return false;
-		const ticks = this.#pool.ticks - this.takenAt;
+		const ticks = this.endpoint.deadlines.ticks - this.takenAt;
 		const isTakenInParts = (this.#upload?.turns ?? 0) > 2;
 		return ticks <= 1 + (2 * this.#connectMs) / TICK_MS && !isTakenInParts;
 	}

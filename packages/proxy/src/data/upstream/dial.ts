@@ -6,15 +6,8 @@ import { guarded } from '../loop/faults.ts';
 import { UNCONNECTED, UNREACHED, type UpstreamFailure } from './contract.ts';
 import { DialledRequest } from './dialled-request.ts';
 import type { Endpoint } from './endpoint.ts';
+import type { Http2Pool } from './http2/pool.ts';
 import type { Transport } from './transport.ts';
-
-/** The pool, as its dials see it. */
-export interface DialOwner {
-	/** The connection has been made: take its requests, and have the socket handed over. */
-	onMade(dial: Dial): void;
-	/** It has ended before that. */
-	forgetDial(dial: Dial): void;
-}
 
 /**
  * A connection that is being made, and the requests that wait for it. Nothing is written before that: a request that is
@@ -27,7 +20,7 @@ export class Dial extends Timed {
 	/** The dial takes no more requests, and the connection ends after those that already wait. */
 	isLeaving = false;
 	readonly #endpoint: Endpoint;
-	readonly #owner: DialOwner;
+	readonly #pool: Http2Pool;
 	/** The most requests that may wait. */
 	readonly #places: number;
 	readonly #waiting = new Set<DialledRequest>();
@@ -37,10 +30,10 @@ export class Dial extends Timed {
 	#reader: Reader | undefined;
 
 	/** @param asksForBuffers whether a reader may supply buffers, which costs a call for each read. */
-	constructor(endpoint: Endpoint, owner: DialOwner, places: number, asksForBuffers: boolean) {
+	constructor(endpoint: Endpoint, pool: Http2Pool, places: number, asksForBuffers: boolean) {
 		super();
 		this.#endpoint = endpoint;
-		this.#owner = owner;
+		this.#pool = pool;
 		this.#places = places;
 		this.#openedAt = endpoint.clock.now();
 		this.transport = endpoint.transport;
@@ -102,7 +95,7 @@ export class Dial extends Timed {
 		if (this.#isOver || this.#socket.destroyed) return;
 		this.cancelDeadline();
 		this.connectMs = this.#endpoint.clock.now() - this.#openedAt;
-		this.#owner.onMade(this);
+		this.#pool.onMade(this);
 	}
 
 	/** The protocol that the upstream speaks on the connection. */
@@ -147,7 +140,7 @@ export class Dial extends Timed {
 		const waiting = this.take();
 		// Before another request can take the connection's place: a breaker that this failure opens must be open by then.
 		for (const request of waiting) request.failing(failure);
-		this.#owner.forgetDial(this);
+		this.#pool.forgetDial(this);
 		this.#socket.destroy();
 		for (const request of waiting) request.failed(failure);
 	}

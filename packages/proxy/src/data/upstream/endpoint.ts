@@ -8,14 +8,17 @@ import { UpstreamStats } from '../../memory/upstream-stats.ts';
 import { watchCircuit } from '../../shared/circuit-watch.ts';
 import type { EndpointSeed } from '../../shared/messages.ts';
 import { versionAndHost } from '../client/outgoing-head.ts';
+import type { DeadlineQueue } from '../loop/deadlines.ts';
 import type { ReadQueue } from '../loop/paced-reads.ts';
 import { PeerShare } from '../loop/read-share.ts';
+import { FlushQueue } from '../loop/turn-end.ts';
 import { ResponseHeads } from '../memo/response-heads.ts';
 import type { DataPlane } from '../plane/plane.ts';
+import type { PlaneDeadlines } from '../plane/plane-deadlines.ts';
 import { AutoPool } from './auto-pool.ts';
+import type { ConnectionPool } from './connection-pool.ts';
 import { Http2Pool } from './http2/pool.ts';
 import { UpstreamPool } from './pool.ts';
-import type { ConnectionPool } from './pool-contract.ts';
 import type { Transport } from './transport.ts';
 
 /** One address of an upstream, as this worker sees it. */
@@ -40,6 +43,14 @@ export class Endpoint {
 	/** What its connections may use of this worker, and those that are read later. */
 	readonly share = new PeerShare();
 	readonly reads: ReadQueue;
+	/** Output of its connections, to write at the end of the loop's turn. */
+	readonly writing: FlushQueue;
+	readonly deadlines: PlaneDeadlines;
+	/** How long its connections may be idle, ms; 0: they are not kept. */
+	idleMs!: number;
+	idleDeadlines!: DeadlineQueue;
+	/** For connecting; `undefined`: only the request's own time limits apply. */
+	connectDeadlines: DeadlineQueue | undefined;
 	readonly clock: Clock;
 	readonly log: Logger;
 	readonly #lines: RateLimitedLog;
@@ -53,7 +64,7 @@ export class Endpoint {
 		transport: Transport,
 		plane: Pick<DataPlane, 'deadlines' | 'turnEnd' | 'reads' | 'log' | 'clock' | 'histograms' | 'limits'>,
 	) {
-		const { log, clock, histograms, limits, reads } = plane;
+		const { log, clock, histograms, limits, reads, deadlines, turnEnd } = plane;
 		this.authority = seed.authority;
 		this.group = seed.group;
 		this.host = seed.host;
@@ -62,6 +73,8 @@ export class Endpoint {
 		this.maxTrailers = limits.maxHeaderBytes;
 		this.log = log;
 		this.reads = reads;
+		this.writing = new FlushQueue(turnEnd);
+		this.deadlines = deadlines;
 		this.#lines = new RateLimitedLog(log, clock);
 		this.stats = new UpstreamStats(seed.stats);
 		this.durations = histograms.durationsOf(seed);
@@ -75,9 +88,10 @@ export class Endpoint {
 			clock,
 		);
 		this.breaker = new BreakerCell(seed.breaker, observe, seed.place);
-		this.pool = poolOf(this, seed, plane);
+		this.pool = poolOf(this, seed);
 		this.versionAndHost = versionAndHost(seed.hostField ?? seed.authority);
 		this.#transport = transport;
+		this.use(transport, seed);
 	}
 
 	/** Logs that a connection has used up the address's share of the worker. */
@@ -90,8 +104,15 @@ export class Endpoint {
 		return this.#transport;
 	}
 
-	/** Sets the transport for new connections. Connections of another transport end when they are idle. */
-	connectBy(transport: Transport): void {
+	/** For connections that are made, or become idle, from now on. Connections of another transport end when they are idle. */
+	use(
+		transport: Transport,
+		{ idleTimeoutMs, connectTimeoutMs }: Pick<EndpointSeed, 'idleTimeoutMs' | 'connectTimeoutMs'>,
+	): void {
+		const { lasting } = this.deadlines;
+		this.idleMs = idleTimeoutMs;
+		this.idleDeadlines = lasting(idleTimeoutMs);
+		this.connectDeadlines = connectTimeoutMs === undefined ? undefined : lasting(connectTimeoutMs);
 		if (transport === this.#transport) return;
 		this.#transport = transport;
 		this.pool.closeIdle();
@@ -100,17 +121,7 @@ export class Endpoint {
 
 const DELAYED = 'reading from the upstream is delayed: it sends more than its responses need';
 
-function poolOf(
-	endpoint: Endpoint,
-	seed: EndpointSeed,
-	plane: Pick<DataPlane, 'deadlines' | 'turnEnd'>,
-): ConnectionPool {
-	switch (seed.protocol) {
-		case 'auto':
-			return new AutoPool(endpoint, plane, seed);
-		case 'h2':
-			return new Http2Pool(endpoint, plane, seed);
-		default:
-			return new UpstreamPool(endpoint, plane, seed);
-	}
+function poolOf(endpoint: Endpoint, { protocol }: EndpointSeed): ConnectionPool {
+	if (protocol === 'auto') return new AutoPool(endpoint);
+	return protocol === 'h2' ? new Http2Pool(endpoint) : new UpstreamPool(endpoint);
 }

@@ -25,13 +25,13 @@ function watched({ answers = true } = {}) {
 			throw error;
 		},
 	};
-	const owner = {
+	const deadlines = {
 		get now() {
 			return wheel.now;
 		},
-		lookLater: (one: Liveness, isAsked: boolean) => (isAsked ? pong : ping).add(one),
+		...{ ping, pong },
 	};
-	const liveness = new Liveness(connection, owner);
+	const liveness = new Liveness(connection, deadlines);
 	liveness.watch();
 	let answered = 0;
 	/** @param onTick what else goes on. */

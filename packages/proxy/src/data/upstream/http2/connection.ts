@@ -17,33 +17,8 @@ import type { Dial } from '../dial.ts';
 import type { Endpoint } from '../endpoint.ts';
 import type { Transport } from '../transport.ts';
 import { Liveness } from './liveness.ts';
+import type { Http2Pool } from './pool.ts';
 import { Http2UpstreamRequest } from './request.ts';
-
-/** The pool, as its connections see it. */
-export interface ConnectionOwner {
-	/** Ticks of the timer of all time limits. */
-	readonly ticks: number;
-	/** Monotonic milliseconds, to the resolution of the timer. */
-	readonly now: number;
-	/** Has `flush` called at the end of the loop's turn. */
-	flushLater(connection: Http2UpstreamConnection): void;
-	/** Has `onDeadline` called when it has been idle for too long. @returns false: it should not be kept. */
-	whenIdle(connection: Http2UpstreamConnection): boolean;
-	/** The connection carries a request again. */
-	whenBusy(connection: Http2UpstreamConnection): void;
-	/** The connection takes no more requests. */
-	leave(connection: Http2UpstreamConnection): void;
-	/** How many requests the connection takes at once. */
-	onLimit(connection: Http2UpstreamConnection, streams: number): void;
-	/** A connection that took no requests may take some. */
-	freed(): void;
-	/** Whether another thread waits for the connection and this one has more than its share. */
-	isOwed(): boolean;
-	/** It has ended. */
-	forget(connection: Http2UpstreamConnection): void;
-	/** For `Liveness`: when to look next. */
-	lookLater(liveness: Liveness, isAsked: boolean): void;
-}
 
 /**
  * One HTTP/2 connection to an upstream: the socket below its `ClientProtocol`. Requests of all tenants share it. All output of a turn
@@ -64,7 +39,7 @@ export class Http2UpstreamConnection extends Timed implements ClientEvents, Flus
 	readonly protocol: ClientProtocol;
 	/** Coded `:scheme`. */
 	readonly scheme: string;
-	readonly #owner: ConnectionOwner;
+	readonly #pool: Http2Pool;
 	readonly #socket: Socket;
 	readonly #share: ConnectionShare;
 	readonly #reads: PacedReads;
@@ -80,18 +55,18 @@ export class Http2UpstreamConnection extends Timed implements ClientEvents, Flus
 	readonly #ungreeted: Http2UpstreamRequest[] = [];
 
 	/** @param untoldStreams limit of concurrent requests until the upstream's SETTINGS arrive. */
-	constructor(endpoint: Endpoint, owner: ConnectionOwner, dial: Dial, untoldStreams: number) {
+	constructor(endpoint: Endpoint, pool: Http2Pool, dial: Dial, untoldStreams: number) {
 		super();
 		this.endpoint = endpoint;
-		this.#owner = owner;
-		this.heardAt = owner.ticks;
+		this.#pool = pool;
+		this.heardAt = endpoint.deadlines.ticks;
 		const { transport, connectMs } = dial;
 		this.transport = transport;
 		this.#connectMs = connectMs;
 		this.scheme = schemeField(transport.context !== undefined);
 		this.#share = new ConnectionShare(endpoint.share);
 		this.protocol = new ClientProtocol(this, { ...LIMITS, untoldStreams }, this.#share);
-		this.#liveness = new Liveness(this, owner);
+		this.#liveness = new Liveness(this, endpoint.deadlines);
 		const socket = dial.handOver({ buffer: () => READ_BUFFER, callback: (length) => this.#onRead(length) });
 		this.#socket = socket;
 		this.#reads = new PacedReads(socket, this.#share, endpoint.reads, this);
@@ -141,12 +116,12 @@ export class Http2UpstreamConnection extends Timed implements ClientEvents, Flus
 
 	/** Whether bodies wait for a reader that may never read, or the connection may be dead. Over long distances windows open later. */
 	get isStarved(): boolean {
-		return this.#isDoubted || this.protocol.isStarved(this.#owner.now - 2 * this.#connectMs);
+		return this.#isDoubted || this.protocol.isStarved(this.endpoint.deadlines.now - 2 * this.#connectMs);
 	}
 
 	/** The connection cannot have ended unnoticed: it is unused, or something has just been read from it. */
 	get isProven(): boolean {
-		return this.requests === 0 || this.#owner.ticks - this.heardAt <= PROVEN_TICKS;
+		return this.requests === 0 || this.endpoint.deadlines.ticks - this.heardAt <= PROVEN_TICKS;
 	}
 
 	/** The requests that waited for it have been sent. */
@@ -165,11 +140,11 @@ export class Http2UpstreamConnection extends Timed implements ClientEvents, Flus
 		if (this.#isIdle) {
 			this.#isIdle = false;
 			this.cancelDeadline();
-			this.#owner.whenBusy(this);
+			this.#pool.whenBusy();
 		}
 		this.requests++;
 		request.readsBefore = this.reads;
-		request.sentAtTick = this.#owner.ticks;
+		request.sentAtTick = this.endpoint.deadlines.ticks;
 		this.endpoint.stats.streams(1);
 		this.#liveness.watch();
 	}
@@ -203,7 +178,7 @@ export class Http2UpstreamConnection extends Timed implements ClientEvents, Flus
 	cancel(request: Http2UpstreamRequest): void {
 		if (request.isClosed) return;
 		// A PING would tell, but may hardly ever be sent. Over HTTP/1.1 a request that is given up takes its connection with it.
-		const ticks = this.#owner.ticks - request.sentAtTick;
+		const ticks = this.endpoint.deadlines.ticks - request.sentAtTick;
 		if (request.readsBefore === this.reads && ticks >= SILENT_TICKS) this.#isDoubted = true;
 		if (request.id === 0) return this.#forgetUngreeted(request);
 		this.protocol.streams.cancel(request);
@@ -219,11 +194,11 @@ export class Http2UpstreamConnection extends Timed implements ClientEvents, Flus
 	// --- Events of the protocol. ---
 
 	onOutput(): void {
-		this.#owner.flushLater(this);
+		this.endpoint.writing.add(this);
 	}
 
 	onSettings(): void {
-		this.#owner.onLimit(this, this.protocol.streams.maxStreams);
+		this.#pool.onLimit(this, this.protocol.streams.maxStreams);
 		for (let next = this.#ungreeted.shift(); next !== undefined; next = this.#ungreeted.shift()) next.onGreeted();
 	}
 
@@ -253,7 +228,7 @@ export class Http2UpstreamConnection extends Timed implements ClientEvents, Flus
 		const { isGoingAway, resets } = this.protocol.streams;
 		const isLost = this.#isDoubted && this.size === 0;
 		// Servers end connections with many resets (CVE-2023-44487), which would end the requests of all tenants.
-		if (isGoingAway || isLost || resets >= MAX_RESETS || this.#owner.isOwed()) this.#leave();
+		if (isGoingAway || isLost || resets >= MAX_RESETS || this.#pool.isOwed()) this.#leave();
 		if (this.size === 0 && !this.#isGone) this.#becomeIdle();
 	}
 
@@ -266,7 +241,7 @@ export class Http2UpstreamConnection extends Timed implements ClientEvents, Flus
 		if (this.#isIdle) return;
 		this.#isIdle = true;
 		// Deferred: the connection may become busy again in this turn.
-		if (!this.#owner.whenIdle(this) || this.#hasLeft) setImmediate(closeIdle, this);
+		if (!this.#pool.whenIdle(this) || this.#hasLeft) setImmediate(closeIdle, this);
 	}
 
 	/** Takes no more requests, and ends after the last one. */
@@ -274,7 +249,7 @@ export class Http2UpstreamConnection extends Timed implements ClientEvents, Flus
 		if (this.#hasLeft) return;
 		this.#hasLeft = true;
 		this.protocol.streams.isGoingAway = true;
-		this.#owner.leave(this);
+		this.#pool.leave(this);
 		if (this.size === 0 && !this.#isGone) setImmediate(closeIdle, this);
 	}
 
@@ -294,7 +269,7 @@ export class Http2UpstreamConnection extends Timed implements ClientEvents, Flus
 	/** Bytes count as heard when they arrive: they may wait for tokens. @returns whether the socket may read on. */
 	#onRead(length: number): boolean {
 		this.reads++;
-		this.heardAt = this.#owner.ticks;
+		this.heardAt = this.endpoint.deadlines.ticks;
 		this.#isDoubted = false;
 		this.protocol.onRead(this.#reads.isHolding);
 		return this.#reads.callback(length);
@@ -304,7 +279,7 @@ export class Http2UpstreamConnection extends Timed implements ClientEvents, Flus
 	onData(bytes: Buffer): number {
 		if (this.#isGone) return bytes.length;
 		try {
-			return this.protocol.receive(bytes, this.#owner.now);
+			return this.protocol.receive(bytes, this.endpoint.deadlines.now);
 		} catch (error) {
 			if (error instanceof ConnectionError) this.#onProtocolError(error, bytes);
 			else this.onFault(error);
@@ -329,7 +304,7 @@ export class Http2UpstreamConnection extends Timed implements ClientEvents, Flus
 		const { output } = this.protocol;
 		const socket = this.#socket;
 		if (this.#isGone || socket.destroyed || output.bytes === 0) return;
-		this.protocol.sends(this.#owner.now);
+		this.protocol.sends(this.endpoint.deadlines.now);
 		this.writes++;
 		const taken = output.take();
 		const mayGoOn =
@@ -354,7 +329,7 @@ export class Http2UpstreamConnection extends Timed implements ClientEvents, Flus
 		protocol.output.isBlocked = false;
 		protocol.output.pump();
 		// Requests may have waited for this.
-		this.#owner.freed();
+		this.#pool.freed();
 	}
 
 	// --- It ends. ---
@@ -420,7 +395,7 @@ export class Http2UpstreamConnection extends Timed implements ClientEvents, Flus
 		this.protocol.output.clear();
 		this.#reads.pause();
 		this.#share.leave();
-		this.#owner.forget(this);
+		this.#pool.forget(this);
 		// Over TLS, Node reports the end of this turn's writes in the next one.
 		this.transport.close(this.#socket, true);
 		return open;
@@ -450,7 +425,7 @@ export class Http2UpstreamConnection extends Timed implements ClientEvents, Flus
 		// The kernel may have had the response.
 		if (this.#reads.isWaiting) return false;
 		if (readsBefore === 0 || this.requests === 1 || hasHead || this.reads !== readsBefore || turns > 2) return false;
-		return this.#owner.ticks - sentAtTick <= 1 + (2 * this.#connectMs) / TICK_MS;
+		return this.endpoint.deadlines.ticks - sentAtTick <= 1 + (2 * this.#connectMs) / TICK_MS;
 	}
 }
 

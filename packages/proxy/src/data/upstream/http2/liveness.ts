@@ -1,6 +1,7 @@
 import type { ClientProtocol } from '../../../http2/client/client-protocol.ts';
 import { Timed } from '../../loop/deadlines.ts';
-import type { ConnectionOwner, Http2UpstreamConnection } from './connection.ts';
+import type { PlaneDeadlines } from '../../plane/plane-deadlines.ts';
+import type { Http2UpstreamConnection } from './connection.ts';
 
 /** The part of a connection that is watched. */
 interface Watched extends Pick<Http2UpstreamConnection, 'reads' | 'onSilence' | 'onFault'> {
@@ -13,16 +14,16 @@ interface Watched extends Pick<Http2UpstreamConnection, 'reads' | 'onSilence' | 
  */
 export class Liveness extends Timed {
 	readonly #connection: Watched;
-	readonly #owner: Pick<ConnectionOwner, 'lookLater' | 'now'>;
+	readonly #deadlines: Pick<PlaneDeadlines, 'ping' | 'pong' | 'now'>;
 	#readsBefore = -1;
 	#isAsked = false;
-	/** Time of the last PING, on the owner's scale. */
+	/** Time of the last PING, monotonic milliseconds. */
 	#askedAt = Number.NEGATIVE_INFINITY;
 
-	constructor(connection: Watched, owner: Pick<ConnectionOwner, 'lookLater' | 'now'>) {
+	constructor(connection: Watched, deadlines: Pick<PlaneDeadlines, 'ping' | 'pong' | 'now'>) {
 		super();
 		this.#connection = connection;
-		this.#owner = owner;
+		this.#deadlines = deadlines;
 	}
 
 	/** A request is under way. */
@@ -39,7 +40,7 @@ export class Liveness extends Timed {
 		const { reads, protocol } = this.#connection;
 		if (reads !== this.#readsBefore) return this.#look(false);
 		if (this.#isAsked) return this.#connection.onSilence();
-		const { now } = this.#owner;
+		const { now } = this.#deadlines;
 		if (now - this.#askedAt < BETWEEN_PINGS_MS) return this.#look(false);
 		this.#askedAt = now;
 		protocol.ping(OPAQUE);
@@ -49,7 +50,8 @@ export class Liveness extends Timed {
 	#look(isAsked: boolean): void {
 		this.#isAsked = isAsked;
 		this.#readsBefore = this.#connection.reads;
-		this.#owner.lookLater(this, isAsked);
+		const { ping, pong } = this.#deadlines;
+		(isAsked ? pong : ping).add(this);
 	}
 
 	override onFault(error: unknown): void {

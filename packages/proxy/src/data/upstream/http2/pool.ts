@@ -1,68 +1,31 @@
-import type { DeadlineQueue } from '../../loop/deadlines.ts';
-import { FlushQueue, type TurnEnd } from '../../loop/turn-end.ts';
-import type { PlaneDeadlines } from '../../plane/plane-deadlines.ts';
-import { ConnectionCount } from '../connection-count.ts';
+import type { ConnectionCount } from '../connection-count.ts';
+import { ConnectionPool } from '../connection-pool.ts';
 import type { UpstreamRequest } from '../contract.ts';
-import { Dial, type DialOwner } from '../dial.ts';
+import type { AutoPool } from '../auto-pool.ts';
+import { Dial } from '../dial.ts';
 import type { Endpoint } from '../endpoint.ts';
 import type { PendingQueue } from '../pending-queue.ts';
-import type { ConnectionPool, ConnectionTimes } from '../pool-contract.ts';
-import { type ConnectionOwner, Http2UpstreamConnection } from './connection.ts';
-import type { Liveness } from './liveness.ts';
+import { Http2UpstreamConnection } from './connection.ts';
 
 /**
  * The connections of one worker to one address over HTTP/2: few, and warm. Requests go to the first one until it is busy, so
  * unneeded connections become idle, age and end. Another one is made before the first becomes a bottleneck.
  */
-export class Http2Pool implements ConnectionPool, ConnectionOwner, DialOwner {
-	readonly #endpoint: Endpoint;
-	readonly #deadlines: PlaneDeadlines;
-	readonly #count: ConnectionCount;
-	readonly #writing: FlushQueue;
+export class Http2Pool extends ConnectionPool {
 	/** Connections that take requests, oldest first. */
 	readonly #connections: Http2UpstreamConnection[] = [];
-	/** Connections that take no more requests but still carry some. */
-	readonly #leaving = new Set<Http2UpstreamConnection>();
 	/** Connections that are being made. */
 	readonly #dials: Dial[] = [];
 	/** Concurrent streams that the last connection allowed. RFC 9113 section 6.5.2 asks servers to allow at least a hundred. */
 	#streams = 100;
 	/** The connection that last set the limit of streams, if it set 0. */
 	#shutBy: Http2UpstreamConnection | undefined;
-	#idleDeadlines!: DeadlineQueue;
-	#isKept = true;
-	/** `undefined`: only the request's own time limits apply. */
-	#connectDeadlines: DeadlineQueue | undefined;
+	/** Set if the address may choose HTTP/1.1. */
+	readonly #auto: AutoPool | undefined;
 
-	readonly #http1: Http1Side | undefined;
-
-	/**
-	 * @param count of the connections to the address, if not all belong to this pool.
-	 * @param http1 if the address may choose HTTP/1.1.
-	 */
-	constructor(
-		endpoint: Endpoint,
-		{ deadlines, turnEnd }: { readonly deadlines: PlaneDeadlines; readonly turnEnd: TurnEnd },
-		times: ConnectionTimes,
-		count = new ConnectionCount(endpoint.connections),
-		http1?: Http1Side,
-	) {
-		this.#http1 = http1;
-		this.#endpoint = endpoint;
-		this.#deadlines = deadlines;
-		this.#writing = new FlushQueue(turnEnd);
-		this.#count = count;
-		this.use(times);
-	}
-
-	use({ idleTimeoutMs, connectTimeoutMs }: ConnectionTimes): void {
-		this.#isKept = idleTimeoutMs > 0;
-		this.#idleDeadlines = this.#deadlines.lasting(idleTimeoutMs);
-		this.#connectDeadlines = connectTimeoutMs === undefined ? undefined : this.#deadlines.lasting(connectTimeoutMs);
-	}
-
-	limitTo(max: number | undefined, pending: PendingQueue | undefined): void {
-		this.#count.limitTo(max, pending);
+	constructor(endpoint: Endpoint, count?: ConnectionCount, auto?: AutoPool) {
+		super(endpoint, count);
+		this.#auto = auto;
 	}
 
 	/** RFC 9113 section 6.5.2: a limit of 0 is temporary. A new connection would not be allowed any request either. */
@@ -71,7 +34,7 @@ export class Http2Pool implements ConnectionPool, ConnectionOwner, DialOwner {
 	}
 
 	hasRoom(_now: number): boolean {
-		return (this.#count.hasRoom && this.#shutBy === undefined) || this.hasPlace(false);
+		return (this.count.hasRoom && this.#shutBy === undefined) || this.hasPlace(false);
 	}
 
 	/** Whether an existing connection has room for a request. */
@@ -86,19 +49,15 @@ export class Http2Pool implements ConnectionPool, ConnectionOwner, DialOwner {
 
 	reserve(_now: number, isNew = false): boolean {
 		if (this.#shutBy !== undefined) return this.hasPlace(isNew);
-		if (!this.#count.isLimited || this.hasPlace(isNew) || this.#count.reserve()) return true;
+		if (!this.count.isLimited || this.hasPlace(isNew) || this.count.reserve()) return true;
 		const idle = this.#connections.find(({ isIdle }) => isIdle);
 		if (idle === undefined) return false;
 		idle.close();
-		return this.#count.reserve();
-	}
-
-	giveBackReserved(): void {
-		this.#count.giveBackReserved();
+		return this.count.reserve();
 	}
 
 	giveWay(wanted: number): void {
-		while (this.#count.lacks(wanted)) {
+		while (this.count.lacks(wanted)) {
 			const idle = this.#connections.find(({ isIdle }) => isIdle);
 			if (idle === undefined) return;
 			idle.close();
@@ -145,7 +104,7 @@ export class Http2Pool implements ConnectionPool, ConnectionOwner, DialOwner {
 
 	/** Whether the limit allows another connection. */
 	#mayOpen(): boolean {
-		return this.#shutBy === undefined && (!this.#count.isLimited || this.#count.reserve());
+		return this.#shutBy === undefined && (!this.count.isLimited || this.count.reserve());
 	}
 
 	/** Makes another connection in addition to busy ones, one at a time. */
@@ -155,39 +114,30 @@ export class Http2Pool implements ConnectionPool, ConnectionOwner, DialOwner {
 	}
 
 	#open(): Dial {
-		this.#count.begin();
-		this.#endpoint.stats.connections('active', 1);
-		try {
-			const places = this.#http1?.isLikely ? 1 : this.#streams;
-			const dial = new Dial(this.#endpoint, this, places, this.#http1 !== undefined);
-			this.#dials.push(dial);
-			this.#connectDeadlines?.add(dial);
-			return dial;
-		} catch (error) {
-			this.#endpoint.stats.connections('active', -1);
-			this.#count.end();
-			throw error;
-		}
+		const places = this.#auto?.isLikely ? 1 : this.#streams;
+		const dial = this.begin(() => new Dial(this.endpoint, this, places, this.#auto !== undefined));
+		this.#dials.push(dial);
+		return dial;
 	}
 
-	/** For dials. */
+	/** For dials: the connection has been made. It takes the dial's requests, and the socket. */
 	onMade(dial: Dial): void {
 		this.#dials.splice(this.#dials.indexOf(dial), 1);
-		if (this.#http1 !== undefined) {
-			this.#endpoint.stats.chose(dial.protocol);
-			if (dial.protocol === 'http/1.1') return this.#http1.adopt(dial);
+		if (this.#auto !== undefined) {
+			this.endpoint.stats.chose(dial.protocol);
+			if (dial.protocol === 'http/1.1') return this.#auto.adopt(dial);
 		}
-		const connection = new Http2UpstreamConnection(this.#endpoint, this, dial, this.#streams);
+		const connection = new Http2UpstreamConnection(this.endpoint, this, dial, this.#streams);
 		this.#connections.push(connection);
 		moveTo(connection, dial);
-		if (this.#http1?.isLikely) this.#gather(connection);
+		if (this.#auto?.isLikely) this.#gather(connection);
 		if (dial.isLeaving) connection.retire();
 		connection.begun();
 	}
 
 	/** The address has changed to HTTP/2. This connection carries all waiting requests, so their own dials are not needed. */
 	#gather(connection: Http2UpstreamConnection): void {
-		this.#http1!.isLikely = false;
+		this.#auto!.isLikely = false;
 		for (const dial of [...this.#dials]) {
 			if (dial.isLeaving || !connection.hasRoomFor(dial.size)) continue;
 			moveTo(connection, dial);
@@ -195,26 +145,21 @@ export class Http2Pool implements ConnectionPool, ConnectionOwner, DialOwner {
 		}
 	}
 
-	/** For dials. */
+	/** For dials: it has ended before that. */
 	forgetDial(dial: Dial): void {
 		const at = this.#dials.indexOf(dial);
 		if (at !== -1) this.#dials.splice(at, 1);
-		this.#endpoint.stats.connections('active', -1);
-		this.#count.end();
-	}
-
-	freed(): void {
-		this.#count.freed();
+		this.ended('active');
 	}
 
 	retire(pending: PendingQueue | undefined): void {
-		this.#count.tell(pending);
+		this.count.tell(pending);
 		for (const connection of [...this.#connections]) connection.retire();
 		for (const dial of [...this.#dials]) dial.leave();
 	}
 
 	closeIdle(): void {
-		const { transport } = this.#endpoint;
+		const { transport } = this.endpoint;
 		for (const connection of [...this.#connections]) {
 			if (connection.isIdle) connection.close();
 			else if (connection.transport !== transport) connection.retire();
@@ -224,40 +169,29 @@ export class Http2Pool implements ConnectionPool, ConnectionOwner, DialOwner {
 
 	// --- Events of connections. ---
 
-	get ticks(): number {
-		return this.#deadlines.ticks;
-	}
-
-	get now(): number {
-		return this.#deadlines.now;
-	}
-
-	flushLater(connection: Http2UpstreamConnection): void {
-		this.#writing.add(connection);
-	}
-
+	/** @returns false: it should not be kept. */
 	whenIdle(connection: Http2UpstreamConnection): boolean {
-		this.#endpoint.stats.connections('active', -1);
-		this.#endpoint.stats.connections('idle', 1);
-		this.#idleDeadlines.add(connection);
-		if (!this.#isKept || this.#count.cedes()) return false;
-		this.#count.idle();
+		this.turned('idle');
+		this.endpoint.idleDeadlines.add(connection);
+		if (this.endpoint.idleMs <= 0 || this.count.cedes()) return false;
+		this.count.idle();
 		return true;
 	}
 
-	whenBusy(_connection: Http2UpstreamConnection): void {
-		this.#endpoint.stats.connections('idle', -1);
-		this.#endpoint.stats.connections('active', 1);
+	/** It carries a request again. */
+	whenBusy(): void {
+		this.turned('active');
 	}
 
+	/** It takes no more requests. */
 	leave(connection: Http2UpstreamConnection): void {
 		const at = this.#connections.indexOf(connection);
 		if (at === -1) return;
 		this.#connections.splice(at, 1);
-		this.#leaving.add(connection);
 		if (this.#opens(connection)) this.freed();
 	}
 
+	/** How many requests it takes at once. */
 	onLimit(connection: Http2UpstreamConnection, streams: number): void {
 		this.#shutBy = streams === 0 ? connection : undefined;
 		if (streams > 0) this.#streams = streams;
@@ -271,31 +205,18 @@ export class Http2Pool implements ConnectionPool, ConnectionOwner, DialOwner {
 		return true;
 	}
 
+	/** Whether another thread waits for the connection, and this one has more than its share. */
 	isOwed(): boolean {
-		return this.#count.cedes();
+		return this.count.cedes();
 	}
 
+	/** It has ended. */
 	forget(connection: Http2UpstreamConnection): void {
 		const at = this.#connections.indexOf(connection);
 		if (at !== -1) this.#connections.splice(at, 1);
-		this.#leaving.delete(connection);
 		this.#opens(connection);
-		this.#endpoint.stats.connections(connection.isIdle ? 'idle' : 'active', -1);
-		this.#count.end();
+		this.ended(connection.isIdle ? 'idle' : 'active');
 	}
-
-	lookLater(liveness: Liveness, isAsked: boolean): void {
-		const { ping, pong } = this.#deadlines;
-		(isAsked ? pong : ping).add(liveness);
-	}
-}
-
-/** The HTTP/1.1 side of an address that may choose either protocol. */
-export interface Http1Side {
-	/** The last connection has chosen HTTP/1.1, so the next one most likely takes one request, too. */
-	isLikely: boolean;
-	/** A connection that speaks HTTP/1.1 has been made. */
-	adopt(dial: Dial): void;
 }
 
 function hasRoom(dial: Dial): boolean {
