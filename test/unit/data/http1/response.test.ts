@@ -61,12 +61,10 @@ function readBack(text: string, method = 'GET') {
 		onBody: (chunk) => {
 			read.body += chunk.toString('latin1');
 		},
-		onEnd: () => {
-			read.whole = true;
-		},
 	});
 	const used = parser.push(Buffer.from(text, 'latin1'));
 	assert.equal(used, text.length, 'bytes behind the answer');
+	read.whole = parser.isDone;
 	return read;
 }
 

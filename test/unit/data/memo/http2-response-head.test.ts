@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
 import { http2ResponseHead } from '../../../../packages/proxy/src/data/memo/http2-response-head.ts';
-import { ProtocolError } from '../../../../packages/proxy/src/data/upstream/protocol-error.ts';
+import { ProtocolError } from '../../../../packages/proxy/src/data/upstream/response-head.ts';
 import { mayBeTrailer, passableTrailers } from '../../../../packages/proxy/src/gates/trailers.ts';
 import {
 	ReceivedField,

@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { crc32c } from '../../../../packages/proxy/src/data/proxy-protocol/crc32c.ts';
-import { readProxyHeader } from '../../../../packages/proxy/src/data/proxy-protocol/read-header.ts';
+import { crc32c, readProxyHeader } from '../../../../packages/proxy/src/data/proxy-protocol/read-header.ts';
 import {
 	bytesOf,
 	LOCAL,

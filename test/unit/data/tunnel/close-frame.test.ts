@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
-import { closeFrame } from '../../../../packages/proxy/src/data/tunnel/close-frame.ts';
+import { closeFrame } from '../../../../packages/proxy/src/data/tunnel/direction.ts';
 import { Receiver } from './fixtures/ws-parts.ts';
 
 for (const [from, mask] of [

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { MessagePace } from '../../../../packages/proxy/src/data/tunnel/message-pace.ts';
+import { MessagePace } from '../../../../packages/proxy/src/data/tunnel/paced-messages.ts';
 
 describe('MessagePace', () => {
 	it('lets the messages of one second begin at once, and then one for each part of a second', () => {

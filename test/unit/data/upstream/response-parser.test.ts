@@ -4,7 +4,7 @@ import fc from 'fast-check';
 import type { ResponseFields } from '../../../../packages/proxy/src/data/client/response-fields.ts';
 import { ResponseHeads } from '../../../../packages/proxy/src/data/memo/response-heads.ts';
 import type { ResponseEvents } from '../../../../packages/proxy/src/data/upstream/contract.ts';
-import { ProtocolError } from '../../../../packages/proxy/src/data/upstream/protocol-error.ts';
+import { ProtocolError } from '../../../../packages/proxy/src/data/upstream/response-head.ts';
 import { ResponseParser } from '../../../../packages/proxy/src/data/upstream/response-parser.ts';
 import { UNDECLARED } from '../../../../packages/proxy/src/gates/body-limit.ts';
 
@@ -12,7 +12,7 @@ import { UNDECLARED } from '../../../../packages/proxy/src/gates/body-limit.ts';
 interface Told {
 	heads: { status: number; fields: string[]; length: number; hasBody: boolean }[];
 	body: string;
-	ends: number;
+	isWhole: boolean;
 	/** Absent: none. */
 	trailers?: readonly string[];
 	/** Bytes behind the response. */
@@ -33,11 +33,8 @@ interface Arrival {
 class Recorder implements ResponseEvents {
 	readonly heads: Told['heads'] = [];
 	body = '';
-	ends = 0;
-	trailers: readonly string[] | undefined;
 
 	onHead(status: number, { list }: ResponseFields, length: number, hasBody: boolean): void {
-		assert.equal(this.ends, 0, 'a head after the end');
 		// The length that is announced comes last.
 		const isSized = length !== UNDECLARED;
 		if (isSized) assert.deepEqual(list.slice(-2), ['content-length', `${length}`]);
@@ -46,14 +43,8 @@ class Recorder implements ResponseEvents {
 
 	onBody(chunk: Buffer): void {
 		assert.equal(this.heads.length, 1, 'a body without its head');
-		assert.equal(this.ends, 0, 'a body after the end');
 		assert.notEqual(chunk.length, 0, 'an empty piece');
 		this.body += chunk.toString('latin1');
-	}
-
-	onEnd(trailers?: readonly string[]): void {
-		this.ends++;
-		this.trailers = trailers;
 	}
 }
 
@@ -74,10 +65,9 @@ function parse(pieces: readonly string[], { method = 'GET', closes = false, head
 		bytes.fill('#');
 	}
 	if (closes && !parser.isDone) parser.close();
-	assert.equal(parser.isDone, recorder.ends === 1);
-	const { keepAlive, keepAliveTimeoutMs } = parser;
-	const { heads: told, body, ends, trailers } = recorder;
-	return { heads: told, body, ends, surplus, keepAlive, keepAliveTimeoutMs, ...(trailers && { trailers }) };
+	const { isDone: isWhole, keepAlive, keepAliveTimeoutMs, trailers } = parser;
+	const { heads: told, body } = recorder;
+	return { heads: told, body, isWhole, surplus, keepAlive, keepAliveTimeoutMs, ...(trailers && { trailers }) };
 }
 
 /** Whole, in single bytes, and cut in two at every boundary. */
@@ -96,7 +86,7 @@ function parseAnyhow(text: string, arrival?: Arrival): Told {
 
 function accepts(text: string, arrival?: Arrival): Told {
 	const told = parseAnyhow(text, arrival);
-	assert.equal(told.ends, 1, `not complete: ${JSON.stringify(text)}`);
+	assert.equal(told.isWhole, true, `not complete: ${JSON.stringify(text)}`);
 	return told;
 }
 
@@ -110,7 +100,7 @@ function refuses(text: string, arrival?: Arrival): void {
 /** Neither wrong nor complete: the upstream owes more, and a close is no end of it. */
 function waitsFor(text: string, arrival: Arrival = {}): Told {
 	const told = parseAnyhow(text, { ...arrival, closes: true });
-	assert.equal(told.ends, 0, `told as complete: ${JSON.stringify(text)}`);
+	assert.equal(told.isWhole, false, `told as complete: ${JSON.stringify(text)}`);
 	return told;
 }
 
@@ -121,7 +111,7 @@ describe('a response', () => {
 		assert.deepEqual(accepts(`${OK}Content-Type: text/plain\r\nContent-Length: 5\r\n\r\nhello`), {
 			heads: [{ status: 200, fields: ['content-type', 'text/plain'], length: 5, hasBody: true }],
 			body: 'hello',
-			ends: 1,
+			isWhole: true,
 			surplus: 0,
 			keepAlive: true,
 			keepAliveTimeoutMs: undefined,
@@ -155,7 +145,7 @@ describe('a response', () => {
 		assert.equal(told.body, 'hello');
 		assert.equal(told.heads[0]!.length, UNDECLARED);
 		assert.equal(told.keepAlive, false);
-		assert.equal(parseAnyhow(`${OK}x: y\r\n\r\nhello`).ends, 0);
+		assert.equal(parseAnyhow(`${OK}x: y\r\n\r\nhello`).isWhole, false);
 	});
 
 	it('cut short is never complete', () => {
@@ -197,7 +187,7 @@ describe('a response', () => {
 			const told = parseAnyhow(own + second);
 			assert.equal(told.surplus, second.length, own);
 			assert.equal(told.heads.length, 1);
-			assert.equal(told.ends, 1);
+			assert.equal(told.isWhole, true);
 		}
 		const body = accepts('HTTP/1.1 304 Not Modified\r\ncontent-length: 5\r\n\r\nhello');
 		assert.equal(body.surplus, 5);
@@ -262,7 +252,7 @@ describe('a parser', () => {
 				() => parser.push(Buffer.from(`${head}\r\nall of it`)),
 				/neither content-length nor chunked over TLS/,
 			);
-			assert.deepEqual([recorder.heads, recorder.body, recorder.ends], [[], '', 0]);
+			assert.deepEqual([recorder.heads, recorder.body, parser.isDone], [[], '', false]);
 			// What has no body, or says how long it is, ends as ever.
 			for (const [method, text] of [
 				['HEAD', `${head}\r\n`],
@@ -282,7 +272,7 @@ describe('a parser', () => {
 		const first = new Recorder();
 		parser.expect('HEAD', first);
 		parser.push(Buffer.from(`${OK}connection: close\r\nkeep-alive: timeout=9\r\ncontent-length: 9\r\n\r\n`));
-		assert.equal(first.ends, 1);
+		assert.equal(parser.isDone, true);
 		assert.equal(parser.keepAlive, false);
 		const second = new Recorder();
 		parser.expect('GET', second);
@@ -291,7 +281,7 @@ describe('a parser', () => {
 		assert.equal(parser.push(Buffer.from(`${OK}content-length: 2\r\n\r\nok`)), OK.length + 23);
 		assert.equal(second.body, 'ok');
 		assert.equal(parser.keepAlive, true);
-		assert.equal(first.ends, 1);
+		assert.equal(first.body, '');
 	});
 
 	it('tells whether the response has begun, from its first byte on', () => {
@@ -338,7 +328,7 @@ describe('a response is refused', () => {
 				};
 				if (isTaken) push();
 				else assert.throws(push, /head too long/);
-				assert.equal(recorder.ends, isTaken ? 1 : 0);
+				assert.equal(parser.isDone, isTaken);
 			}
 		}
 	});
@@ -494,7 +484,7 @@ describe('a response is refused', () => {
 	it('refuses a flood of interim responses, and accepts a few', () => {
 		const interim = 'HTTP/1.1 103 Early Hints\r\n\r\n';
 		const final = `${OK}content-length: 0\r\n\r\n`;
-		assert.equal(parse([interim.repeat(30) + final]).ends, 1);
+		assert.equal(parse([interim.repeat(30) + final]).isWhole, true);
 		for (const pieces of [[interim.repeat(2000)], Array.from({ length: 2000 }, () => interim)]) {
 			assert.throws(() => parse(pieces), ProtocolError);
 		}
@@ -575,7 +565,7 @@ describe('responses in a row', () => {
 		const given: ResponseFields[] = [];
 		const send = (date: string) => {
 			const parser = new ResponseParser(heads);
-			parser.expect('GET', { onHead: (_, fields) => given.push(fields), onBody() {}, onEnd() {} });
+			parser.expect('GET', { onHead: (_, fields) => given.push(fields), onBody() {} });
 			parser.push(Buffer.from(`${OK}date: ${date}\r\ncontent-length: 2\r\n\r\nok`));
 		};
 		for (const date of ['a', 'a', 'a', 'a', 'b', 'b', 'b', 'b']) send(date);
@@ -599,9 +589,9 @@ describe('the body of known length', () => {
 		parser.skip(5);
 		assert.equal(parser.place, 'after 8 of 10 bytes');
 		parser.push(Buffer.from('i'));
-		assert.deepEqual([recorder.body, recorder.ends], ['abci', 0]);
+		assert.deepEqual([recorder.body, parser.isDone], ['abci', false]);
 		parser.skip(1);
-		assert.deepEqual([parser.leftOfBody, parser.isDone, recorder.ends], [0, true, 1]);
+		assert.deepEqual([parser.leftOfBody, parser.isDone], [0, true]);
 	});
 
 	it('is not there where chunks or the end of the connection tell the length', () => {

@@ -1,7 +1,12 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import type { Endpoint } from '../../../../packages/proxy/src/data/upstream/endpoint.ts';
-import { type Choice, Upstream, type UpstreamParts } from '../../../../packages/proxy/src/data/upstream/upstream.ts';
+import {
+	type Choice,
+	Moment,
+	Upstream,
+	type UpstreamParts,
+} from '../../../../packages/proxy/src/data/upstream/upstream.ts';
 import { DEFAULT_BALANCING } from '../../../../packages/proxy/src/gates/balancing/settings.ts';
 import { BreakerCell, CLOSED, NORMAL, OPEN, REFUSED } from '../../../../packages/proxy/src/memory/breaker-cell.ts';
 import { UpstreamLoad } from '../../../../packages/proxy/src/memory/upstream-load.ts';
@@ -91,7 +96,8 @@ describe('a group of addresses', () => {
 		const slow = group(all, { weights: [4, 4], slowStartMs: 10_000 });
 		all[1]!.load.servesSince(100_000);
 		const weights = (now: number) => {
-			return [slow.weight(0, now), slow.weight(1, now)];
+			const moment = new Moment(slow, now, COOLDOWN_MS, undefined);
+			return [moment.weight(0), moment.weight(1)];
 		};
 		assert.deepEqual([100_000, 105_000, 110_000, 200_000].map(weights), [
 			[4, 0.4],

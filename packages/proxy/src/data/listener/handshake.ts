@@ -11,7 +11,7 @@ import {
 	refusalOfError,
 } from '../../identity/handshake-refusals.ts';
 import { Timed } from '../loop/deadlines.ts';
-import { type FaultOwner, guarded } from '../loop/faults.ts';
+import { type FaultOwner, listen } from '../loop/faults.ts';
 
 /** The source of a connection. */
 export interface Origin {
@@ -57,18 +57,11 @@ export class Handshake extends Timed {
 		this.startedAt = startedAt;
 		this.#events = events;
 		this.socket = serverSocket(tcp, contexts);
-		this.socket.on(
-			'secure',
-			guarded(this, () => this.#judge()),
-		);
-		this.socket.on(
-			'error',
-			guarded(this, (error) => this.#onError(error)),
-		);
-		tcp.once(
-			'close',
-			guarded(this, () => this.#refuse(refusalOfClose(this.bytesRead))),
-		);
+		listen(this.socket, this, {
+			secure: () => this.#judge(),
+			error: (error: NodeJS.ErrnoException) => this.#onError(error),
+		});
+		listen(tcp, this, { close: () => this.#refuse(refusalOfClose(this.bytesRead)) });
 	}
 
 	/** By now OpenSSL has sent its alert, if it sends one. */

@@ -17,7 +17,7 @@ import { afterDrainGrace } from '../loop/drain-grace.ts';
 import { CertificateShares, ConnectionShare } from '../loop/read-share.ts';
 import type { DataPlane } from '../plane/plane.ts';
 import { type HeaderEvents, HeaderWait } from '../proxy-protocol/header-wait.ts';
-import type { ProxyHeader } from '../proxy-protocol/proxy-header.ts';
+import type { ProxyHeader } from '../proxy-protocol/read-header.ts';
 import { namesOf } from './certificate-names.ts';
 import { ConnectionEnds, withJitter } from './connection-ends.ts';
 import { Handshake, type HandshakeEvents, type Origin } from './handshake.ts';

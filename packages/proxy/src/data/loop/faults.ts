@@ -1,3 +1,4 @@
+import type { EventEmitter } from 'node:events';
 import type { Logger } from '@mtls-edge-proxy/gate/shared/log.ts';
 
 /**
@@ -30,6 +31,15 @@ export function guarded<A extends unknown[]>(owner: FaultOwner, callback: (...ar
 			endOwner(owner, error);
 		}
 	};
+}
+
+/** Listens to events of a socket: a throw ends only its owner. */
+export function listen(
+	socket: EventEmitter,
+	owner: FaultOwner,
+	listeners: Readonly<Record<string, (error: NodeJS.ErrnoException) => void>>,
+): void {
+	for (const [event, listener] of Object.entries(listeners)) socket.on(event, guarded(owner, listener));
 }
 
 /** The default, without a log: the error ends the thread. */

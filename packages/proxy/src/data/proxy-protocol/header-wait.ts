@@ -2,8 +2,7 @@ import type { Socket } from 'node:net';
 import { type HandshakeRefusal, refusalOfClose } from '../../identity/handshake-refusals.ts';
 import { Timed } from '../loop/deadlines.ts';
 import { type FaultOwner, guarded } from '../loop/faults.ts';
-import type { ProxyHeader } from './proxy-header.ts';
-import { readProxyHeader } from './read-header.ts';
+import { type ProxyHeader, readProxyHeader } from './read-header.ts';
 
 /** The result of the wait: one of the two is called, once. */
 export interface HeaderEvents extends FaultOwner {

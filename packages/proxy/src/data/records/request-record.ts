@@ -46,8 +46,9 @@ export class RequestRecord {
 	ending: Ending = 'complete';
 	/** Why its tunnel ended. */
 	tunnelEnd: TunnelEnd | undefined = undefined;
+	/** Monotonic milliseconds. */
+	readonly startedAt: number;
 	readonly #clock: Clock;
-	readonly #startedAt: number;
 	#bodyFrom = Number.NaN;
 	#bodyTo = Number.NaN;
 	#upstreamFrom = Number.NaN;
@@ -61,7 +62,7 @@ export class RequestRecord {
 		this.method = client.method;
 		this.target = client.target;
 		this.#clock = clock;
-		this.#startedAt = startedAt;
+		this.startedAt = startedAt;
 	}
 
 	/** Also called when the request is sent again. */
@@ -120,18 +121,13 @@ export class RequestRecord {
 		this.#endedAt = this.#clock.now();
 	}
 
-	/** Monotonic milliseconds. */
-	get startedAt(): number {
-		return this.#startedAt;
-	}
-
 	get path(): string {
 		return withoutQuery(this.target);
 	}
 
 	/** Milliseconds, like the durations below. */
 	get duration(): number {
-		return this.#endedAt - this.#startedAt;
+		return this.#endedAt - this.startedAt;
 	}
 
 	/** From asking for the body to its last byte; NaN if there was no body, or if it did not end. */

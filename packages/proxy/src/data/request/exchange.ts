@@ -64,7 +64,7 @@ export class Exchange extends Timed implements ExchangeEvents {
 
 	/** Takes the request on. */
 	start(): void {
-		this.#guard(this, this.#start, undefined);
+		this.#guard(() => this.#start());
 	}
 
 	#start(): void {
@@ -212,7 +212,7 @@ export class Exchange extends Timed implements ExchangeEvents {
 	outOfTime(): void {
 		const hasBegun = this.context.startedAt > 0;
 		if (!hasBegun || this.#state === STATE.done || this.tunnel !== undefined) return;
-		this.#guard(this, this.#failUnlessResponded, DRAIN_LIMIT);
+		this.#guard(() => this.#failUnlessResponded(DRAIN_LIMIT));
 	}
 
 	#failUnlessResponded(why: Rejection): void {
@@ -241,46 +241,38 @@ export class Exchange extends Timed implements ExchangeEvents {
 	// --- What the client does meanwhile. ---
 
 	/** Guards calls from the client's connection. It may carry other requests, so a throw must end only this one. */
-	#guard<S, A>(self: S, step: (this: S, argument: A) => void, argument: A): void {
+	#guard(step: () => void): void {
 		try {
-			step.call(self, argument);
+			step();
 		} catch (error) {
 			this.onFault(error);
 		}
 	}
 
 	onRequestBody(chunk: Buffer): void {
-		this.#guard(this.carrier, this.carrier.onRequestBody, chunk);
+		this.#guard(() => this.carrier.onRequestBody(chunk));
 	}
 
 	onRequestEnd(trailers?: Trailers): void {
-		this.#guard(this, this.#endRequest, trailers);
-	}
-
-	#endRequest(trailers: Trailers | undefined): void {
-		this.carrier.onRequestEnd(trailers && passableTrailers(trailers));
+		this.#guard(() => this.carrier.onRequestEnd(trailers && passableTrailers(trailers)));
 	}
 
 	onBodyHeld(bytes: number): void {
-		this.#guard(this.carrier, this.carrier.onBodyHeld, bytes);
+		this.#guard(() => this.carrier.onBodyHeld(bytes));
 	}
 
 	onClientDrained(left: number): void {
-		this.#guard(this.carrier, this.carrier.onClientDrained, left);
+		this.#guard(() => this.carrier.onClientDrained(left));
 	}
 
 	/** The body's framing is broken (HTTP/1.1 only; over HTTP/2 the stream is reset). */
 	onBodyError(refusal: Rejection): void {
-		this.#guard(this, this.#failBody, refusal);
-	}
-
-	#failBody(refusal: Rejection): void {
-		this.fail(refusal, 'abandoned');
+		this.#guard(() => this.fail(refusal, 'abandoned'));
 	}
 
 	/** The response has gone out whole. */
 	onResponseOut(): void {
-		this.#guard(this, this.#responseOut, undefined);
+		this.#guard(() => this.#responseOut());
 	}
 
 	#responseOut(): void {
@@ -291,7 +283,7 @@ export class Exchange extends Timed implements ExchangeEvents {
 
 	/** The client has left: nobody waits for the upstream's response any more, and the upstream is not to blame. */
 	onClientGone(why?: Rejection): void {
-		this.#guard(this, this.#gone, why);
+		this.#guard(() => this.#gone(why));
 	}
 
 	#gone(why: Rejection | undefined): void {

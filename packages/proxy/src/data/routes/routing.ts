@@ -72,11 +72,6 @@ export class Routing {
 		const routes = new RouteTable<Route>(
 			routing.routes.map(
 				({
-					prefix,
-					caseInsensitive,
-					trailers,
-					cooldownMs,
-					opening,
 					rate,
 					upstream: group,
 					access,
@@ -85,17 +80,14 @@ export class Routing {
 					requestLimits: own,
 					webSocket,
 					stats,
+					...unchanged
 				}) => ({
-					prefix,
-					caseInsensitive,
-					trailers,
-					cooldownMs,
-					opening,
-					limit: rate && this.#routeLimit(prefix, rate),
+					...unchanged,
+					limit: rate && this.#routeLimit(unchanged.prefix, rate),
 					upstream: upstreams[group]!,
 					access: access && new RouteAccess(access, readNames),
 					certificateHeaders: certificateHeaders && new CertificateHeaders(certificateHeaders, readNames),
-					forwarding: forwarding && new Forwarding(forwarding, prefix),
+					forwarding: forwarding && new Forwarding(forwarding, unchanged.prefix),
 					requestLimits:
 						own === undefined ? plane.requestLimits : createRequestLimits(plane.limits, plane.deadlines, own),
 					webSocket: webSocket && this.#webSocketRoute(webSocket),

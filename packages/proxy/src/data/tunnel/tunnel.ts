@@ -6,8 +6,7 @@ import { countGiven, countReceived } from '../request/context.ts';
 import type { Carrier } from '../request/contract.ts';
 import type { Exchange } from '../request/exchange.ts';
 import type { WebSocketRoute } from '../routes/route.ts';
-import { closeFrame } from './close-frame.ts';
-import { Direction } from './direction.ts';
+import { closeFrame, Direction } from './direction.ts';
 import { FrameFollower } from './frame-follower.ts';
 import { type MessageSink, PacedMessages } from './paced-messages.ts';
 

@@ -1,7 +1,6 @@
 import { ConnectionPool } from './connection-pool.ts';
 import type { UpstreamFailure, UpstreamRequest } from './contract.ts';
-import type { Dial } from './dial.ts';
-import type { DialledRequest } from './dialled-request.ts';
+import type { Dial, DialledRequest } from './dial.ts';
 import type { Endpoint } from './endpoint.ts';
 import { Http2Pool } from './http2/pool.ts';
 import type { PendingQueue } from './pending-queue.ts';

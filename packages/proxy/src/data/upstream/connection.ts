@@ -4,16 +4,15 @@ import { READ_BUFFER, reader, readView } from '#read-buffer';
 import { UNDECLARED } from '../../gates/body-limit.ts';
 import type { Trailers } from '../../gates/trailers.ts';
 import { NO_HTTP1 } from '../../tls/upstream-tls.ts';
-import type { ResponseFields } from '../client/response-fields.ts';
 import { lastChunk } from '../http1/last-chunk.ts';
 import { TICK_MS, Timed } from '../loop/deadlines.ts';
-import { endOwner, guarded } from '../loop/faults.ts';
+import { endOwner, guarded, listen } from '../loop/faults.ts';
 import type { Deferred } from '../loop/paced-reads.ts';
 import {
+	connectFailure,
 	NO_CONNECT,
 	type OutgoingBody,
 	type OutgoingRequest,
-	type ResponseEvents,
 	type ResponseHandler,
 	STALE,
 	UNCONNECTED,
@@ -24,7 +23,7 @@ import {
 import type { Dial } from './dial.ts';
 import type { Endpoint } from './endpoint.ts';
 import type { UpstreamPool } from './pool.ts';
-import { ProtocolError } from './protocol-error.ts';
+import { ProtocolError } from './response-head.ts';
 import { ResponseParser } from './response-parser.ts';
 import type { Transport } from './transport.ts';
 import { Upload } from './upload.ts';
@@ -33,7 +32,7 @@ import { Upload } from './upload.ts';
  * One HTTP/1.1 connection to an upstream, one request at a time. Anything unsolicited from the upstream ends the
  * connection: a stray byte before the next tenant's response would be worse than any reconnect.
  */
-export class UpstreamConnection extends Timed implements UpstreamRequest, ResponseEvents, Deferred {
+export class UpstreamConnection extends Timed implements UpstreamRequest, Deferred {
 	/** Requests sent so far. */
 	requests = 0;
 	/** Monotonic milliseconds until which an idle connection may be used again. */
@@ -65,8 +64,6 @@ export class UpstreamConnection extends Timed implements UpstreamRequest, Respon
 	readonly #openedAt: number;
 	/** Time that connecting took: at least one round trip, ms. */
 	#connectMs = 0;
-	/** Trailers of the response that has just ended. */
-	#trailers: Trailers | undefined = undefined;
 	/** The target of the next read. */
 	#buffer: Buffer = READ_BUFFER;
 
@@ -86,20 +83,14 @@ export class UpstreamConnection extends Timed implements UpstreamRequest, Respon
 			this.#connected = true;
 			this.#connectMs = dial.connectMs;
 		}
-		const onEof = guarded(this, () => this.#onEof());
-		socket.on(
-			transport.connected,
-			guarded(this, () => this.#onConnected()),
-		);
-		socket.on(
-			'drain',
-			guarded(this, () => this.#handler?.onWritable()),
-		);
-		socket.on(
-			'error',
-			guarded(this, (error: NodeJS.ErrnoException) => this.#fail(this.#failureOf(error))),
-		);
-		socket.on('end', onEof).on('close', onEof);
+		const onEof = () => this.#onEof();
+		listen(socket, this, {
+			[transport.connected]: () => this.#onConnected(),
+			drain: () => this.#handler?.onWritable(),
+			error: (error: NodeJS.ErrnoException) => this.#fail(this.#failureOf(error)),
+			end: onEof,
+			close: onEof,
+		});
 	}
 
 	/** Our code has thrown in a callback of the socket, which ends the current request and this connection. */
@@ -144,7 +135,7 @@ export class UpstreamConnection extends Timed implements UpstreamRequest, Respon
 		this.#chunked = body.length === UNDECLARED;
 		this.#upload = undefined;
 		this.requests++;
-		this.#parser.expect(request.method, this, request.handshake !== undefined);
+		this.#parser.expect(request.method, handler, request.handshake !== undefined);
 		const socket = this.#socket;
 		// A handshake is not delayed.
 		if (this.#connected && this.endpoint.share.isOverdrawn) this.#settle(DELAY.beforeResponse);
@@ -265,6 +256,7 @@ export class UpstreamConnection extends Timed implements UpstreamRequest, Respon
 	/** Ends the connection: the request is no longer wanted, or nothing was asked. */
 	destroy(): void {
 		this.#handler = undefined;
+		this.#parser.drop();
 		// Nothing that still arrives is wanted.
 		if (this.#gone) return void this.#socket.destroy();
 		this.#leave();
@@ -283,23 +275,6 @@ export class UpstreamConnection extends Timed implements UpstreamRequest, Respon
 	override onDeadline(): void {
 		if (this.#connected) this.destroy();
 		else this.#fail(UNREACHED);
-	}
-
-	onHead(status: number, fields: ResponseFields, length: number, hasBody: boolean): void {
-		this.#handler?.onHead(status, fields, length, hasBody);
-	}
-
-	onTunnel(fields: ResponseFields): void {
-		this.#handler?.onTunnel?.(fields);
-	}
-
-	onBody(chunk: Buffer): void {
-		this.#handler?.onBody(chunk);
-	}
-
-	onEnd(trailers?: Trailers): void {
-		this.#trailers = trailers;
-		// `#onRead` decides about the connection, once it is known whether bytes follow.
 	}
 
 	/** Called after each read. */
@@ -366,15 +341,14 @@ export class UpstreamConnection extends Timed implements UpstreamRequest, Respon
 	#complete(clean: boolean): void {
 		const handler = this.#handler;
 		this.#handler = undefined;
-		const trailers = this.#trailers;
-		this.#trailers = undefined;
+		const { trailers } = this.#parser;
 		const reusable = clean && this.#sent && this.#parser.keepAlive && !this.#gone;
 		if (reusable && this.#socket.writableLength === 0) {
 			this.#watch();
 			this.#pool.release(this);
 		} else if (reusable && this.transport.writesEndLater) {
 			this.#watch();
-			setImmediate(releaseDrained, this);
+			setImmediate(guarded(this, () => this.#releaseDrained()));
 		} else {
 			this.destroy();
 		}
@@ -390,7 +364,7 @@ export class UpstreamConnection extends Timed implements UpstreamRequest, Respon
 	 * Gives the connection back to the pool unless bytes still wait to be sent. A response that comes before the end of the request's body may
 	 * leave bytes that the upstream never reads, and they would block the next request.
 	 */
-	releaseDrained(): void {
+	#releaseDrained(): void {
 		if (this.#gone) return;
 		if (this.#socket.writableLength === 0) this.#pool.release(this);
 		else this.destroy();
@@ -423,12 +397,10 @@ export class UpstreamConnection extends Timed implements UpstreamRequest, Respon
 	}
 
 	#failureOf(error: NodeJS.ErrnoException): UpstreamFailure {
-		const { code } = error;
-		const cause = connectionCause(error);
-		if (code === 'EMFILE' || code === 'ENFILE' || code === 'EADDRNOTAVAIL') return { kind: 'exhausted', cause };
-		if (code === NO_HTTP1) return { kind: 'unsupported', cause: `${NO_CONNECT.cause}, and no HTTP/1.1` };
-		if (!this.#connected || this.#isRefused(error)) return { kind: 'unreachable', cause };
+		if (error.code === NO_HTTP1) return { kind: 'unsupported', cause: `${NO_CONNECT.cause}, and no HTTP/1.1` };
+		if (!this.#connected || this.#isRefused(error)) return connectFailure(error);
 		if (this.#isStale()) return STALE;
+		const cause = connectionCause(error);
 		return { kind: this.#broken(), cause: this.#parser.started ? `${cause} ${this.#parser.place}` : cause };
 	}
 
@@ -476,14 +448,6 @@ type Delay = (typeof DELAY)[keyof typeof DELAY];
 
 function whenWritten({ onWritten }: OutgoingBody): (error?: Error | null) => void {
 	return (error) => error ?? onWritten?.();
-}
-
-function releaseDrained(connection: UpstreamConnection): void {
-	try {
-		connection.releaseDrained();
-	} catch (error) {
-		endOwner(connection, error);
-	}
 }
 
 /** Time for the upstream to take a client's last bytes, ms. */

@@ -1,3 +1,4 @@
+import { connectionCause } from '@mtls-edge-proxy/gate/words/causes.ts';
 import type { Trailers } from '../../gates/trailers.ts';
 import type { WebSocketHandshake } from '../../gates/web-socket.ts';
 import type { ResponseFields } from '../client/response-fields.ts';
@@ -61,7 +62,7 @@ export interface OutgoingBody {
 	readonly trailers?: Trailers | undefined;
 }
 
-/** Events of a response, in this order: `onHead`, `onBody` any number of times, `onEnd`. */
+/** What an upstream responds with, in this order: `onHead`, `onBody` any number of times. */
 export interface ResponseEvents {
 	/**
 	 * @param fields the forwarded fields: without framing and hop-by-hop fields, but with the length to announce.
@@ -79,12 +80,12 @@ export interface ResponseEvents {
 	onTunnel?(fields: ResponseFields): void;
 	/** @param chunk everything from one read; a view that is valid only during the call. */
 	onBody(chunk: Buffer): void;
-	/** @param trailers as the upstream has sent them. */
-	onEnd(trailers?: Trailers): void;
 }
 
 /** Receives the response to one request. After `onEnd`, `onFailure` or `onFault` nothing more comes. */
 export interface ResponseHandler extends ResponseEvents, FaultOwner {
+	/** The response is whole. @param trailers as the upstream has sent them. */
+	onEnd(trailers?: Trailers): void;
 	/** The connection has been established; before that nothing has been delivered. */
 	onConnected(): void;
 	/** `onFailure` follows with the same failure, once the connection's place is free for any thread. */
@@ -136,6 +137,11 @@ export const STALE: UpstreamFailure = { kind: 'stale', cause: 'idle connection w
 export const UNREACHED: UpstreamFailure = { kind: 'unreachable', cause: 'connection timed out' };
 /** An error event precedes the end that it causes, so this covers any other way in which Node may close a socket. */
 export const UNCONNECTED: UpstreamFailure = { kind: 'unreachable', cause: 'connection closed before it was made' };
+/** Why no connection was made. */
+export function connectFailure(error: NodeJS.ErrnoException): UpstreamFailure {
+	const isOurs = error.code === 'EMFILE' || error.code === 'ENFILE' || error.code === 'EADDRNOTAVAIL';
+	return { kind: isOurs ? 'exhausted' : 'unreachable', cause: connectionCause(error) };
+}
 /** The upstream takes no WebSocket over HTTP/2. */
 export const NO_CONNECT: UpstreamFailure = {
 	kind: 'unsupported',

@@ -1,10 +1,18 @@
 import type { OnReadOpts, Socket } from 'node:net';
-import { connectionCause } from '@mtls-edge-proxy/gate/words/causes.ts';
 import { READ_BUFFER } from '#read-buffer';
+import type { Trailers } from '../../gates/trailers.ts';
 import { Timed } from '../loop/deadlines.ts';
-import { guarded } from '../loop/faults.ts';
-import { UNCONNECTED, UNREACHED, type UpstreamFailure } from './contract.ts';
-import { DialledRequest } from './dialled-request.ts';
+import { endOwner, listen } from '../loop/faults.ts';
+import {
+	connectFailure,
+	type OutgoingBody,
+	type OutgoingRequest,
+	type ResponseHandler,
+	UNCONNECTED,
+	UNREACHED,
+	type UpstreamFailure,
+	type UpstreamRequest,
+} from './contract.ts';
 import type { Endpoint } from './endpoint.ts';
 import type { Http2Pool } from './http2/pool.ts';
 import type { Transport } from './transport.ts';
@@ -42,18 +50,13 @@ export class Dial extends Timed {
 			callback: (length, bytes) => this.#reader?.callback(length, bytes) ?? false,
 		});
 		this.#socket = socket;
-		const onEof = guarded(this, () => this.#fail(UNCONNECTED));
-		socket
-			.on(
-				this.transport.connected,
-				guarded(this, () => this.#onConnected()),
-			)
-			.on(
-				'error',
-				guarded(this, (error: NodeJS.ErrnoException) => this.#fail(failureOf(error))),
-			)
-			.on('end', onEof)
-			.on('close', onEof);
+		const onEof = () => this.#fail(UNCONNECTED);
+		listen(socket, this, {
+			[this.transport.connected]: () => this.#onConnected(),
+			error: (error: NodeJS.ErrnoException) => this.#fail(connectFailure(error)),
+			end: onEof,
+			close: onEof,
+		});
 	}
 
 	/** Requests that wait. */
@@ -152,8 +155,91 @@ interface Reader {
 	readonly callback: OnReadOpts['callback'];
 }
 
-function failureOf(error: NodeJS.ErrnoException): UpstreamFailure {
-	const { code } = error;
-	const isOurs = code === 'EMFILE' || code === 'ENFILE' || code === 'EADDRNOTAVAIL';
-	return { kind: isOurs ? 'exhausted' : 'unreachable', cause: connectionCause(error) };
+/** A request that waits for its connection. More of its body comes only after `onConnected`. */
+export class DialledRequest implements UpstreamRequest {
+	readonly #dial: Dial;
+	#unsent: { request: OutgoingRequest; body: OutgoingBody; handler: ResponseHandler } | undefined;
+	/** The request on its connection, once it has been sent. */
+	#sent: UpstreamRequest | undefined;
+
+	constructor(dial: Dial) {
+		this.#dial = dial;
+	}
+
+	get isConnected(): boolean {
+		return this.#sent?.isConnected ?? false;
+	}
+
+	get mayBeRefused(): boolean {
+		return this.#sent?.mayBeRefused ?? false;
+	}
+
+	/** For the taker of the request: `false` if it has been cancelled meanwhile. */
+	get isWanted(): boolean {
+		return this.#unsent !== undefined;
+	}
+
+	send(request: OutgoingRequest, body: OutgoingBody, handler: ResponseHandler): void {
+		this.#unsent = { request, body, handler };
+		this.#dial.add(this);
+	}
+
+	/** For the taker of the request. @param place on a connection, or on another dial. */
+	sendOn(place: UpstreamRequest): void {
+		const { request, body, handler } = this.#unsent!;
+		this.#unsent = undefined;
+		this.#sent = place;
+		try {
+			place.send(request, body, handler);
+			if (place.isConnected) handler.onConnected();
+		} catch (error) {
+			place.destroy();
+			endOwner(handler, error);
+		}
+	}
+
+	write(bytes: Buffer): boolean {
+		return this.#sent!.write(bytes);
+	}
+
+	finish(trailers?: Trailers): void {
+		this.#sent!.finish(trailers);
+	}
+
+	pause(): void {
+		this.#sent?.pause();
+	}
+
+	resume(): void {
+		this.#sent?.resume();
+	}
+
+	destroy(): void {
+		if (this.#sent !== undefined) return this.#sent.destroy();
+		this.#unsent = undefined;
+		this.#dial.cancel(this);
+	}
+
+	/** `failed` follows, once any thread can take the connection's place. */
+	failing(failure: UpstreamFailure): void {
+		this.#unsent?.handler.onFailing(failure);
+	}
+
+	failed(failure: UpstreamFailure): void {
+		const handler = this.#unsent?.handler;
+		this.#unsent = undefined;
+		if (handler === undefined) return;
+		try {
+			handler.onFailure(failure);
+		} catch (error) {
+			endOwner(handler, error);
+		}
+	}
+
+	/** Our code has thrown, and the connection ends. */
+	fault(error: unknown): void {
+		const handler = this.#unsent?.handler;
+		this.#unsent = undefined;
+		if (handler !== undefined) endOwner(handler, error);
+	}
 }

@@ -1,6 +1,6 @@
 import { IN_TOKEN, IN_VALUE } from '@mtls-edge-proxy/gate/gates/grammar.ts';
 import { type ResponseField, type ResponseHeadReader, responseField } from '../../gates/response-head.ts';
-import { ProtocolError } from './protocol-error.ts';
+import { ProtocolError } from './response-head.ts';
 
 /**
  * Reads the status line of a head, which is latin1 text (RFC 9112 section 4). Status codes have three digits and five classes (RFC 9110

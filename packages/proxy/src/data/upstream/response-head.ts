@@ -2,7 +2,12 @@ import { UNDECLARED } from '../../gates/body-limit.ts';
 import type { ResponseHeadReader } from '../../gates/response-head.ts';
 import { announcedNames } from '../../gates/trailers.ts';
 import { ResponseFields } from '../client/response-fields.ts';
-import { ProtocolError } from './protocol-error.ts';
+
+/**
+ * The upstream's response breaks RFC 9112, or our stricter reading of it; `cause` may say more exactly how. Never carries bytes
+ * of the response.
+ */
+export class ProtocolError extends Error {}
 
 /** What the head of a final response says. */
 export interface ResponseHead {

@@ -7,8 +7,7 @@ import { UnreadBytes } from '../http1/unread-bytes.ts';
 import { ResponseHeads } from '../memo/response-heads.ts';
 import type { ResponseEvents } from './contract.ts';
 import { endOfStatusLine, isHttp11, readFields, readStatus } from './head-lines.ts';
-import { ProtocolError } from './protocol-error.ts';
-import { type ResponseHead, responseHead } from './response-head.ts';
+import { ProtocolError, type ResponseHead, responseHead } from './response-head.ts';
 
 /** A head longer than this is refused, bytes. */
 const MAX_HEAD = 65_536;
@@ -34,6 +33,8 @@ export class ResponseParser {
 	keepAliveTimeoutMs: number | undefined = undefined;
 	/** A byte of the current response has arrived. */
 	started = false;
+	/** Of the last response, as the upstream has sent them. */
+	trailers: Trailers | undefined = undefined;
 	/** Price of what responses do not need, in tokens (`PeerShare`). The connection that charges them sets it to 0. */
 	cost = 0;
 	#events: ResponseEvents | undefined;
@@ -89,6 +90,12 @@ export class ResponseParser {
 		this.started = false;
 		this.keepAlive = false;
 		this.keepAliveTimeoutMs = undefined;
+		this.trailers = undefined;
+	}
+
+	/** Nobody wants the rest of the response. */
+	drop(): void {
+		this.#events = undefined;
 	}
 
 	/**
@@ -138,7 +145,7 @@ export class ResponseParser {
 	/**
 	 * The upstream has closed its side.
 	 *
-	 * @returns whether that completes the response; if so `onEnd` has been called.
+	 * @returns whether that completes the response.
 	 */
 	close(): boolean {
 		if (this.#state === UNTIL_CLOSE) this.#end();
@@ -164,7 +171,7 @@ export class ResponseParser {
 			case CHUNKED:
 				return this.#chunked(chunk, at);
 			default:
-				this.#events!.onBody(at === 0 ? chunk : chunk.subarray(at));
+				this.#events?.onBody(at === 0 ? chunk : chunk.subarray(at));
 				return chunk.length;
 		}
 	}
@@ -233,7 +240,7 @@ export class ResponseParser {
 			throw new ProtocolError('switching to a protocol other than websocket');
 		}
 		this.#state = TUNNEL;
-		this.#events!.onTunnel!(new ResponseFields(reader.fields));
+		this.#events?.onTunnel?.(new ResponseFields(reader.fields));
 	}
 
 	/** The message body's length, RFC 9112 section 6.3, in that order. */
@@ -241,9 +248,8 @@ export class ResponseParser {
 		this.keepAlive = keepAlive;
 		this.keepAliveTimeoutMs = keepAliveTimeoutMs;
 		if (this.#headRequest || status === 204 || status === 205 || status === 304) {
-			this.#events!.onHead(status, fields, length, false);
-			this.#end();
-			return;
+			this.#events?.onHead(status, fields, length, false);
+			return this.#end();
 		}
 		this.#length = length;
 		this.#left = length;
@@ -255,14 +261,14 @@ export class ResponseParser {
 			if (!this.#endIsKnown) throw new ProtocolError('neither content-length nor chunked over TLS');
 			this.keepAlive = false;
 		}
-		this.#events!.onHead(status, fields, length, true);
+		this.#events?.onHead(status, fields, length, true);
 		if (length === 0) this.#end();
 	}
 
 	#data(chunk: Buffer, at: number): number {
 		const end = Math.min(chunk.length, at + this.#left);
 		this.#left -= end - at;
-		this.#events!.onBody(chunk.subarray(at, end));
+		this.#events?.onBody(chunk.subarray(at, end));
 		if (this.#left === 0) this.#end();
 		return end;
 	}
@@ -270,7 +276,7 @@ export class ResponseParser {
 	#chunked(chunk: Buffer, at: number): number {
 		const chunks = this.#chunks!;
 		const next = chunks.read(chunk, at);
-		if (chunks.piece.length > 0) this.#events!.onBody(chunks.piece);
+		if (chunks.piece.length > 0) this.#events?.onBody(chunks.piece);
 		this.cost += chunks.cost;
 		if (chunks.problem !== undefined) throw new ProtocolError(chunks.problem);
 		if (chunks.isComplete) {
@@ -284,7 +290,8 @@ export class ResponseParser {
 	#end(trailers?: Trailers): void {
 		this.#state = DONE;
 		this.#chunks = undefined;
-		this.#events!.onEnd(trailers);
+		this.#events = undefined;
+		this.trailers = trailers;
 	}
 }
 

@@ -39,12 +39,15 @@ export class Upstream {
 	readonly retryBudget: RetryBudget | undefined;
 	/** `undefined`: nobody waits. */
 	readonly pending: PendingQueue | undefined;
-	/** Per address, the data that a choice reads; reading the endpoint itself may miss the cache. */
-	readonly #breakers: readonly Endpoint['breaker'][];
-	readonly #loads: readonly Endpoint['load'][];
-	readonly #weights: readonly number[];
-	readonly #slowStartMs: number;
-	readonly #limits: UpstreamLimits | undefined;
+	// For `Moment`. Per address: reading the endpoint itself may miss the cache.
+	readonly breakers: readonly Endpoint['breaker'][];
+	readonly loads: readonly Endpoint['load'][];
+	readonly weights: readonly number[];
+	readonly slowStartMs: number;
+	readonly limits: UpstreamLimits | undefined;
+	/** Index of the last choice, and its moment. */
+	latest = -1;
+	latestAt = Number.NEGATIVE_INFINITY;
 	/** Set if there is nothing to choose and nothing to count. */
 	readonly #simple: Endpoint | undefined;
 	readonly #balancedBy: string;
@@ -53,9 +56,6 @@ export class Upstream {
 	readonly #lineage: { inForce: Upstream };
 	/** By address: the choice while its breaker is closed. */
 	readonly #ordinary: readonly Choice[];
-	/** Index of the last choice, and its moment. */
-	#latest = -1;
-	#latestAt = Number.NEGATIVE_INFINITY;
 
 	constructor(parts: UpstreamParts) {
 		const { name, endpoints, weights, balance, slowStartMs, retries, random, limits, pending, before } = parts;
@@ -65,15 +65,15 @@ export class Upstream {
 		this.only = isOne ? endpoints[0] : undefined;
 		this.counts = (!isOne && balance === 'least-requests') || limits?.maxRequests !== undefined;
 		this.pending = pending;
-		this.#limits = limits;
+		this.limits = limits;
 		this.#simple = limits === undefined ? this.only : undefined;
 		this.retries = retries;
 		this.retryBudget = isOne || retries === 0 ? undefined : (before?.retryBudget ?? new RetryBudget());
-		this.#breakers = endpoints.map(({ breaker }) => breaker);
-		this.#loads = endpoints.map(({ load }) => load);
+		this.breakers = endpoints.map(({ breaker }) => breaker);
+		this.loads = endpoints.map(({ load }) => load);
 		this.#ordinary = endpoints.map((endpoint) => this.#choice(endpoint, NORMAL));
-		this.#weights = weights;
-		this.#slowStartMs = slowStartMs;
+		this.weights = weights;
+		this.slowStartMs = slowStartMs;
 		const addresses = endpoints.map(({ authority }) => authority);
 		// All that a choice depends on, except the moment.
 		this.#balancedBy = JSON.stringify([balance, addresses, weights]);
@@ -120,8 +120,8 @@ export class Upstream {
 			}
 			const admission = this.#take(endpoint, moment);
 			if (admission !== REFUSED) {
-				this.#latest = i;
-				this.#latestAt = now;
+				this.latest = i;
+				this.latestAt = now;
 				return this.#chosen(i, admission);
 			}
 			// Meanwhile another thread has sent the probe, opened the breaker or taken the last place.
@@ -129,7 +129,7 @@ export class Upstream {
 	}
 
 	#isLimited({ leavesOut }: Moment): boolean {
-		return this.#limits !== undefined || leavesOut;
+		return this.limits !== undefined || leavesOut;
 	}
 
 	/** Whether an endpoint has declared that it takes no requests. */
@@ -165,7 +165,7 @@ export class Upstream {
 		let isTaken = false;
 		try {
 			admission = breaker.admit(now, cooldownMs);
-			isTaken = admission !== REFUSED && (this.#limits === undefined || pool.reserve(now, tried !== undefined));
+			isTaken = admission !== REFUSED && (this.limits === undefined || pool.reserve(now, tried !== undefined));
 		} finally {
 			if (!isTaken) {
 				if (admission !== REFUSED) breaker.report(admission, 'abandoned');
@@ -176,7 +176,7 @@ export class Upstream {
 	}
 
 	#counted({ load }: Endpoint): boolean {
-		const max = this.#limits?.maxRequests;
+		const max = this.limits?.maxRequests;
 		if (max !== undefined) return load.tryInc(max);
 		if (this.counts) load.inc();
 		return true;
@@ -188,36 +188,6 @@ export class Upstream {
 
 	#choice(endpoint: Endpoint, admission: Admission | typeof REFUSED): Choice {
 		return { endpoint, admission, load: this.counts ? endpoint.load : undefined };
-	}
-
-	/** For `Moment`. */
-	hasRoom(i: number, now: number): boolean {
-		if (this.#limits === undefined) return true;
-		const { load, pool } = this.endpoints[i]!;
-		const max = this.#limits.maxRequests;
-		return (max === undefined || load.total < max) && pool.hasRoom(now);
-	}
-
-	/** For `Moment`. */
-	breakerAdmits(i: number, now: number, cooldownMs: number): boolean {
-		return this.#breakers[i]!.admits(now, cooldownMs);
-	}
-
-	/** For `Moment`: the last choice of the same turn. `DispatchQueue` gives all requests of a turn the same time. */
-	latestAt(now: number): number {
-		return now === this.#latestAt ? this.#latest : -1;
-	}
-
-	/** For `Moment`. */
-	load(i: number): number {
-		return this.#loads[i]!.recent;
-	}
-
-	/** For `Moment`. */
-	weight(i: number, now: number): number {
-		const weight = this.#weights[i]!;
-		if (this.#slowStartMs === 0) return weight;
-		return weight * warmth(now - this.#loads[i]!.since, this.#slowStartMs);
 	}
 }
 
@@ -238,7 +208,7 @@ interface Repeated {
 }
 
 /** The state of an upstream's addresses for one request. */
-class Moment implements Candidates {
+export class Moment implements Candidates {
 	readonly now: number;
 	readonly cooldownMs: number;
 	readonly tried: readonly Endpoint[] | undefined;
@@ -253,8 +223,7 @@ class Moment implements Candidates {
 	}
 
 	admits(i: number): boolean {
-		if (this.#leftOut?.has(i)) return false;
-		return this.#breakerAdmits(i) && this.#upstream.hasRoom(i, this.now);
+		return this.#leftOut?.has(i) !== true && this.#breakerAdmits(i) && this.#hasRoom(i);
 	}
 
 	/** Excludes an endpoint that turns out to have no room. */
@@ -273,18 +242,28 @@ class Moment implements Candidates {
 
 	#breakerAdmits(i: number): boolean {
 		if (this.tried?.includes(this.#upstream.endpoints[i]!)) return false;
-		return this.#upstream.breakerAdmits(i, this.now, this.cooldownMs);
+		return this.#upstream.breakers[i]!.admits(this.now, this.cooldownMs);
 	}
 
+	#hasRoom(i: number): boolean {
+		const { limits, endpoints } = this.#upstream;
+		if (limits === undefined) return true;
+		const { load, pool } = endpoints[i]!;
+		return (limits.maxRequests === undefined || load.total < limits.maxRequests) && pool.hasRoom(this.now);
+	}
+
+	/** The last choice of the same turn: `DispatchQueue` gives all requests of a turn the same time. */
 	get latest(): number {
-		return this.#upstream.latestAt(this.now);
+		return this.now === this.#upstream.latestAt ? this.#upstream.latest : -1;
 	}
 
 	load(i: number): number {
-		return this.#upstream.load(i);
+		return this.#upstream.loads[i]!.recent;
 	}
 
 	weight(i: number): number {
-		return this.#upstream.weight(i, this.now);
+		const { weights, slowStartMs, loads } = this.#upstream;
+		const weight = weights[i]!;
+		return slowStartMs === 0 ? weight : weight * warmth(this.now - loads[i]!.since, slowStartMs);
 	}
 }

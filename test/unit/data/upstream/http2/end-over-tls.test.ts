@@ -85,7 +85,8 @@ async function ask(body?: string): Promise<{ client: Client; endpoint: Endpoint 
 	edge.use(edge.upstreams, { limits: undefined, pending: undefined });
 	const [{ upstream: endpoint }] = edge.upstreams as [FakeUpstream];
 	const tls = { ca: ca.certPem, cert: undefined, key: undefined, serverName: undefined, minVersion: undefined };
-	const seed = { host: '127.0.0.1', port: portOf(relay), protocol: 'h2', breakerId: 1 } as EndpointSeed;
+	const place = { host: '127.0.0.1', port: portOf(relay), protocol: 'h2' };
+	const seed = { ...place, breakerId: 1, idleTimeoutMs: 1_000_000 } as EndpointSeed;
 	const [real] = transportsOf(
 		{
 			endpoints: [seed],
@@ -96,7 +97,7 @@ async function ask(body?: string): Promise<{ client: Client; endpoint: Endpoint 
 		() => undefined,
 		systemClock(process.hrtime.bigint()),
 	);
-	endpoint.connectBy(real!);
+	endpoint.use(real!, seed);
 	const client = await edge.ask('tenant', body);
 	await until(() => client.status !== 0, 'an answer');
 	return { client, endpoint };

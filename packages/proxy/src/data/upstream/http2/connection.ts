@@ -7,7 +7,7 @@ import { CODE } from '../../../http2/frame-format.ts';
 import { listSizeOf } from '../../../http2/hpack-encoder.ts';
 import { SLABS } from '../../../shared/slabs.ts';
 import { TICK_MS, Timed } from '../../loop/deadlines.ts';
-import { endOwner, guarded } from '../../loop/faults.ts';
+import { endOwner, guarded, listen } from '../../loop/faults.ts';
 import { PacedReads, type ReadSink } from '../../loop/paced-reads.ts';
 import { ConnectionShare } from '../../loop/read-share.ts';
 import type { Flushed } from '../../loop/turn-end.ts';
@@ -70,16 +70,13 @@ export class Http2UpstreamConnection extends Timed implements ClientEvents, Flus
 		const socket = dial.handOver({ buffer: () => READ_BUFFER, callback: (length) => this.#onRead(length) });
 		this.#socket = socket;
 		this.#reads = new PacedReads(socket, this.#share, endpoint.reads, this);
-		const onEof = guarded(this, () => this.#ends((request) => this.#closedFailure(request)));
-		socket.on(
-			'drain',
-			guarded(this, () => this.#onDrain()),
-		);
-		socket.on(
-			'error',
-			guarded(this, (error: NodeJS.ErrnoException) => this.#ends((request) => this.#failureOf(error, request))),
-		);
-		socket.on('end', onEof).on('close', onEof);
+		const onEof = () => this.#ends((request) => this.#closedFailure(request));
+		listen(socket, this, {
+			drain: () => this.#onDrain(),
+			error: (error: NodeJS.ErrnoException) => this.#ends((request) => this.#failureOf(error, request)),
+			end: onEof,
+			close: onEof,
+		});
 		this.protocol.begin();
 	}
 
@@ -171,7 +168,10 @@ export class Http2UpstreamConnection extends Timed implements ClientEvents, Flus
 
 	/** Notifies a request that it was not sent, after the call that sends it has returned. */
 	failLater(request: Http2UpstreamRequest, failure: UpstreamFailure): void {
-		setImmediate(fail, request, failure);
+		setImmediate(() => {
+			request.failing(failure);
+			request.failed(failure);
+		});
 	}
 
 	/** For requests: the request is no longer wanted. */
@@ -240,8 +240,7 @@ export class Http2UpstreamConnection extends Timed implements ClientEvents, Flus
 		this.#liveness.cancelDeadline();
 		if (this.#isIdle) return;
 		this.#isIdle = true;
-		// Deferred: the connection may become busy again in this turn.
-		if (!this.#pool.whenIdle(this) || this.#hasLeft) setImmediate(closeIdle, this);
+		if (!this.#pool.whenIdle(this) || this.#hasLeft) this.#closeLater();
 	}
 
 	/** Takes no more requests, and ends after the last one. */
@@ -250,7 +249,7 @@ export class Http2UpstreamConnection extends Timed implements ClientEvents, Flus
 		this.#hasLeft = true;
 		this.protocol.streams.isGoingAway = true;
 		this.#pool.leave(this);
-		if (this.size === 0 && !this.#isGone) setImmediate(closeIdle, this);
+		if (this.size === 0 && !this.#isGone) this.#closeLater();
 	}
 
 	/** For the pool: the connection takes no more requests. */
@@ -258,7 +257,11 @@ export class Http2UpstreamConnection extends Timed implements ClientEvents, Flus
 		this.#leave();
 	}
 
-	/** For `setImmediate`. */
+	/** Deferred: the connection may become busy again in this turn. */
+	#closeLater(): void {
+		setImmediate(guarded(this, () => this.closeIfIdle()));
+	}
+
 	closeIfIdle(): void {
 		// Its last request may ask for this twice. A second end would cut the close_notify of the first one off.
 		if (!this.#isGone && this.size === 0 && (this.#hasLeft || this.#isIdle)) this.close();
@@ -427,19 +430,6 @@ export class Http2UpstreamConnection extends Timed implements ClientEvents, Flus
 		if (readsBefore === 0 || this.requests === 1 || hasHead || this.reads !== readsBefore || turns > 2) return false;
 		return this.endpoint.deadlines.ticks - sentAtTick <= 1 + (2 * this.#connectMs) / TICK_MS;
 	}
-}
-
-function closeIdle(connection: Http2UpstreamConnection): void {
-	try {
-		connection.closeIfIdle();
-	} catch (error) {
-		endOwner(connection, error);
-	}
-}
-
-function fail(request: Http2UpstreamRequest, failure: UpstreamFailure): void {
-	request.failing(failure);
-	request.failed(failure);
 }
 
 /**

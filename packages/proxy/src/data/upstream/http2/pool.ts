@@ -1,7 +1,6 @@
-import type { ConnectionCount } from '../connection-count.ts';
-import { ConnectionPool } from '../connection-pool.ts';
-import type { UpstreamRequest } from '../contract.ts';
 import type { AutoPool } from '../auto-pool.ts';
+import { type ConnectionCount, ConnectionPool } from '../connection-pool.ts';
+import type { UpstreamRequest } from '../contract.ts';
 import { Dial } from '../dial.ts';
 import type { Endpoint } from '../endpoint.ts';
 import type { PendingQueue } from '../pending-queue.ts';
