@@ -48,14 +48,19 @@ class Recorder implements ResponseEvents {
 	}
 }
 
+/** A parser that waits for a response, and what it tells. */
+function expecting(method = 'GET', parser = new ResponseParser()): { parser: ResponseParser; recorder: Recorder } {
+	const recorder = new Recorder();
+	parser.expect(method, recorder);
+	return { parser, recorder };
+}
+
 /** All short reads of all connections: a parser that kept a view would read later bytes in it. */
 const READ = Buffer.alloc(4096);
 
 /** Parses one response that arrives in these pieces. Every piece is overwritten afterwards, as a read buffer is. */
 function parse(pieces: readonly string[], { method = 'GET', closes = false, heads }: Arrival = {}): Told {
-	const parser = new ResponseParser(heads);
-	const recorder = new Recorder();
-	parser.expect(method, recorder);
+	const { parser, recorder } = expecting(method, new ResponseParser(heads));
 	let surplus = 0;
 	for (const piece of pieces) {
 		const bytes =
@@ -245,9 +250,7 @@ describe('a response', () => {
 describe('a parser', () => {
 	it('does not take the end of the connection for that of a response over TLS', () => {
 		for (const head of [OK, 'HTTP/1.0 200 OK\r\n', `${OK}connection: close\r\n`]) {
-			const parser = new ResponseParser(new ResponseHeads(), false);
-			const recorder = new Recorder();
-			parser.expect('GET', recorder);
+			const { parser, recorder } = expecting('GET', new ResponseParser(new ResponseHeads(), false));
 			assert.throws(
 				() => parser.push(Buffer.from(`${head}\r\nall of it`)),
 				/neither content-length nor chunked over TLS/,
@@ -259,8 +262,7 @@ describe('a parser', () => {
 				['GET', `${head.replace('200', '204')}\r\n`],
 				['GET', `${head}content-length: 0\r\n\r\n`],
 			] as const) {
-				const other = new ResponseParser(new ResponseHeads(), false);
-				other.expect(method, new Recorder());
+				const { parser: other } = expecting(method, new ResponseParser(new ResponseHeads(), false));
 				other.push(Buffer.from(text));
 				assert.ok(other.isDone);
 			}
@@ -268,14 +270,11 @@ describe('a parser', () => {
 	});
 
 	it('starts afresh with each request, whatever the response before', () => {
-		const parser = new ResponseParser();
-		const first = new Recorder();
-		parser.expect('HEAD', first);
+		const { parser, recorder: first } = expecting('HEAD');
 		parser.push(Buffer.from(`${OK}connection: close\r\nkeep-alive: timeout=9\r\ncontent-length: 9\r\n\r\n`));
 		assert.equal(parser.isDone, true);
 		assert.equal(parser.keepAlive, false);
-		const second = new Recorder();
-		parser.expect('GET', second);
+		const { recorder: second } = expecting('GET', parser);
 		assert.equal(parser.started, false);
 		assert.equal(parser.keepAliveTimeoutMs, undefined);
 		assert.equal(parser.push(Buffer.from(`${OK}content-length: 2\r\n\r\nok`)), OK.length + 23);
@@ -285,8 +284,7 @@ describe('a parser', () => {
 	});
 
 	it('tells whether the response has begun, from its first byte on', () => {
-		const parser = new ResponseParser();
-		parser.expect('GET', new Recorder());
+		const { parser } = expecting();
 		assert.equal(parser.started, false);
 		assert.equal(parser.isDone, false);
 		parser.push(Buffer.from('H'));
@@ -299,9 +297,7 @@ describe('a parser', () => {
 			`${OK}transfer-encoding: chunked\r\n\r\n64\r\n`,
 			`${OK}\r\n`,
 		]) {
-			const parser = new ResponseParser();
-			const recorder = new Recorder();
-			parser.expect('GET', recorder);
+			const { parser, recorder } = expecting();
 			parser.push(Buffer.from(head));
 			assert.equal(recorder.heads.length, 1);
 			for (const byte of 'abc') {
@@ -320,9 +316,7 @@ describe('a response is refused', () => {
 				[2_049, false],
 			] as const) {
 				const text = Buffer.from(`${OK}${'x:\r\n'.repeat(fields - 1)}content-length: 0\r\n\r\n`);
-				const parser = new ResponseParser();
-				const recorder = new Recorder();
-				parser.expect('GET', recorder);
+				const { parser } = expecting();
 				const push = () => {
 					for (let at = 0; at < text.length; at += size) parser.push(text.subarray(at, at + size));
 				};
@@ -337,8 +331,7 @@ describe('a response is refused', () => {
 		const text = `${OK}${'x: 1\r\n'.repeat(300)}x: 1\n${'x: 1\r\n'.repeat(50)}`;
 		const lf = text.indexOf('1\n') + 1;
 		for (let cut = lf - 5; cut <= lf + 5; cut++) {
-			const parser = new ResponseParser();
-			parser.expect('GET', new Recorder());
+			const { parser } = expecting();
 			assert.throws(() => {
 				parser.push(Buffer.from(text.slice(0, cut)));
 				parser.push(Buffer.from(text.slice(cut)));
@@ -580,9 +573,7 @@ describe('responses in a row', () => {
 
 describe('the body of known length', () => {
 	it('may be read past the parser, as far as it goes', () => {
-		const parser = new ResponseParser();
-		const recorder = new Recorder();
-		parser.expect('GET', recorder);
+		const { parser, recorder } = expecting();
 		assert.equal(parser.leftOfBody, 0);
 		parser.push(Buffer.from('HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc'));
 		assert.equal(parser.leftOfBody, 7);
@@ -596,8 +587,7 @@ describe('the body of known length', () => {
 
 	it('is not there where chunks or the end of the connection tell the length', () => {
 		for (const framing of ['Transfer-Encoding: chunked\r\n\r\n5\r\nab', 'X: y\r\n\r\nab']) {
-			const parser = new ResponseParser();
-			parser.expect('GET', new Recorder());
+			const { parser } = expecting();
 			parser.push(Buffer.from(`HTTP/1.1 200 OK\r\n${framing}`));
 			assert.equal(parser.leftOfBody, 0);
 		}

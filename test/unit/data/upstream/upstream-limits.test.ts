@@ -8,11 +8,9 @@ import { UpstreamPool } from '../../../../packages/proxy/src/data/upstream/pool.
 import { Upstream } from '../../../../packages/proxy/src/data/upstream/upstream.ts';
 import { BALANCES, DEFAULT_BALANCING } from '../../../../packages/proxy/src/gates/balancing/settings.ts';
 import { NORMAL } from '../../../../packages/proxy/src/gates/breaker.ts';
-import { QueueClaims } from '../../../../packages/proxy/src/memory/queue-claims.ts';
-import { QueueStats } from '../../../../packages/proxy/src/memory/queue-stats.ts';
 import { UpstreamLoad } from '../../../../packages/proxy/src/memory/upstream-load.ts';
-import { WakeUp } from '../../../../packages/proxy/src/memory/wake-up.ts';
 import type { UpstreamLimits } from '../../../../packages/proxy/src/shared/messages.ts';
+import { queueSeed } from '../fixtures/fake-edge.ts';
 import { FakePlane, settle } from '../fixtures/fake-plane.ts';
 
 const COOLDOWN_MS = 1_000;
@@ -69,6 +67,11 @@ function idle({ connections, pool: any }: Endpoint): FakeConnection {
 	connections.inc();
 	pool.release(connection as unknown as UpstreamConnection);
 	return connection;
+}
+
+/** A request in the queue. */
+function waits(depart: Waiting['depart'] = () => 'full', giveUp: Waiting['giveUp'] = () => {}): Waiting {
+	return { isRetry: false, depart, giveUp, onFault: () => {} };
 }
 
 describe('a group of few places', () => {
@@ -137,20 +140,13 @@ describe('connections at max_connections', () => {
 
 describe('a thread with requests that wait', () => {
 	it('owes others a connection as long as it has more than an equal part of them', () => {
-		const seed = {
-			count: UpstreamLoad.allocate(2, 0),
-			freed: WakeUp.allocate(),
-			wanted: WakeUp.allocate(),
-			claims: QueueClaims.allocate(2),
-			stats: QueueStats.allocate(2),
-		};
+		const seed = queueSeed();
 		const memory = UpstreamLoad.allocate(2, 0);
 		const plane = new FakePlane();
 		const [here, there] = [0, 1].map((worker) => ({
 			pending: new PendingQueue(seed, { ...LIMITS, queue: 100 }, worker, plane),
 			connections: new UpstreamLoad(memory, worker),
 		})) as [Thread, Thread];
-		const waits = (): Waiting => ({ isRetry: false, depart: () => 'full', giveUp: () => {}, onFault: () => {} });
 		here.connections.inc();
 		assert.equal(here.pending.owes(here.connections), false, 'nobody waits');
 		for (let i = 0; i < 50; i++) here.pending.enter('heavy', waits());
@@ -170,21 +166,17 @@ describe('a full queue of two threads', () => {
 	const QUEUE = 20;
 
 	function twoQueues() {
-		const seed = {
-			count: UpstreamLoad.allocate(2, 0),
-			freed: WakeUp.allocate(),
-			wanted: WakeUp.allocate(),
-			claims: QueueClaims.allocate(2),
-			stats: QueueStats.allocate(2),
-		};
+		const seed = queueSeed();
 		const plane = new FakePlane();
 		const count = new UpstreamLoad(seed.count, 0);
 		const refused = new Map<string, number>();
 		const queues = [0, 1].map((worker) => new PendingQueue(seed, { ...LIMITS, queue: QUEUE }, worker, plane));
 		const enter = (worker: number, tenant: string) => {
 			const refuse = () => void refused.set(tenant, (refused.get(tenant) ?? 0) + 1);
-			const waiting: Waiting = { isRetry: false, depart: () => 'full', giveUp: refuse, onFault: () => {} };
-			const place = queues[worker]!.enter(tenant, waiting);
+			const place = queues[worker]!.enter(
+				tenant,
+				waits(() => 'full', refuse),
+			);
 			if (place === undefined) refuse();
 			return place;
 		};
@@ -220,18 +212,11 @@ describe('a full queue of two threads', () => {
 });
 
 describe('requests that wait', () => {
-	const seed = () => ({
-		count: UpstreamLoad.allocate(1, 0),
-		freed: WakeUp.allocate(),
-		wanted: WakeUp.allocate(),
-		claims: QueueClaims.allocate(2),
-		stats: QueueStats.allocate(1),
-	});
 	const limits = { ...LIMITS, maxConnections: undefined, maxRequests: 1, queue: 10 };
 
 	function testQueue(plane: FakePlane) {
 		const upstream = testUpstream('a:1', plane);
-		const memory = seed();
+		const memory = queueSeed();
 		const pending = new PendingQueue(memory, limits, 0, plane);
 		const groupOf = (is: UpstreamLimits | undefined) =>
 			new Upstream({
@@ -251,17 +236,12 @@ describe('requests that wait', () => {
 			pending.use(limits, before);
 			assert.notEqual(typeof before.choose(0, COOLDOWN_MS, 'tenant-a'), 'string');
 			const left: boolean[] = [];
-			const waits = (): Waiting => ({
-				isRetry: false,
-				depart: (now, group) => {
-					left.push(typeof group.choose(now, COOLDOWN_MS, 'tenant-a') !== 'string');
-					return left.at(-1) ? 'served' : 'full';
-				},
-				giveUp: () => {},
-				onFault: () => {},
+			const waiting = waits((now, group) => {
+				left.push(typeof group.choose(now, COOLDOWN_MS, 'tenant-a') !== 'string');
+				return left.at(-1) ? 'served' : 'full';
 			});
-			pending.enter('tenant-a', waits());
-			pending.enter('tenant-a', waits());
+			pending.enter('tenant-a', waiting);
+			pending.enter('tenant-a', waiting);
 			await settle();
 			assert.deepEqual(left.splice(0), [false]);
 			pending.use(then, groupOf(then));
@@ -274,13 +254,15 @@ describe('requests that wait', () => {
 	it('pending requests of a tenant that fills the queue make room for other tenants', () => {
 		const { pending } = testQueue(new FakePlane());
 		const gone: string[] = [];
-		const enter = (tenant: string, name: string) =>
-			pending.enter(tenant, {
-				isRetry: false,
-				depart: () => 'full',
-				giveUp: () => void gone.push(name),
-				onFault: () => {},
-			});
+		const enter = (tenant: string, name: string) => {
+			return pending.enter(
+				tenant,
+				waits(
+					() => 'full',
+					() => void gone.push(name),
+				),
+			);
+		};
 		for (let i = 0; i < limits.queue; i++) assert.ok(enter('heavy', `heavy-${i}`));
 		assert.equal(enter('heavy', 'one too many'), undefined);
 		for (let i = 0; i < limits.queue / 2; i++) assert.ok(enter('light', `light-${i}`));
@@ -294,12 +276,10 @@ describe('requests that wait', () => {
 		const connectionLimits = { ...limits, maxConnections: 1 };
 		pending.use(connectionLimits, groupOf(connectionLimits));
 		let isFree = false;
-		pending.enter('tenant-a', {
-			isRetry: false,
-			depart: () => (isFree ? 'served' : 'full'),
-			giveUp: () => {},
-			onFault: () => {},
-		});
+		pending.enter(
+			'tenant-a',
+			waits(() => (isFree ? 'served' : 'full')),
+		);
 		await settle();
 		pending.retire();
 		await settle();
@@ -317,12 +297,10 @@ describe('requests that wait', () => {
 		upstream.pool.retire(pending);
 		pending.use(limits, groupOf(limits));
 		let asked = 0;
-		pending.enter('tenant-a', {
-			isRetry: false,
-			depart: () => (++asked > 2 ? 'served' : 'full'),
-			giveUp: () => {},
-			onFault: () => {},
-		});
+		pending.enter(
+			'tenant-a',
+			waits(() => (++asked > 2 ? 'served' : 'full')),
+		);
 		await settle();
 		assert.equal(asked, 1);
 		upstream.pool.freed();
