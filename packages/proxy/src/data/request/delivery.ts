@@ -200,9 +200,8 @@ export class Delivery implements Dispatched, Waiting {
 		request.body.onResponseLost();
 		if (kind === 'exhausted') return request.fail(rejection.OVERLOADED.because(cause), 'abandoned');
 		if (kind === 'oversized') return request.fail(rejection.HEADERS_TOO_LARGE.because(cause), 'abandoned');
-		if (kind === 'unsupported' || kind === 'excessive')
-			return request.fail(rejection.BAD_GATEWAY.because(cause), 'abandoned');
-		if (kind === 'malformed') return request.fail(rejection.BAD_GATEWAY.because(cause), 'broken');
+		if (kind === 'unsupported' || kind === 'excessive' || kind === 'malformed')
+			return request.fail(rejection.BAD_GATEWAY.because(cause), OUTCOMES[kind]);
 		const failure = { kind, cause };
 		const why = this.#mayRetry(kind) ? this.#retry(failure) : rejection.BAD_GATEWAY.because(cause);
 		if (why !== undefined) request.fail(why, OUTCOMES[kind]);
@@ -309,11 +308,7 @@ export class Delivery implements Dispatched, Waiting {
 }
 
 /** A failure after which a request may be sent again: the client has received nothing of a response. */
-interface RetriedFailure {
-	readonly kind: RetryReason;
-	/** In words for operators. */
-	readonly cause: string;
-}
+type RetriedFailure = UpstreamFailure & { readonly kind: RetryReason };
 
 /** Failures of a connection that had ended or was about to, which is not the endpoint's fault. */
 const SAYS_NOTHING: ReadonlySet<FailureKind> = new Set(['stale', 'refused']);

@@ -110,10 +110,6 @@ export class UpstreamConnection extends Timed implements UpstreamRequest, Deferr
 		this.#handler?.onConnected();
 	}
 
-	get isGone(): boolean {
-		return this.#gone;
-	}
-
 	get isConnected(): boolean {
 		return this.#connected;
 	}

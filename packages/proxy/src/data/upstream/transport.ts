@@ -113,25 +113,24 @@ class TlsTransport implements Transport {
 	readonly endIsKnown = false;
 	readonly writesEndLater = true;
 	readonly #address: Address;
-	readonly #tls: UpstreamTlsSeed;
-	/** Of `#tls`, as JSON. */
-	readonly #text: string;
-	readonly context: SecureContext;
+	readonly #settings: TlsSettings;
 	readonly #sessions: KeptSessions;
 
-	constructor(address: Address, { tls, text, context }: TlsSettings, clock: Clock) {
+	constructor(address: Address, settings: TlsSettings, clock: Clock) {
 		this.#address = address;
-		this.#tls = tls;
-		this.#text = text;
-		this.context = context;
+		this.#settings = settings;
 		this.#sessions = new KeptSessions(clock);
+	}
+
+	get context(): SecureContext {
+		return this.#settings.context;
 	}
 
 	open(onread: OnReadOpts, protocol = this.#address.protocol): Socket {
 		const { host, port } = this.#address;
 		const session = this.#sessions.take();
 		const options = {
-			...upstreamTlsOptions(this.#tls, host, this.context, protocol),
+			...upstreamTlsOptions(this.#settings.tls, host, this.context, protocol),
 			...(session && { session: session.ticket }),
 			host,
 			port,
@@ -173,7 +172,7 @@ class TlsTransport implements Transport {
 	}
 
 	isMadeOf(tls: string | undefined): boolean {
-		return tls === this.#text;
+		return tls === this.#settings.text;
 	}
 }
 

@@ -134,13 +134,8 @@ export class Http2UpstreamRequest extends ClientStream implements UpstreamReques
 		const head = http2ResponseHead(facts);
 		// The CONNECT was refused: there is nothing to send.
 		if (this.method === 'CONNECT' && !this.isTunnel) this.finish();
-		const handler = this.#handler;
-		if (handler === undefined) return;
-		try {
-			this.#tellHead(handler, head, endStream);
-		} catch (error) {
-			this.#onThrow(handler, error);
-		}
+		if (this.#handler === undefined) return;
+		this.#tell((handler) => this.#tellHead(handler, head, endStream));
 		if (!this.hasBody && !endStream) this.#endWithHead();
 	}
 
@@ -176,12 +171,7 @@ export class Http2UpstreamRequest extends ClientStream implements UpstreamReques
 	}
 
 	#take(bytes: Buffer): void {
-		const handler = this.#handler;
-		try {
-			handler?.onBody(bytes);
-		} catch (error) {
-			this.#onThrow(handler!, error);
-		}
+		this.#tell((handler) => handler.onBody(bytes));
 		this.owner.release(this, bytes.length);
 	}
 
@@ -283,13 +273,9 @@ export class Http2UpstreamRequest extends ClientStream implements UpstreamReques
 		try {
 			what(handler);
 		} catch (error) {
-			this.#onThrow(handler, error);
+			this.destroy();
+			endOwner(handler, error);
 		}
-	}
-
-	#onThrow(handler: ResponseHandler, error: unknown): void {
-		this.destroy();
-		endOwner(handler, error);
 	}
 
 	/** Our code has thrown, and the connection ends. */
