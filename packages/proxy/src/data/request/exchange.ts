@@ -121,7 +121,7 @@ export class Exchange extends Timed implements ExchangeEvents {
 		record?.responds(status, refusal);
 	}
 
-	/** Answers with a response of the proxy's own. The only place where refusals become responses and are counted: by HTTP status, whatever the client gets. */
+	/** The only place where refusals become responses and are counted: by HTTP status, whatever the client gets. */
 	refuse(refusal: Rejection): void {
 		const { context } = this;
 		const { client, plane, report, isCall, record } = context;
