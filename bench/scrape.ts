@@ -46,28 +46,25 @@ upstreams.apply(upstreams.plan(Array.from({ length: count }, (_, i) => route(`/$
 const pki = await testPki();
 const sources: MetricSources = {
 	build: { version: '0', bodyMode: 'collected', node: process.versions.node },
-	workerStats: memory.stats,
 	listening: () => workers,
-	upstreams: () => upstreams.current.endpoints.values(),
-	inForce: {
-		generation: 1,
-		reloads: { success: 0, failure: 0 },
-		failures: [],
-		needsRestart: undefined,
-		reloading: false,
-		tls: { cert: pki.server.certPem, key: '', ca: pki.ca.certPem },
+	state: {
+		memory,
+		upstreams,
+		inForce: {
+			generation: 1,
+			reloads: { success: 0, failure: 0 },
+			failures: [],
+			needsRestart: undefined,
+			reloading: false,
+			tls: { cert: pki.server.certPem, key: '', ca: pki.ca.certPem },
+		},
+		journal: new ReloadJournal(clock.wallSeconds),
+		startedSeconds: clock.wallSeconds(),
+		clock,
 	},
-	routes: () => upstreams.current.traffic,
-	journal: new ReloadJournal(clock.wallSeconds),
-	budgets: memory,
-	histograms: memory.histograms,
 	logLosses: () => ({ accessLines: 0, lines: 0, failing: undefined }),
-	startedSeconds: clock.wallSeconds(),
-	groups: () => [],
 	remoteKeys: () => [],
 	addresses: () => [],
-	now: clock.now,
-	wallSeconds: clock.wallSeconds,
 };
 
 /** As if each upstream had sent responses in each of the latest slices that a summary shows. */
@@ -99,11 +96,11 @@ async function scrape(port: number, accept: string): Promise<number> {
 
 beBusy();
 // What is recorded for future slices is what the summary shows in a minute.
-const later: MetricSources = { ...sources, now: () => clock.now() + 50_000 };
+const later = { ...clock, now: () => clock.now() + 50_000 };
 const listener = await startAdmin(
 	{ host: '127.0.0.1', port: 0 },
 	{
-		sources: later,
+		sources: { ...sources, state: { ...sources.state, clock: later } },
 		readiness: { phase: 'serving', obstacle: undefined },
 		log,
 	},

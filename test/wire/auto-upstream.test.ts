@@ -1,7 +1,7 @@
 /** `protocol = "auto"`: upstreams over TLS that choose between HTTP/2 and HTTP/1.1 in each handshake. */
 import { deepEqual, equal, ok } from 'node:assert/strict';
 import { after, describe, test } from 'node:test';
-import type { StatusPage } from '../../packages/proxy/src/control/status/schema.ts';
+import type { StatusPage } from '../../packages/proxy/src/control/status/view.ts';
 import { type AlpnUpstream, type Spoken, startAlpnUpstream } from '../fixtures/alpn-upstream.ts';
 import { countedBytes } from '../fixtures/bodies.ts';
 import {

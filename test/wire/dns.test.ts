@@ -4,7 +4,7 @@ import { createServer } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 import { after, describe, test } from 'node:test';
 import { isDeepStrictEqual } from 'node:util';
-import type { Snapshot } from '../../packages/proxy/src/control/status/schema.ts';
+import type { Snapshot } from '../../packages/proxy/src/control/status/problems.ts';
 import { PROTOCOLS, type Protocol, request } from '../fixtures/clients.ts';
 import { startDnsServer } from '../fixtures/dns-server.ts';
 import { startProxy } from '../fixtures/proxy.ts';

@@ -6,7 +6,7 @@ import { deepEqual, equal, ok } from 'node:assert/strict';
 import { once } from 'node:events';
 import { after, before, describe, test } from 'node:test';
 import { type StatusObject, status } from '@grpc/grpc-js';
-import type { StatusPage } from '../../packages/proxy/src/control/status/schema.ts';
+import type { StatusPage } from '../../packages/proxy/src/control/status/view.ts';
 import { PROTOCOLS, request } from '../fixtures/clients.ts';
 import { GrpcClient, type GrpcServer, startGrpcServer } from '../fixtures/grpc-interop.ts';
 import { startHttp2Upstream } from '../fixtures/h2-upstream.ts';

@@ -4,7 +4,7 @@ import { createHash } from 'node:crypto';
 import { request as httpRequest, type IncomingMessage } from 'node:http';
 import { hostname } from 'node:os';
 import { after, before, describe, test } from 'node:test';
-import type { StatusPage } from '../../packages/proxy/src/control/status/schema.ts';
+import type { StatusPage } from '../../packages/proxy/src/control/status/view.ts';
 import { connect, isAccepted, PROTOCOLS, request } from '../fixtures/clients.ts';
 import { testPki } from '../fixtures/pki.ts';
 import { type ProxyProcess, startProxy } from '../fixtures/proxy.ts';

@@ -4,12 +4,11 @@
  */
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { grpcStatuses } from '../../../packages/proxy/src/control/status/grpc.ts';
 import type { Sampled } from '../../../packages/proxy/src/control/status/history.ts';
-import type { Found, UpstreamStatus } from '../../../packages/proxy/src/control/status/schema.ts';
 import type { ShareBounds } from '../../../packages/proxy/src/control/status/shares.ts';
-import { keyOf } from '../../../packages/proxy/src/control/status/snapshot.ts';
+import type { Found } from '../../../packages/proxy/src/control/status/snapshot.ts';
 import { StatusPages } from '../../../packages/proxy/src/control/status/status-pages.ts';
+import { grpcStatuses, keyOf, type UpstreamStatus } from '../../../packages/proxy/src/control/status/upstreams.ts';
 import type { Timers } from '../../../packages/proxy/src/control/timers.ts';
 import { GRPC_STATUS_NAMES } from '../../../packages/proxy/src/gates/grpc-status.ts';
 import { HISTOGRAM_BYTES, Histogram } from '../../../packages/proxy/src/memory/histogram.ts';
@@ -126,27 +125,13 @@ function upstreamsOf({ well = false, others = 0, hostile = '' }: ExampleOptions)
 /** A snapshot but for what the history adds. */
 export function exampleFound(options: ExampleOptions = {}): Found {
 	const { well = false, storeAway = false, tenants = false, hostile = '' } = options;
-	const counts = (
-		...reasons: (readonly [reason: string, status: number | undefined, total: number, lately: number])[]
-	) =>
-		reasons.map(([reason, status, total, lately]) => ({
-			reason,
-			...(status !== undefined && { status }),
-			total,
-			last_ten_minutes: lately,
-		}));
-	const certificate = (
-		kind: Found['certificates'][number]['kind'],
-		subject: string,
-		serial: string,
-		days: number,
-	): Found['certificates'][number] => ({
-		kind,
-		subject,
-		serial,
-		not_after: ago(-days * DAY_S),
-		days_left: Math.floor(days),
-	});
+	const counts = (...all: readonly (readonly [reason: string, total: number, lately: number, status?: number])[]) =>
+		all.map(([reason, total, last_ten_minutes, status]) => {
+			return { reason, ...(status !== undefined && { status }), total, last_ten_minutes };
+		});
+	const certificate = (kind: Found['certificates'][number]['kind'], subject: string, serial: string, days: number) => {
+		return { kind, subject, serial, not_after: ago(-days * DAY_S), days_left: Math.floor(days) };
+	};
 	const upstreams = upstreamsOf(options);
 	return {
 		schema: 1,
@@ -199,14 +184,14 @@ export function exampleFound(options: ExampleOptions = {}): Found {
 					]),
 		],
 		refusals: counts(
-			['token invalid', 401, 1_718, 37],
-			["over the tenant's rate", 429, 540, 12],
-			['no route', 404, 288, 2],
-			['token missing', 401, 214, 1],
-			['forbidden by scope', 403, 94, 0],
-			["over the tenant's concurrency", 429, 71, 0],
-			['malformed request or path', 400, 17, 0],
-			['forbidden by certificate', 403, 12, 0],
+			['token invalid', 1_718, 37, 401],
+			["over the tenant's rate", 540, 12, 429],
+			['no route', 288, 2, 404],
+			['token missing', 214, 1, 401],
+			['forbidden by scope', 94, 0, 403],
+			["over the tenant's concurrency", 71, 0, 429],
+			['malformed request or path', 17, 0, 400],
+			['forbidden by certificate', 12, 0, 403],
 		),
 		handshakes: {
 			completed_total: 1_204_882,
@@ -214,11 +199,11 @@ export function exampleFound(options: ExampleOptions = {}): Found {
 			p50_seconds: 0.00231,
 			p99_seconds: 0.00874,
 			failures: counts(
-				['nothing sent', undefined, 8_640, 20],
-				['no certificate', undefined, 43, 1],
-				['not TLS', undefined, 19, 0],
-				['unknown CA', undefined, 7, 0],
-				['expired', undefined, 2, 0],
+				['nothing sent', 8_640, 20],
+				['no certificate', 43, 1],
+				['not TLS', 19, 0],
+				['unknown CA', 7, 0],
+				['expired', 2, 0],
 			),
 		},
 		connections: {
@@ -228,9 +213,9 @@ export function exampleFound(options: ExampleOptions = {}): Found {
 			websockets: 12,
 			limit: 32_000,
 			refused: [],
-			ended: counts(['expired', undefined, 4, 0], ['revoked', undefined, 1, 0]),
-			websocket_ends: counts(['client', undefined, 4_102, 61], ['token_expired', undefined, 11, 2]),
-			http2_errors: counts(['reset-flood', undefined, 2, 0]),
+			ended: counts(['expired', 4, 0], ['revoked', 1, 0]),
+			websocket_ends: counts(['client', 4_102, 61], ['token_expired', 11, 2]),
+			http2_errors: counts(['reset-flood', 2, 0]),
 		},
 		grpc: grpcStatuses(upstreams),
 		certificates: [
@@ -312,7 +297,7 @@ export function exampleFound(options: ExampleOptions = {}): Found {
 			store: storeAway ? 'unavailable' : 'up',
 			for_seconds: storeAway ? 41 : 86_400,
 			since: ago(storeAway ? 41 : 86_400),
-			reason: storeAway ? 'connect' : null,
+			reason: storeAway ? 'unreachable' : null,
 			cause: storeAway ? 'connect ECONNREFUSED 10.4.1.3:6379' : null,
 			on_store_failure: 'share',
 			replicas: 4,
@@ -367,7 +352,7 @@ export function examplePages(options: ExampleOptions = {}): StatusPages {
 	const sampled = (): Sampled[] =>
 		found.upstreams.map((one, i) => ({
 			key: keyOf(one),
-			answers: () => answers.get(keyOf(one))!.all,
+			responses: () => answers.get(keyOf(one))!.all,
 			serverErrors: () => answers.get(keyOf(one))!.errors,
 			addGrpcTo: () => {},
 			addRoundTrips: (to, nowMs) => recorders[i]!.addLastSliceTo(to, nowMs),

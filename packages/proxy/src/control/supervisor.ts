@@ -78,12 +78,12 @@ export async function startSupervisor(options: SupervisorOptions): Promise<Super
 		log,
 	});
 	const reloader = createReloader(options, state, resources);
-	const readiness = new Readiness(
-		() => pool.listening,
-		() => remoteKeys.awaited,
-		() => state.inForce.identity.issuers,
-		() => sharing?.inWords,
-	);
+	const readiness = new Readiness({
+		listening: () => pool.listening,
+		awaited: () => remoteKeys.awaited,
+		issuers: () => state.inForce.identity.issuers,
+		remark: () => sharing?.inWords,
+	});
 	const running = { state, pool, remoteKeys, addresses, tracing, sharing, readiness };
 	const admin = await openAdmin(metricsBind, options, running);
 	await Promise.all([

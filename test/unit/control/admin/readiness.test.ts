@@ -2,12 +2,11 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Readiness } from '../../../../packages/proxy/src/control/admin/readiness.ts';
 
+const READY = { listening: () => 1, awaited: () => [], issuers: () => [], remark: () => undefined };
+
 test('lasts from the end of the start to the first signal, while a worker accepts connections', () => {
 	let listening = 2;
-	const readiness = new Readiness(
-		() => listening,
-		() => [],
-	);
+	const readiness = new Readiness({ ...READY, listening: () => listening });
 	assert.equal(readiness.obstacle, 'starting', 'even if a worker already accepts connections');
 	readiness.serving();
 	assert.equal(readiness.obstacle, undefined);
@@ -23,10 +22,7 @@ test('lasts from the end of the start to the first signal, while a worker accept
 
 test('readiness waits for the first keys of each issuer whose keys come over the network', () => {
 	const awaited = new Set(['https://a.test', 'https://b.test']);
-	const readiness = new Readiness(
-		() => 1,
-		() => awaited,
-	);
+	const readiness = new Readiness({ ...READY, awaited: () => awaited });
 	readiness.serving();
 	assert.equal(readiness.obstacle, 'no keys of https://a.test yet');
 	awaited.delete('https://a.test');
@@ -40,12 +36,7 @@ test('needs the keys of one issuer; the others are a remark', () => {
 	const first = { issuer: 'https://a.test', keys: undefined as typeof keys | undefined };
 	const second = { issuer: 'https://b.test', keys: undefined as typeof keys | undefined };
 	let besides: string | undefined = 'limits: store away';
-	const readiness = new Readiness(
-		() => 1,
-		() => [],
-		() => [first, second],
-		() => besides,
-	);
+	const readiness = new Readiness({ ...READY, issuers: () => [first, second], remark: () => besides });
 	readiness.serving();
 	assert.deepEqual([readiness.obstacle, readiness.remark], ['no keys of https://a.test', besides]);
 	first.keys = keys;

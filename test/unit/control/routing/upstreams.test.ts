@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import type { RouteConfig } from '../../../../packages/proxy/src/config/config.ts';
-import { beginning, lastTransition } from '../../../../packages/proxy/src/control/facts/circuit.ts';
 import type { UpstreamTlsMaterial } from '../../../../packages/proxy/src/control/files/upstream-tls-files.ts';
 import { routingSeed } from '../../../../packages/proxy/src/control/routing/seed.ts';
 import { type Endpoint, routesShown, tlsOf } from '../../../../packages/proxy/src/control/routing/table.ts';
 import { Upstreams } from '../../../../packages/proxy/src/control/routing/upstreams.ts';
+import { beginning, lastTransition } from '../../../../packages/proxy/src/control/status/upstreams.ts';
 import { DEFAULT_BALANCING } from '../../../../packages/proxy/src/gates/balancing/settings.ts';
 import { CLOSED, OPEN } from '../../../../packages/proxy/src/memory/breaker-cell.ts';
 import { readTraffic } from '../../../../packages/proxy/src/memory/route-stats.ts';

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { History, MAX_CHARTED, type Sampled } from '../../../../packages/proxy/src/control/status/history.ts';
-import { POINT_MS, POINTS } from '../../../../packages/proxy/src/control/status/points.ts';
+import { POINT_MS, POINTS } from '../../../../packages/proxy/src/control/status/ring.ts';
+import { NOTHING_COUNTED } from '../../../../packages/proxy/src/control/status/shares.ts';
 import { HISTOGRAM_BYTES, Histogram } from '../../../../packages/proxy/src/memory/histogram.ts';
 
 /** A history of made-up upstreams, and the hands that move their counters. */
@@ -11,12 +12,12 @@ function historyOf(...keys: string[]) {
 	const counters = new Map<string, number>();
 	const errors = new Map<string, number>();
 	const calls = new Map<string, Record<number, number>>();
-	const own = { answers: 0, '401': 0, '429': 0, '5xx': 0, attempts: 0, handshakes: 0 };
+	const own = { ...NOTHING_COUNTED };
 	const sampledAt: { key: string; ms: number }[] = [];
 	const upstreams = (): Sampled[] =>
 		[...answers.keys()].map((key) => ({
 			key,
-			answers: () => answers.get(key)!,
+			responses: () => answers.get(key)!,
 			serverErrors: () => errors.get(key) ?? 0,
 			addGrpcTo: (to) => {
 				for (const [code, count] of Object.entries(calls.get(key) ?? {})) to[Number(code)]! += count;
@@ -47,7 +48,7 @@ describe('the last minute', () => {
 		pass(60, () => {
 			for (const [key, count] of answers) answers.set(key, count + 10);
 			errors.set('a:1', (errors.get('a:1') ?? 0) + 4);
-			own.answers += 5;
+			own.responses += 5;
 			own['5xx'] += 1;
 		});
 		const { count, total, over_since: since } = history.shares(bounds, String).find(({ kind }) => kind === '5xx')!;
@@ -103,7 +104,7 @@ describe('gRPC calls of the last ten minutes', () => {
 		const before = history.bytes;
 		calls.set('a:1', { 0: 1 });
 		pass(10);
-		assert.equal(history.bytes - before, 17 * 8 + POINTS * 4);
+		assert.equal(history.bytes - before, POINTS * 4);
 	});
 });
 
@@ -158,7 +159,7 @@ describe('the last ten minutes', () => {
 		pass(20, () => {
 			for (const [key, count] of answers) answers.set(key, count + 10);
 			errors.set('a:1', (errors.get('a:1') ?? 0) + 5);
-			own.answers += 20;
+			own.responses += 20;
 		});
 		const known = (values: readonly (number | null)[]) => values.filter((value) => value !== null).map(Math.round);
 		assert.deepEqual(known(history.chart('a:1', now())!.errors_per_second), [0, 0, 0, 0, 5, 5]);
@@ -190,7 +191,7 @@ describe('the last ten minutes', () => {
 		const { history, answers, own, pass, now } = historyOf('a:1', 'b:2');
 		const busy = () => {
 			for (const [key, count] of answers) answers.set(key, count + 10);
-			own.answers += 5;
+			own.responses += 5;
 		};
 		pass(31, busy);
 		assert.ok(Math.abs(history.total(now()).requests_per_second.at(-1)! - 25) < 3);

@@ -2,10 +2,10 @@ import assert from 'node:assert/strict';
 import type { IncomingMessage } from 'node:http';
 import { describe, mock, test } from 'node:test';
 import type { PageResponse } from '../../../../packages/proxy/src/control/admin/listener.ts';
-import type { StatusPage, UpstreamStatus } from '../../../../packages/proxy/src/control/status/schema.ts';
 import type { StatusPages } from '../../../../packages/proxy/src/control/status/status-pages.ts';
+import type { UpstreamStatus } from '../../../../packages/proxy/src/control/status/upstreams.ts';
 import { upstreamsPanel } from '../../../../packages/proxy/src/control/status/upstreams-panel.ts';
-import { WHOLE_VIEW } from '../../../../packages/proxy/src/control/status/view.ts';
+import { type StatusPage, WHOLE_VIEW } from '../../../../packages/proxy/src/control/status/view.ts';
 import { type ExampleOptions, examplePages } from '../../../system/status/example.ts';
 
 const MANY = 40;
@@ -91,11 +91,12 @@ test('an upstream that may choose its protocol has what it has chosen for the co
 		while (!step.done) step = panel.next();
 		return /class="authority">.*?<small>(.*?)<\/small>/s.exec(String(step.value))![1]!;
 	};
-	for (const [chosen, words] of [
+	const cases: [UpstreamStatus['chosen'], words: string][] = [
 		[[], 'HTTP/2 or HTTP/1.1'],
 		[['h2'], 'auto: HTTP/2'],
 		[['http/1.1', 'h2'], 'auto: HTTP/1.1 and HTTP/2'],
-	] as const) {
+	];
+	for (const [chosen, words] of cases) {
 		assert.ok(notesWith({ protocol: 'auto', chosen }).includes(words), words);
 	}
 	assert.ok(!notesWith({ protocol: 'h2', chosen: null }).includes('auto'));

@@ -2,7 +2,7 @@ import { BAD_REQUEST, Rejection } from '@mtls-edge-proxy/gate/gates/rejection.ts
 import type { VerifiedToken } from '@mtls-edge-proxy/gate/gates/token-cache.ts';
 import type { Config, RouteConfig } from '../../config/config.ts';
 import { quote } from '../../config/wording.ts';
-import type { DnsStatus, UpstreamStatus } from '../../control/status/schema.ts';
+import type { StatusPage } from '../../control/status/view.ts';
 import { CIRCUIT_OPEN } from '../../gates/breaker.ts';
 import { Forwarding } from '../../gates/forwarding.ts';
 import { type CleanTarget, pathOf } from '../../gates/path.ts';
@@ -28,9 +28,12 @@ export interface RunningProxy {
 
 /** Members of its `/status.json`. */
 export interface RunningStatus {
-	readonly dns: readonly DnsStatus[];
+	readonly dns: StatusPage['dns'];
 	/** Only upstreams with problems. */
-	readonly upstreams: readonly Pick<UpstreamStatus, 'upstream' | 'group' | 'breaker' | 'last_probe'>[];
+	readonly upstreams: readonly Pick<
+		StatusPage['upstreams']['items'][number],
+		'upstream' | 'group' | 'breaker' | 'last_probe'
+	>[];
 }
 
 /** @returns `undefined` if no route matches, or the path is refused. */

@@ -3,7 +3,7 @@ import { readRegularFile } from '@mtls-edge-proxy/gate/shared/regular-file.ts';
 import { readCertificates } from '@mtls-edge-proxy/gate/tls/certificates.ts';
 import { ConfigError } from '../../config/error.ts';
 import { inspect } from '../../control/files/inspection.ts';
-import type { StatusPage } from '../../control/status/schema.ts';
+import type { StatusPage } from '../../control/status/view.ts';
 import type { Address } from '../options.ts';
 import { askMetrics } from '../running/metrics-client.ts';
 import { explain } from './explain.ts';

@@ -67,7 +67,7 @@ export async function startAdmin(
 	const process = () => {
 		return {
 			status: 200,
-			body: JSON.stringify(processFacts(sources.inForce, readiness.phase)),
+			body: JSON.stringify(processFacts(sources.state.inForce, readiness.phase)),
 			type: 'application/json',
 		};
 	};

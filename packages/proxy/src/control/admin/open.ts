@@ -5,7 +5,7 @@ import type { RemoteKeys } from '../jwks/remote-keys.ts';
 import type { ListenAddress } from '../listen.ts';
 import type { MetricSources } from '../metrics/families.ts';
 import type { ProcessState } from '../process-state.ts';
-import { StatusReader } from '../status/reader.ts';
+import { StatusReader } from '../status/snapshot.ts';
 import { StatusPages } from '../status/status-pages.ts';
 import type { Sharing } from '../store/sharing.ts';
 import type { SupervisorOptions } from '../supervisor-options.ts';
@@ -52,21 +52,11 @@ function metricSources(
 ): MetricSources {
 	return {
 		build: { version, bodyMode, node: process.versions.node },
-		workerStats: state.memory.stats,
+		state,
 		listening: () => pool.listening,
-		upstreams: () => state.upstreams.current.endpoints.values(),
-		groups: () => state.upstreams.current.upstreams.values(),
-		inForce: state.inForce,
-		journal: state.journal,
-		budgets: state.memory,
-		histograms: state.memory.histograms,
 		logLosses: () => output.losses,
-		startedSeconds: state.startedSeconds,
-		routes: () => state.upstreams.current.traffic,
 		remoteKeys: () => remoteKeys.all,
 		addresses: () => addresses.all,
-		now: () => state.clock.now(),
-		wallSeconds: () => state.clock.wallSeconds(),
 		spans: tracing && (() => tracing.counts),
 		store: () => sharing?.facts,
 	};
@@ -74,17 +64,15 @@ function metricSources(
 
 function createStatus(
 	{ files: { config }, log }: SupervisorOptions,
-	{ state: { clock, inForce, memory, upstreams }, readiness }: Running,
+	{ state, readiness }: Running,
 	metrics: MetricSources,
 ): StatusPages {
 	const { tenants, shareBounds } = config.status;
-	const faults = new RateLimitedLog(log, clock);
-	const routing = () => upstreams.current;
-	const host = hostname();
+	const faults = new RateLimitedLog(log, state.clock);
 	return new StatusPages({
-		source: new StatusReader({ metrics, host, routing, inForce, readiness, memory, tenants, shareBounds }),
+		source: new StatusReader({ state, metrics, host: hostname(), readiness, tenants, shareBounds }),
 		timers: systemTimers,
-		now: () => clock.now(),
+		now: () => state.clock.now(),
 		onFault: (cause) => faults.write('error', 'proxy::metrics', 'status page failed', 'status', () => ({ cause })),
 	});
 }

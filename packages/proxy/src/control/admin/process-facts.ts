@@ -2,43 +2,29 @@ import { readFileSync } from 'node:fs';
 import type { InForce } from '../state/in-force.ts';
 import type { Phase } from './readiness.ts';
 
+export type ProcessFacts = ReturnType<typeof processFacts>;
+
 /**
  * What `/process` on the metrics listener tells `proxy reload` and `proxy drain`: which process this is, and how its reloads ended.
  * It takes no orders: the signal needs the rights of the process's user.
  */
-export interface ProcessFacts {
-	readonly pid: number;
-	/** Shows a reader on another machine, or in another pid namespace, that its process of that number is another one. */
-	readonly startTicks: number | null;
-	readonly phase: Phase;
-	readonly generation: number;
-	readonly reloads: { readonly success: number; readonly failure: number };
-	/** Why the last reload failed; empty if it did not. */
-	readonly failures: readonly string[];
-	/** Changed settings that only a restart applies: `tenant_rps (config.toml:3)`. */
-	readonly needsRestart: readonly string[];
-	/** Whether a reload is running or waiting. */
-	readonly reloading: boolean;
-}
-
 export function processFacts(
-	{
-		generation,
-		reloads: { success, failure },
-		failures,
-		needsRestart,
-		reloading,
-	}: Pick<InForce, 'generation' | 'reloads' | 'failures' | 'needsRestart' | 'reloading'>,
+	inForce: Pick<InForce, 'generation' | 'reloads' | 'failures' | 'needsRestart' | 'reloading'>,
 	phase: Phase,
-): ProcessFacts {
+) {
+	const { generation, reloads, failures, needsRestart, reloading } = inForce;
 	return {
 		pid: process.pid,
+		/** Shows a reader on another machine, or in another pid namespace, that its process of that number is another one. */
 		startTicks,
 		phase,
 		generation,
-		reloads: { success, failure },
+		reloads: { success: reloads.success, failure: reloads.failure },
+		/** Why the last reload failed; empty if it did not. */
 		failures: failures.slice(0, MAX_CAUSES).map((cause) => cause.slice(0, MAX_CAUSE_LENGTH)),
+		/** Changed settings that only a restart applies: `tenant_rps (config.toml:3)`. */
 		needsRestart: needsRestart?.settings.map(({ words }) => words) ?? [],
+		/** Whether a reload is running or waiting. */
 		reloading,
 	};
 }

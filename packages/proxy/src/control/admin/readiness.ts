@@ -1,40 +1,32 @@
 import type { IssuerSeed } from '@mtls-edge-proxy/gate/identity/issuer.ts';
 
-/** The issuers that the workers trust, with their keys. */
-type IssuersInForce = () => readonly Pick<IssuerSeed, 'issuer' | 'keys'>[];
+/** What readiness depends on, read each time. */
+interface ReadinessSources {
+	/** How many workers accept connections. */
+	readonly listening: () => number;
+	/** Issuers without keys so far: other instances may verify tokens that this one cannot. */
+	readonly awaited: () => Iterable<string>;
+	/** The issuers that the workers trust, with their keys. */
+	readonly issuers: () => readonly Pick<IssuerSeed, 'issuer' | 'keys'>[];
+	/** An addition to the response, ready or not. */
+	readonly remark: () => string | undefined;
+}
 
 /** A phase of the process's life. A signal begins the last one. */
 export type Phase = 'starting' | 'serving' | 'stopping';
 
 /**
- * Whether the proxy wants new connections: the answer of `/readyz`. A proxy is not ready while it starts or stops, while it waits
+ * Whether the proxy wants new connections: the response of `/readyz`. A proxy is not ready while it starts or stops, while it waits
  * for the first keys of an issuer, when no issuer has keys any more, or when it has no worker. Breakers do not count: upstreams
  * that are down are down for every instance, and the other routes of this one still work. For the same reason an issuer whose keys
  * were dropped is only a remark as long as another one has keys.
  */
 export class Readiness {
-	readonly #listening: () => number;
-	readonly #awaited: () => Iterable<string>;
-	readonly #issuers: IssuersInForce;
-	readonly #remark: () => string | undefined;
+	readonly #sources: ReadinessSources;
 	#phase: Phase = 'starting';
 
-	/**
-	 * @param listening how many workers accept connections.
-	 * @param awaited issuers without keys so far: other instances may verify tokens that this one cannot.
-	 * @param issuers the current ones.
-	 * @param remark an addition to the answer, ready or not.
-	 */
-	constructor(
-		listening: () => number,
-		awaited: () => Iterable<string>,
-		issuers: IssuersInForce = () => [],
-		remark: () => string | undefined = () => undefined,
-	) {
-		this.#listening = listening;
-		this.#awaited = awaited;
-		this.#issuers = issuers;
-		this.#remark = remark;
+	constructor(sources: ReadinessSources) {
+		this.#sources = sources;
 	}
 
 	/** The start is complete. */
@@ -54,7 +46,7 @@ export class Readiness {
 	/** Additional information, in words. It does not affect readiness. */
 	get remark(): string | undefined {
 		const without = this.obstacle === undefined ? this.#withoutKeys() : [];
-		const remarks = [without[0] && noKeysOf(without[0]), this.#remark()].filter((one) => one !== undefined);
+		const remarks = [without[0] && noKeysOf(without[0]), this.#sources.remark()].filter((one) => one !== undefined);
 		return remarks.length === 0 ? undefined : remarks.join('; ');
 	}
 
@@ -62,15 +54,15 @@ export class Readiness {
 	get obstacle(): string | undefined {
 		if (this.#phase === 'starting') return 'starting';
 		if (this.#phase === 'stopping') return 'shutting down';
-		const [issuer] = this.#awaited();
+		const [issuer] = this.#sources.awaited();
 		if (issuer !== undefined) return `no keys of ${issuer} yet`;
 		const without = this.#withoutKeys();
-		if (without[0] !== undefined && without.length === this.#issuers().length) return noKeysOf(without[0]);
-		return this.#listening() === 0 ? 'no worker accepts connections' : undefined;
+		if (without[0] !== undefined && without.length === this.#sources.issuers().length) return noKeysOf(without[0]);
+		return this.#sources.listening() === 0 ? 'no worker accepts connections' : undefined;
 	}
 
 	#withoutKeys(): string[] {
-		return this.#issuers().flatMap(({ issuer, keys }) => (keys === undefined ? [issuer ?? 'the issuer'] : []));
+		return this.#sources.issuers().flatMap(({ issuer, keys }) => (keys === undefined ? [issuer ?? 'the issuer'] : []));
 	}
 }
 

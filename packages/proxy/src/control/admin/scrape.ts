@@ -16,7 +16,7 @@ export function metricsPage(sources: MetricSources, log: Logger): Page {
 
 async function scrape(sources: MetricSources, format: ExpositionFormat, log: Logger): Promise<PageResponse> {
 	try {
-		const page = new Exposition(format, sources.startedSeconds);
+		const page = new Exposition(format, sources.state.startedSeconds);
 		await inSlices(writeProxyFamilies(page, sources));
 		writeProcessFamilies(page, await readProcess());
 		return { status: 200, body: page.end(), type: EXPOSITION_TYPES[format] };

@@ -3,7 +3,3 @@ export function sum(counts: Iterable<number>): number {
 	for (const count of counts) sum += count;
 	return sum;
 }
-
-export function total<T>(readings: readonly T[], value: (reading: T) => number): number {
-	return readings.reduce((sum, reading) => sum + value(reading), 0);
-}

@@ -6,15 +6,16 @@ import { Summary } from '../../memory/histogram.ts';
 import { QUEUE_RESULTS, QueueStats } from '../../memory/queue-stats.ts';
 import { UpstreamLoad } from '../../memory/upstream-load.ts';
 import { readCounters, TLS_VERSIONS, type WorkerCounts, type WorkerStats } from '../../memory/worker-stats.ts';
-import type { HistogramsSeed, UpstreamTlsSeed } from '../../shared/messages.ts';
+import type { UpstreamTlsSeed } from '../../shared/messages.ts';
 import type { AddressRefresher } from '../addresses/address-refresher.ts';
 import { crlsDue, expiringOf, expiringOfUpstreams } from '../facts/certificates.ts';
 import { loopFact } from '../facts/process.ts';
 import type { StoreFacts } from '../facts/store.ts';
 import type { LogLosses } from '../log-output.ts';
 import type { ProcessMemory } from '../process-memory.ts';
-import { RELOADED_PARTS, type ReloadJournal } from '../reload/journal.ts';
-import type { Endpoint, RouteCounters, Upstream } from '../routing/table.ts';
+import type { ProcessState } from '../process-state.ts';
+import { RELOADED_PARTS } from '../reload/journal.ts';
+import type { Upstream } from '../routing/table.ts';
 import type { InForce } from '../state/in-force.ts';
 import { STORE_FAILURES } from '../store/failure.ts';
 import { sum } from './adding-up.ts';
@@ -25,27 +26,13 @@ import { readBuckets, readUpstreams, writeCircuits, writeResponses, writeTraffic
 /** The sources of the proxy's own metrics, read at each scrape. */
 export interface MetricSources {
 	readonly build: { readonly version: string; readonly bodyMode: string; readonly node: string };
-	/** One for each worker. */
-	readonly workerStats: readonly WorkerStats[];
+	readonly state: Pick<ProcessState, 'clock' | 'journal' | 'memory' | 'startedSeconds' | 'upstreams'> & {
+		readonly inForce: Omit<InForce, 'identity'>;
+	};
 	/** Workers that accept connections. */
 	readonly listening: () => number;
-	/** Of the table in force. */
-	readonly upstreams: () => Iterable<Endpoint>;
-	/** Of the table in force. */
-	readonly groups: () => Iterable<Upstream>;
-	readonly inForce: Omit<InForce, 'identity'>;
-	/** By prefix, of the table in force. */
-	readonly routes: () => ReadonlyMap<string, Pick<RouteCounters, 'stats' | 'createdSeconds'>>;
-	/** Results of reloads. */
-	readonly journal: Pick<ReloadJournal, 'last' | 'recent'>;
-	/** Budgets that all workers share. */
-	readonly budgets: Pick<ProcessMemory, 'limiter' | 'bufferedBytes' | 'connections'>;
-	/** The memory layout of histograms, and the histograms that belong to no upstream. */
-	readonly histograms: HistogramsSeed;
 	/** Log lines that could not be written. */
 	readonly logLosses: () => LogLosses;
-	/** Start of the process, seconds since the epoch. */
-	readonly startedSeconds: number;
 	/** The issuers whose keys come over the network. */
 	readonly remoteKeys: () => Iterable<SelfRefreshing<KeySetSeed> & { readonly issuer: { readonly issuer: string } }>;
 	/** The upstreams with addresses from DNS. */
@@ -56,10 +43,6 @@ export interface MetricSources {
 	readonly spans?: (() => { readonly exported: number; readonly failed: number; readonly dropped: number }) | undefined;
 	/** Returns `undefined` if limits are not shared. */
 	readonly store?: (() => StoreFacts | undefined) | undefined;
-	/** Monotonic milliseconds, the scale of the histograms. */
-	readonly now: () => number;
-	/** Wall-clock seconds since the epoch. */
-	readonly wallSeconds: () => number;
 }
 
 /**
@@ -70,30 +53,31 @@ export interface MetricSources {
  * between two steps.
  */
 export function* writeProxyFamilies(page: Exposition, sources: MetricSources): Generator<void> {
-	const now = sources.now();
-	const { histograms, startedSeconds } = sources;
-	const upstreams = yield* readUpstreams(sources.upstreams(), histograms.upstream, now);
-	const counts = readCounters(sources.workerStats);
-	const unrouted = sources.workerStats.map((stats) => stats.unrouted);
+	const { clock, memory, startedSeconds, upstreams: table } = sources.state;
+	const { stats, histograms } = memory;
+	const now = clock.now();
+	const upstreams = yield* readUpstreams(table.current.endpoints.values(), histograms.upstream, now);
+	const counts = readCounters(stats);
+	const unrouted = stats.map((one) => one.unrouted);
 	// A table without routes has no other series, and readers forget a family without samples.
 	const ownResponses = new Map([[404, 0], ...counts.responses]);
 	yield* writeResponses(page, ownResponses, upstreams, histograms.upstream);
-	yield* writeTraffic(page, sources.routes(), unrouted, startedSeconds);
+	yield* writeTraffic(page, table.current.traffic, unrouted, startedSeconds);
 	yield* writeCircuits(page, upstreams);
 	writeRefusals(page, counts);
-	writeGates(page, sources, counts);
-	writeHandshakes(page, sources, counts, now);
+	writeGates(page, memory, counts);
+	writeHandshakes(page, memory, counts, now);
 	writeConnections(page, sources, counts);
 	yield;
-	yield* writeLimiter(page, sources, now);
+	yield* writeLimiter(page, memory, now);
 	writeStore(page, sources);
 	writeExpiring(page, sources);
 	yield;
 	writeSpans(page, sources, counts);
 	writeKeys(page, sources);
 	writeAddresses(page, sources);
-	writeQueues(page, sources);
-	writeLoops(page, sources, now);
+	writeQueues(page, table.current.upstreams.values());
+	writeLoops(page, stats, now);
 	writeState(page, sources);
 }
 
@@ -111,22 +95,22 @@ function writeCounts(page: Exposition, family: FamilyDescription, counts: Readon
 	for (const [value, count] of counts) samples.sample(count, { [label!]: value });
 }
 
-function writeGates(page: Exposition, { histograms, workerStats }: MetricSources, { tokenCache }: WorkerCounts): void {
+function writeGates(page: Exposition, { histograms, stats }: ProcessMemory, { tokenCache }: WorkerCounts): void {
 	const { gate, gates } = histograms;
-	page.family(FAMILIES.gateDuration).histogram(gate.bounds, readBuckets(gate, gates, workerStats.length));
+	page.family(FAMILIES.gateDuration).histogram(gate.bounds, readBuckets(gate, gates, stats.length));
 	writeCounts(page, FAMILIES.tokenCache, tokenCache);
 }
 
 function writeHandshakes(
 	page: Exposition,
-	{ workerStats, histograms: { handshake, handshakes } }: MetricSources,
+	{ stats, histograms: { handshake, handshakes } }: ProcessMemory,
 	counts: WorkerCounts,
 	now: number,
 ): void {
 	const summary = new Summary();
-	for (const { handshakes: own } of workerStats) own.addTo(summary, now);
+	for (const { handshakes: own } of stats) own.addTo(summary, now);
 	page.family(FAMILIES.handshakeSummary).summary(summary);
-	const buckets = readBuckets(handshake, handshakes, workerStats.length);
+	const buckets = readBuckets(handshake, handshakes, stats.length);
 	page.family(FAMILIES.handshakeDuration).histogram(handshake.bounds, buckets);
 	page.family(FAMILIES.handshakeFailures).sample(sum(counts.handshakeRefusals.values()));
 	writeCounts(page, FAMILIES.handshakeRefusals, counts.handshakeRefusals);
@@ -136,9 +120,13 @@ function writeHandshakes(
 	}
 }
 
-function writeConnections(page: Exposition, { budgets, logLosses }: MetricSources, counts: WorkerCounts): void {
+function writeConnections(
+	page: Exposition,
+	{ state: { memory }, logLosses }: MetricSources,
+	counts: WorkerCounts,
+): void {
 	writeCounts(page, FAMILIES.connections, counts.connections);
-	page.family(FAMILIES.connectionsLimit).sample(budgets.connections.limit);
+	page.family(FAMILIES.connectionsLimit).sample(memory.connections.limit);
 	writeCounts(page, FAMILIES.connectionsRefused, counts.connectionRefusals);
 	writeCounts(page, FAMILIES.connectionsEnded, counts.connectionEnds);
 	writeCounts(page, FAMILIES.tunnelsOpen, counts.tunnels);
@@ -146,12 +134,12 @@ function writeConnections(page: Exposition, { budgets, logLosses }: MetricSource
 	writeCounts(page, FAMILIES.http2ConnectionErrors, counts.http2Errors);
 	writeCounts(page, FAMILIES.http2StreamErrors, counts.http2StreamErrors);
 	writeCounts(page, FAMILIES.readsDelayed, counts.readsDelayed);
-	page.family(FAMILIES.bodyMemory).sample(budgetInUse(budgets.bufferedBytes));
-	page.family(FAMILIES.bodyMemoryLimit).sample(budgets.bufferedBytes.limit);
+	page.family(FAMILIES.bodyMemory).sample(budgetInUse(memory.bufferedBytes));
+	page.family(FAMILIES.bodyMemoryLimit).sample(memory.bufferedBytes.limit);
 	page.family(FAMILIES.accessLogDropped).sample(counts.dropped.get('access lines')! + logLosses().accessLines);
 }
 
-function* writeLimiter(page: Exposition, { budgets: { limiter } }: MetricSources, now: number): Generator<void> {
+function* writeLimiter(page: Exposition, { limiter }: ProcessMemory, now: number): Generator<void> {
 	page.family(FAMILIES.rateLimitSlotsInUse).sample(yield* countSlotsInUse(limiter, now));
 	page.family(FAMILIES.rateLimitSlots).sample(limiterSlotCount(limiter));
 }
@@ -170,7 +158,7 @@ function writeStore(page: Exposition, { store }: MetricSources): void {
 	if (revocations !== undefined) page.family(FAMILIES.storeRevocations).sample(revocations);
 }
 
-function writeExpiring(page: Exposition, { inForce, wallSeconds }: MetricSources): void {
+function writeExpiring(page: Exposition, { state: { inForce, clock } }: MetricSources): void {
 	const expiry = page.family(FAMILIES.certificateExpiry);
 	const expiring = [...expiringOf(inForce.tls), ...expiringOfUpstreams(inForce.upstreamTls ?? NO_UPSTREAM_TLS)];
 	for (const { kind, subject, serial, expiresSeconds } of expiring) {
@@ -181,7 +169,7 @@ function writeExpiring(page: Exposition, { inForce, wallSeconds }: MetricSources
 	if (crls.length === 0) return;
 	const family = page.family(FAMILIES.crlNextUpdate);
 	for (const [issuer, nextUpdate] of crlsDue(crls)) {
-		family.sample(Math.round(nextUpdate - wallSeconds()), { issuer });
+		family.sample(Math.round(nextUpdate - clock.wallSeconds()), { issuer });
 	}
 }
 
@@ -222,8 +210,8 @@ function writeRefreshed(
 	for (const { labels, one } of all) if (one.ageMs !== undefined) ages.sample(one.ageMs / 1000, labels);
 }
 
-function writeQueues(page: Exposition, { groups }: MetricSources): void {
-	const all = Array.from(groups()).flatMap(({ config, waiting }) =>
+function writeQueues(page: Exposition, groups: Iterable<Upstream>): void {
+	const all = Array.from(groups).flatMap(({ config, waiting }) =>
 		waiting === undefined
 			? []
 			: { group: config.name!, count: new UpstreamLoad(waiting.count, 0), stats: new QueueStats(waiting.stats, 0) },
@@ -242,9 +230,9 @@ function writeAddresses(page: Exposition, { addresses }: MetricSources): void {
 	writeRefreshed(page, all, { fetches: dnsLookups, sizes: dnsAddresses, ages: dnsAge });
 }
 
-function writeLoops(page: Exposition, { workerStats }: MetricSources, now: number): void {
+function writeLoops(page: Exposition, workers: readonly WorkerStats[], now: number): void {
 	const utilization = page.family(FAMILIES.loopUtilization);
-	const loops = workerStats.map(({ loop }, worker) => ({ loop, fact: loopFact(loop, now), worker: String(worker) }));
+	const loops = workers.map(({ loop }, worker) => ({ loop, fact: loopFact(loop, now), worker: String(worker) }));
 	for (const { fact, worker } of loops) utilization.sample(fact?.utilization ?? 0, { worker });
 	const time = page.family(FAMILIES.loopTime);
 	for (const { loop, worker } of loops) {
@@ -259,7 +247,7 @@ function writeLoops(page: Exposition, { workerStats }: MetricSources, now: numbe
 	}
 }
 
-function writeState(page: Exposition, { build, listening, inForce, journal }: MetricSources): void {
+function writeState(page: Exposition, { build, listening, state: { inForce, journal } }: MetricSources): void {
 	page.family(FAMILIES.workers).sample(listening());
 	page.family(FAMILIES.buildInfo).sample(1, { version: build.version, body_mode: build.bodyMode, node: build.node });
 	page.family(FAMILIES.configGeneration).sample(inForce.generation);

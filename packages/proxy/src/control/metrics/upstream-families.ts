@@ -5,7 +5,7 @@ import { TRANSITIONS } from '../../memory/transition-counts.ts';
 import { readEndpoint, UpstreamStats } from '../../memory/upstream-stats.ts';
 import type { HistogramsSeed } from '../../shared/messages.ts';
 import type { Endpoint, RouteCounters } from '../routing/table.ts';
-import { total } from './adding-up.ts';
+import { sum } from './adding-up.ts';
 import { type Exposition, type Labels, QUANTILES } from './exposition.ts';
 import { FAMILIES } from './family-table.ts';
 
@@ -45,7 +45,7 @@ function readUpstream(endpoint: Endpoint, layout: BucketLayout, summary: Summary
 		alive: health === undefined ? undefined : alive === true,
 		lastProbe: health === undefined ? undefined : lastProbe,
 		/** By `TRANSITIONS`. */
-		transitions: TRANSITIONS.map((_, i) => total([counters, ...regions], ({ transitions }) => transitions.cells[i]!)),
+		transitions: TRANSITIONS.map((_, i) => sum([counters, ...regions].map(({ transitions }) => transitions.cells[i]!))),
 		// Each upstream has a series for the expected status from the start.
 		responses: new Map([[200, 0], ...responses]),
 		protocol: endpoint.protocol ?? 'http/1.1',

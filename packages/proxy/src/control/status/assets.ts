@@ -1,8 +1,12 @@
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
-import type { PageAssets } from './page.ts';
 
-export interface Assets extends PageAssets {
+/** The parts of the page besides the status. */
+export interface Assets {
+	readonly css: string;
+	readonly scripts: readonly string[];
+	/** Changes with the assets: an older page must be reloaded. */
+	readonly build: string;
 	/** `Content-Security-Policy` of the page: only scripts and styles named here by hash take effect. */
 	readonly policy: string;
 }

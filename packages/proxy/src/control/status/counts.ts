@@ -1,24 +1,31 @@
 import type { WorkerCounts } from '../../memory/worker-stats.ts';
 import type { History } from './history.ts';
-import type { Count } from './schema.ts';
 
 /** The workers' counters that the page shows, and their names in the ring of the last ten minutes. */
 
-const RECENT = ['handshakeRefusals', 'connectionRefusals', 'connectionEnds', 'tunnelEnds', 'http2Errors'] as const;
-export type RecentCounter = (typeof RECENT)[number];
+const KINDS = [
+	'refusals',
+	'handshakeRefusals',
+	'connectionRefusals',
+	'connectionEnds',
+	'tunnelEnds',
+	'http2Errors',
+] as const;
+export type CounterKind = (typeof KINDS)[number];
+
+interface Counter {
+	readonly reason: string;
+	/** Of the response, where there was one. */
+	readonly status?: number;
+	/** Since the start. */
+	readonly total: number;
+}
+
+export type Count = Counter & { readonly last_ten_minutes: number };
 
 /** The counts above zero, the most frequent in the last ten minutes first. */
-export function countsOf(kind: RecentCounter, counts: WorkerCounts, history: Pick<History, 'rise'>): Count[] {
-	return recentCounts(kind, named(counts[kind]), history);
-}
-
-/** The requests that never reached an upstream, by reason and by the status of their responses. */
-export function refusalsOf(counts: Answered, history: Pick<History, 'rise'>): Count[] {
-	return recentCounts('refusal', refusals(counts), history);
-}
-
-function recentCounts(kind: string, counts: readonly Counted[], history: Pick<History, 'rise'>): Count[] {
-	return counts
+export function countsOf(kind: CounterKind, counts: WorkerCounts, history: Pick<History, 'rise'>): Count[] {
+	return listOf(kind, counts)
 		.filter(({ total }) => total > 0)
 		.map((one) => ({ ...one, last_ten_minutes: history.rise(`${kind} ${one.reason}`, one.total) }))
 		.sort((a, b) => b.last_ten_minutes - a.last_ten_minutes || b.total - a.total);
@@ -26,28 +33,27 @@ function recentCounts(kind: string, counts: readonly Counted[], history: Pick<Hi
 
 /** All counters in the ring, by name. The names come from fixed lists, so there are some dozens at most. */
 export function countersOf(counts: WorkerCounts): Map<string, number> {
-	const lists = [['refusal', refusals(counts)] as const, ...RECENT.map((kind) => [kind, named(counts[kind])] as const)];
-	return new Map(lists.flatMap(([kind, list]) => list.map(({ reason, total }) => [`${kind} ${reason}`, total])));
+	const named = (kind: CounterKind) =>
+		listOf(kind, counts).map(({ reason, total }) => [`${kind} ${reason}`, total] as const);
+	return new Map(KINDS.flatMap(named));
 }
 
-type Counted = Omit<Count, 'last_ten_minutes'>;
-
-function named(counts: ReadonlyMap<string, number>): Counted[] {
-	return Array.from(counts, ([reason, total]) => ({ reason, total }));
+function listOf(kind: CounterKind, counts: WorkerCounts): Counter[] {
+	if (kind === 'refusals') return refusals(counts);
+	return [...counts[kind]].map(([reason, total]) => ({ reason, total }));
 }
 
-type Answered = Pick<WorkerCounts, 'auth' | 'forbidden' | 'rateLimited' | 'responses'>;
-
-function refusals({ auth, forbidden, rateLimited, responses }: Answered): Counted[] {
-	const answered = (status: number, counts: ReadonlyMap<string, number>, words: (reason: string) => string) =>
+/** The requests that never reached an upstream, by reason and by the status of their responses. */
+function refusals({ auth, forbidden, rateLimited, responses }: WorkerCounts): Counter[] {
+	const responded = (status: number, counts: ReadonlyMap<string, number>, words: (reason: string) => string) =>
 		[...counts].map(([reason, total]) => ({ reason: words(reason), status, total }));
 	const others = [...responses]
 		.filter(([status]) => !COUNTED_BY_REASON.has(status))
 		.map(([status, total]) => ({ reason: REASONS.get(status) ?? 'other', status, total }));
 	return [
-		...answered(401, auth, (reason) => `token ${reason}`),
-		...answered(403, forbidden, (reason) => `forbidden by ${reason}`),
-		...answered(429, rateLimited, (reason) => RATE_LIMITS.get(reason) ?? reason),
+		...responded(401, auth, (reason) => `token ${reason}`),
+		...responded(403, forbidden, (reason) => `forbidden by ${reason}`),
+		...responded(429, rateLimited, (reason) => RATE_LIMITS.get(reason) ?? reason),
 		...others,
 	];
 }

@@ -1,14 +1,13 @@
+import { GRPC_STATUS_NAMES, IS_GRPC_FAILURE } from '../../gates/grpc-status.ts';
 import { Summary } from '../../memory/histogram.ts';
-import { type GrpcCells, GrpcHistory, newGrpcCells } from './grpc.ts';
-import { POINT_MS, POINTS } from './points.ts';
-import type { Chart, Point, ShareStatus } from './schema.ts';
+import { POINT_MS, POINTS, Rises } from './ring.ts';
 import {
-	countsSince,
-	type OwnCounts,
+	countsBy,
+	NOTHING_COUNTED,
 	type ShareBounds,
+	type ShareCounts,
 	ShareHistory,
-	UPSTREAM_COUNTS,
-	type UpstreamCounts,
+	type ShareStatus,
 } from './shares.ts';
 
 /** Limit for upstreams with a chart. Each costs 960 bytes, so 2 MB in all. */
@@ -19,16 +18,21 @@ const LEAST_BATCH = 64;
 /** Ticks of a second within which all are sampled; two of the ten are left for a main thread that is late. */
 const TICKS_A_POINT = 8;
 
+/** The last point of a chart, and a share of all its points. */
+export type Point = NonNullable<ReturnType<Series['latest']>>;
+/** The last ten minutes, oldest first, one point every ten seconds; `null` where nothing is known. */
+export type Chart = NonNullable<ReturnType<Series['chart']>>;
+
 /** One upstream, which the history samples every ten seconds. */
 export interface Sampled {
 	/** `host:port`. */
 	readonly key: string;
-	/** Answers so far. */
-	answers(): number;
-	/** Answers of 500 and above. */
+	/** So far. */
+	responses(): number;
+	/** Responses of 500 and above. */
 	serverErrors(): number;
 	/** Adds its gRPC calls so far, by status code. */
-	addGrpcTo(to: GrpcCells): void;
+	addGrpcTo(to: Float64Array): void;
 	/** Adds the round trips of the last ten seconds that are complete. @returns whether there were any. */
 	addRoundTrips(to: Summary, nowMs: number): boolean;
 }
@@ -37,7 +41,7 @@ interface HistorySource {
 	/** Those of the table in force. */
 	readonly upstreams: () => Iterable<Sampled>;
 	/** Counts without an upstream, so far. */
-	readonly own: () => OwnCounts;
+	readonly own: () => ShareCounts;
 	/** Other counters, by names of a fixed list. */
 	readonly counters: () => ReadonlyMap<string, number>;
 }
@@ -51,15 +55,14 @@ export class History {
 	readonly #series = new Map<string, Series>();
 	readonly #total: Series;
 	readonly #shares = new ShareHistory();
-	#own: OwnCounts;
+	#own: ShareCounts;
 	/** Counts of upstreams since the last point of `#total`, and when that was. */
-	#counted: UpstreamCounts = NOTHING_COUNTED;
+	#counted = NOTHING_COUNTED;
 	#totalAt: number;
-	readonly #counters = new Map<string, Float64Array>();
+	readonly #counters = new Map<string, Rises>();
 	readonly #summary = new Summary();
 	readonly #all = new Summary();
 	#point = -1;
-	#first = 0;
 	/** Upstreams still to be sampled for the present point. */
 	#left: Sampled[] = [];
 	#batch = LEAST_BATCH;
@@ -70,7 +73,6 @@ export class History {
 		this.#own = source.own();
 		this.#total = new Series(true, nowMs);
 		this.#totalAt = nowMs;
-		this.#first = pointAt(nowMs);
 		this.#begin(nowMs);
 	}
 
@@ -98,9 +100,7 @@ export class History {
 
 	/** By how much a counter has risen in the last ten minutes, or since the start. */
 	rise(counter: string, now: number): number {
-		const ring = this.#counters.get(counter);
-		if (ring === undefined || this.#point - this.#first < POINTS) return now;
-		return now - ring[(this.#point + 1) % POINTS]!;
+		return this.#counters.get(counter)?.until(now) ?? now;
 	}
 
 	/** An upstream's gRPC calls of the last ten minutes that ended with this status. @param total those so far. */
@@ -115,19 +115,21 @@ export class History {
 
 	/** Bytes of the rings: for tests and for the docs. */
 	get bytes(): number {
-		const calls = [...this.#series.values()].reduce((sum, series) => sum + series.grpcBytes, 0);
+		const statuses = [...this.#series.values()].reduce((sum, series) => sum + series.grpcStatuses, 0);
 		return (
-			(Math.min(this.#series.size, MAX_CHARTED) + 1) * Series.BYTES +
-			calls +
-			this.#counters.size * POINTS * Float64Array.BYTES_PER_ELEMENT
+			(Math.min(this.#series.size, MAX_CHARTED) + 1) * Series.BYTES + (statuses + this.#counters.size) * Rises.BYTES
 		);
 	}
 
 	#begin(nowMs: number): void {
 		this.#sample(this.#left, nowMs);
 		const point = pointAt(nowMs);
-		const counters = this.#source.counters();
-		for (const [name, value] of counters) this.#note(name, value, point);
+		for (const [name, value] of this.#source.counters()) {
+			// A new counter was zero before.
+			const rises = this.#counters.get(name) ?? new Rises();
+			this.#counters.set(name, rises);
+			rises.advance(value, point);
+		}
 		this.#left = [...this.#source.upstreams()];
 		this.#batch = Math.max(LEAST_BATCH, Math.ceil(this.#left.length / TICKS_A_POINT));
 		this.#follow(this.#left, nowMs);
@@ -161,9 +163,10 @@ export class History {
 			isEmpty = !upstream.addRoundTrips(this.#summary, nowMs);
 			if (!isEmpty) for (let i = 0; i < this.#all.window.length; i++) this.#all.window[i]! += this.#summary.window[i]!;
 			const { counts, seconds } = series.advance(upstream, nowMs, this.#point);
-			this.#counted = added(this.#counted, counts);
-			const { answers, '5xx': errors } = counts;
-			series.put(this.#point, answers / seconds, errors / seconds, isEmpty ? undefined : this.#summary);
+			const before = this.#counted;
+			this.#counted = countsBy((name) => before[name] + counts[name]);
+			const summary = isEmpty ? undefined : this.#summary;
+			series.put(this.#point, counts.responses / seconds, counts['5xx'] / seconds, summary);
 		}
 		if (this.#left.length === 0) this.#complete(nowMs);
 	}
@@ -171,34 +174,16 @@ export class History {
 	/** All upstreams have been sampled. */
 	#complete(nowMs: number): void {
 		const own = this.#source.own();
-		const counts = countsSince(this.#own, own, this.#counted);
+		const counts = countsBy((name) => own[name] - this.#own[name] + this.#counted[name]);
 		const seconds = (nowMs - this.#totalAt) / 1000;
 		if (seconds > 0) {
-			this.#total.put(this.#point, counts.answers / seconds, counts['5xx'] / seconds, this.#all);
+			this.#total.put(this.#point, counts.responses / seconds, counts['5xx'] / seconds, this.#all);
 			this.#shares.add(counts, nowMs);
 		}
 		this.#counted = NOTHING_COUNTED;
 		this.#own = own;
 		this.#totalAt = nowMs;
 	}
-
-	#note(name: string, value: number, point: number): void {
-		let ring = this.#counters.get(name);
-		if (ring === undefined) {
-			// A new counter was zero before.
-			ring = new Float64Array(POINTS);
-			this.#counters.set(name, ring);
-		}
-		// Missed points get the present value: the rise since then counts as new, never as negative.
-		const missed = Math.min(point - this.#point, POINTS);
-		for (let i = 0; i < missed; i++) ring[(point - i) % POINTS] = value;
-	}
-}
-
-const NOTHING_COUNTED: UpstreamCounts = { answers: 0, '5xx': 0, calls: 0, grpc: 0 };
-
-function added(a: UpstreamCounts, b: UpstreamCounts): UpstreamCounts {
-	return Object.fromEntries(UPSTREAM_COUNTS.map((name) => [name, a[name] + b[name]])) as UpstreamCounts;
 }
 
 function pointAt(nowMs: number): number {
@@ -208,17 +193,17 @@ function pointAt(nowMs: number): number {
 const COLUMNS = 4;
 const NOTHING = Array(COLUMNS).fill(Number.NaN);
 
-/** Rings of one upstream: answers a second, those of 500 and above, and the two quantiles. */
+/** Rings of one upstream: responses a second, those of 500 and above, and the two quantiles. */
 class Series {
 	static readonly BYTES = COLUMNS * POINTS * Float32Array.BYTES_PER_ELEMENT;
 
 	/** `undefined`: too many upstreams have a chart already. */
 	readonly #cells: Float32Array | undefined;
 	#point = -1;
-	#answers = 0;
+	#responses = 0;
 	#errors = 0;
-	/** Since its first gRPC call: most upstreams have none. */
-	#grpc: GrpcHistory | undefined;
+	/** Of the gRPC statuses that have occurred, by code. */
+	readonly #grpc = new Map<number, Rises>();
 	#at: number;
 
 	constructor(charted: boolean, nowMs: number) {
@@ -227,46 +212,53 @@ class Series {
 	}
 
 	/** Earlier counts belong to no point. */
-	begin(upstream: Counted, nowMs: number): void {
-		this.#answers = upstream.answers();
+	begin(upstream: Sampled, nowMs: number): void {
+		this.#responses = upstream.responses();
 		this.#errors = upstream.serverErrors();
 		this.#at = nowMs;
-		const calls = callsOf(upstream);
-		if (calls === undefined) return;
-		this.#grpc = new GrpcHistory();
-		this.#grpc.begin(calls);
+		for (const [code, total] of this.#callsOf(upstream)) this.#grpc.set(code, new Rises(total));
 	}
 
 	/** @returns the counts since the last time. */
-	advance(upstream: Counted, nowMs: number, point: number) {
-		const [answers, errors] = [upstream.answers(), upstream.serverErrors()];
+	advance(upstream: Sampled, nowMs: number, point: number): { readonly counts: ShareCounts; readonly seconds: number } {
+		const [responses, errors] = [upstream.responses(), upstream.serverErrors()];
 		// The counters of an upstream that was forgotten and has come back start at zero again.
-		const isNew = answers < this.#answers;
+		const isNew = responses < this.#responses;
+		let [calls, grpc] = [0, 0];
+		for (const [code, total] of this.#callsOf(upstream)) {
+			const rises = this.#grpc.get(code) ?? new Rises();
+			this.#grpc.set(code, rises);
+			const rise = rises.advance(total, point);
+			calls += rise;
+			if (IS_GRPC_FAILURE[code]) grpc += rise;
+		}
 		const counts = {
-			answers: isNew ? answers : answers - this.#answers,
+			...NOTHING_COUNTED,
+			responses: isNew ? responses : responses - this.#responses,
 			'5xx': isNew ? errors : errors - this.#errors,
-			...this.#advanceCalls(upstream, point),
+			calls,
+			grpc,
 		};
-		const since = { counts, seconds: (nowMs - this.#at) / 1000 };
-		this.#answers = answers;
+		const seconds = (nowMs - this.#at) / 1000;
+		this.#responses = responses;
 		this.#errors = errors;
 		this.#at = nowMs;
-		return since;
+		return { counts, seconds };
 	}
 
-	#advanceCalls(upstream: Counted, point: number) {
-		const calls = callsOf(upstream);
-		if (calls === undefined && this.#grpc === undefined) return NO_CALLS;
-		this.#grpc ??= new GrpcHistory();
-		return this.#grpc.advance(calls ?? newGrpcCells(), point);
+	/** By code, those that have occurred. */
+	*#callsOf(upstream: Sampled): Generator<[code: number, total: number]> {
+		CALLS.fill(0);
+		upstream.addGrpcTo(CALLS);
+		for (const [code, total] of CALLS.entries()) if (total > 0 || this.#grpc.has(code)) yield [code, total];
 	}
 
 	grpcRise(code: number, total: number): number {
-		return this.#grpc?.rise(code, total) ?? total;
+		return this.#grpc.get(code)?.until(total) ?? total;
 	}
 
-	get grpcBytes(): number {
-		return this.#grpc?.bytes ?? 0;
+	get grpcStatuses(): number {
+		return this.#grpc.size;
 	}
 
 	put(point: number, rate: number, errors: number, roundTrips: Summary | undefined): void {
@@ -279,7 +271,7 @@ class Series {
 		this.#point = point;
 	}
 
-	chart(point: number): Chart | undefined {
+	chart(point: number) {
 		const cells = this.#cells;
 		if (cells === undefined) return undefined;
 		const column = (i: number) =>
@@ -298,7 +290,7 @@ class Series {
 		};
 	}
 
-	latest(): Point | undefined {
+	latest() {
 		const cells = this.#cells;
 		if (cells === undefined || this.#point < 0) return undefined;
 		const value = (column: number) => rounded(cells[column * POINTS + (this.#point % POINTS)]!);
@@ -317,8 +309,8 @@ class Series {
 			for (let i = column * POINTS; i < (column + 1) * POINTS; i++) sum += cells[i]! || 0;
 			return sum;
 		};
-		const answers = sumOf(0);
-		return answers > 0 ? rounded(sumOf(1) / answers) : null;
+		const responses = sumOf(0);
+		return responses > 0 ? rounded(sumOf(1) / responses) : null;
 	}
 
 	#write(point: number, values: readonly number[]): void {
@@ -326,17 +318,7 @@ class Series {
 	}
 }
 
-type Counted = Omit<Sampled, 'key' | 'addRoundTrips'>;
-
-const NO_CALLS = { calls: 0, grpc: 0 };
-const CALLS = newGrpcCells();
-
-/** Valid until the next call. @returns `undefined`: there has been no call. */
-function callsOf(upstream: Counted): GrpcCells | undefined {
-	CALLS.fill(0);
-	upstream.addGrpcTo(CALLS);
-	return CALLS.some((calls) => calls > 0) ? CALLS : undefined;
-}
+const CALLS = new Float64Array(GRPC_STATUS_NAMES.length);
 
 function rounded(value: number): number | null {
 	return Number.isNaN(value) ? null : Number(value.toPrecision(3));

@@ -1,40 +1,18 @@
 import { plural } from '../../config/wording.ts';
-import { ago, count, duration, latency, moment, peakOf, percent, rate, SIGNS } from './format.ts';
+import type { Assets } from './assets.ts';
+import type { Count } from './counts.ts';
+import type { Chart } from './history.ts';
 import { jsonOf } from './json.ts';
-import { html, Markup } from './markup.ts';
-import {
-	certificatesPanel,
-	connectionsPanel,
-	dnsPanel,
-	grpcPanel,
-	handshakesPanel,
-	issuersPanel,
-	limitsPanel,
-	memoryPanel,
-	refusalsPanel,
-	reloadsPanel,
-	tenantsPanel,
-	workersPanel,
-} from './panels.ts';
-import type { Chart, Count, Problem, ShareStatus, StatusPage } from './schema.ts';
-import { keyOf } from './snapshot.ts';
+import { ago, count, duration, html, latency, Markup, moment, peakOf, percent, rate, SIGNS } from './markup.ts';
+import { PANELS } from './panels.ts';
+import type { Problem } from './problems.ts';
+import type { ShareKind } from './shares.ts';
+import { keyOf } from './upstreams.ts';
 import { upstreamsPanel } from './upstreams-panel.ts';
-import { queryOf, type View } from './view.ts';
-
-/** The parts of the page besides the status: made once. */
-export interface PageAssets {
-	readonly css: string;
-	readonly scripts: readonly string[];
-	/** Changes with the assets: an older page must be reloaded. */
-	readonly build: string;
-}
+import { queryOf, type StatusPage, type View } from './view.ts';
 
 /** The whole document. Pure; a step for each piece. */
-export function* renderPage(
-	status: StatusPage,
-	view: View,
-	{ css, scripts, build }: PageAssets,
-): Generator<void, string> {
+export function* renderPage(status: StatusPage, view: View, { css, scripts, build }: Assets): Generator<void, string> {
 	const body = yield* renderBody(status, view, build);
 	return `<!doctype html>${html`
 		<html lang="en">
@@ -71,7 +49,7 @@ function verdictOf(problems: readonly Problem[]): string {
 /** The part of the page that changes; a step for each piece. */
 export function* renderBody(status: StatusPage, view: View, build: string): Generator<void, string> {
 	const smaller: (Markup | undefined)[] = [];
-	for (const panel of SMALLER) {
+	for (const panel of PANELS) {
 		smaller.push(panel(status));
 		yield;
 	}
@@ -90,22 +68,6 @@ export function* renderBody(status: StatusPage, view: View, build: string): Gene
 		</div>
 	`.toString();
 }
-
-/** In their order on the page. */
-const SMALLER: readonly ((status: StatusPage) => Markup | undefined)[] = [
-	dnsPanel,
-	refusalsPanel,
-	grpcPanel,
-	handshakesPanel,
-	connectionsPanel,
-	workersPanel,
-	certificatesPanel,
-	issuersPanel,
-	memoryPanel,
-	reloadsPanel,
-	limitsPanel,
-	tenantsPanel,
-];
 
 /** Which process this is, and the time of its figures. */
 function header({ process, at, reloads, shared_limits: limits }: StatusPage, view: View): Markup {
@@ -161,8 +123,8 @@ function problemLine({ severity, text, since, look, link }: Problem, now: string
 /** The main figures at a glance. A bad one has a colour, and a sign for people who do not see colours. */
 function numbers(status: StatusPage): Markup {
 	const { traffic, connections, upstreams, workers, refusals } = status;
-	const share = (kind: ShareStatus['kind']) => status.shares.find((one) => one.kind === kind);
-	const isOver = (...kinds: ShareStatus['kind'][]) => kinds.some((kind) => (share(kind)?.over_since ?? null) !== null);
+	const share = (kind: ShareKind) => status.shares.find((one) => one.kind === kind);
+	const isOver = (...kinds: ShareKind[]) => kinds.some((kind) => (share(kind)?.over_since ?? null) !== null);
 	const answers = share('5xx')?.last_ten_minutes;
 	const handshakes = share('handshakes')?.last_ten_minutes;
 	const tile = (name: string, value: Markup, state: 'bad' | 'doubtful' | false = false) =>

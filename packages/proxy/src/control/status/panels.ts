@@ -1,17 +1,46 @@
 import { plural } from '../../config/wording.ts';
 import { grpcStatusInWords, IS_GRPC_FAILURE } from '../../gates/grpc-status.ts';
-import { badge, bytes, count, day, duration, latency, moment, percent } from './format.ts';
-import { type Content, html, inParts, type Markup } from './markup.ts';
-import { EXPIRES_SOON_DAYS } from './problems.ts';
-import type { Count, Panel, StatusPage } from './schema.ts';
+import type { Count } from './counts.ts';
+import {
+	badge,
+	bytes,
+	type Content,
+	count,
+	day,
+	duration,
+	html,
+	inParts,
+	latency,
+	type Markup,
+	moment,
+	percent,
+} from './markup.ts';
+import { EXPIRES_SOON_DAYS, type Panel } from './problems.ts';
+import type { StatusPage } from './view.ts';
 
 /** The smaller panels: a heading and a table each. */
 
 /** Rows of one of these tables; `/status.json` has all. */
 const MAX_ROWS = 50;
 
+/** In their order on the page. */
+export const PANELS: readonly ((status: StatusPage) => Markup | undefined)[] = [
+	dnsPanel,
+	refusalsPanel,
+	grpcPanel,
+	handshakesPanel,
+	connectionsPanel,
+	workersPanel,
+	certificatesPanel,
+	issuersPanel,
+	memoryPanel,
+	reloadsPanel,
+	limitsPanel,
+	tenantsPanel,
+];
+
 /** Only with `[[upstreams]] dns`. */
-export function dnsPanel({ dns, at }: StatusPage): Markup | undefined {
+function dnsPanel({ dns, at }: StatusPage): Markup | undefined {
 	if (dns.length === 0) return undefined;
 	// Failing names come first: there may be more than are shown.
 	const ordered = dns.toSorted((a, b) => trouble(b) - trouble(a));
@@ -36,7 +65,7 @@ function trouble({ addresses, failing_since }: StatusPage['dns'][number]): numbe
 	return Number(addresses === 0) * 2 + Number(failing_since !== null);
 }
 
-export function refusalsPanel({ refusals }: StatusPage): Markup {
+function refusalsPanel({ refusals }: StatusPage): Markup {
 	return panel('refusals', 'Refusals', [
 		countsTable(
 			'Requests that the proxy refused, by reason. Failures of an upstream count in the table of upstreams.',
@@ -46,7 +75,7 @@ export function refusalsPanel({ refusals }: StatusPage): Markup {
 	]);
 }
 
-export function handshakesPanel({ handshakes }: StatusPage): Markup {
+function handshakesPanel({ handshakes }: StatusPage): Markup {
 	const { completed_total, failed_total, p50_seconds, p99_seconds, failures } = handshakes;
 	return panel('handshakes', 'TLS handshakes', [
 		facts([
@@ -59,7 +88,7 @@ export function handshakesPanel({ handshakes }: StatusPage): Markup {
 	]);
 }
 
-export function connectionsPanel({ connections }: StatusPage): Markup {
+function connectionsPanel({ connections }: StatusPage): Markup {
 	const { handshaking, http1, h2, websockets, refused, ended, websocket_ends, http2_errors } = connections;
 	const said = (words: string, counts: readonly Count[]) =>
 		counts.map(({ reason, ...one }) => ({ ...one, reason: `${words}: ${reason}` }));
@@ -87,7 +116,7 @@ export function connectionsPanel({ connections }: StatusPage): Markup {
 const ENDED_BY_A_PEER: ReadonlySet<string> = new Set(['client', 'upstream']);
 
 /** Only once there has been a call. */
-export function grpcPanel({ grpc }: StatusPage): Markup | undefined {
+function grpcPanel({ grpc }: StatusPage): Markup | undefined {
 	if (grpc.length === 0) return undefined;
 	return panel('grpc', 'gRPC', [
 		table(
@@ -107,7 +136,7 @@ function grpcBadge(code: number): Markup {
 	return badge(IS_GRPC_FAILURE[code] ? 'bad' : 'doubtful', inParts(grpcStatusInWords(code)));
 }
 
-export function certificatesPanel({ certificates }: StatusPage): Markup {
+function certificatesPanel({ certificates }: StatusPage): Markup {
 	return panel('certificates', 'Certificates', [
 		table(
 			'The server’s certificate and its issuers, the CAs of clients, and revocation lists.',
@@ -136,7 +165,7 @@ const KINDS = {
 	crl: 'CRL',
 } as const;
 
-export function issuersPanel({ issuers }: StatusPage): Markup {
+function issuersPanel({ issuers }: StatusPage): Markup {
 	return panel('issuers', 'Token issuers', [
 		table(
 			'Who signs tokens, and the age of the keys that verify them.',
@@ -165,7 +194,7 @@ function keyNames(keys: readonly (string | null)[]): Markup | undefined {
 
 const MAX_KEY_NAMES = 4;
 
-export function workersPanel({ workers }: StatusPage): Markup {
+function workersPanel({ workers }: StatusPage): Markup {
 	return panel('workers', 'Workers', [
 		table(
 			`${workers.listening} of ${plural(workers.configured, 'worker thread')} accept connections. Loop: share of time that the event loop was busy.`,
@@ -182,7 +211,7 @@ export function workersPanel({ workers }: StatusPage): Markup {
 	]);
 }
 
-export function memoryPanel({ memory, process }: StatusPage): Markup {
+function memoryPanel({ memory, process }: StatusPage): Markup {
 	const amount = (unit: string, value: number) => (unit === 'bytes' ? html`${bytes(value)}` : count(value));
 	return panel('memory', 'Memory and budgets', [
 		facts([
@@ -203,7 +232,7 @@ export function memoryPanel({ memory, process }: StatusPage): Markup {
 	]);
 }
 
-export function reloadsPanel({ reloads, at }: StatusPage): Markup {
+function reloadsPanel({ reloads, at }: StatusPage): Markup {
 	const { generation, success_total, failure_total, last, needs_restart } = reloads;
 	return panel('reloads', 'Reloads', [
 		facts([
@@ -231,7 +260,7 @@ export function reloadsPanel({ reloads, at }: StatusPage): Markup {
 const PARTS = { tls: 'TLS', identity: 'identity', routes: 'routes' } as const;
 
 /** Only with `[limiter]`. */
-export function limitsPanel({ shared_limits: limits }: StatusPage): Markup | undefined {
+function limitsPanel({ shared_limits: limits }: StatusPage): Markup | undefined {
 	if (limits === null) return undefined;
 	const { store, cause, replicas, settle_seconds, calls, revocations } = limits;
 	return panel('limits', 'Shared limits', [
@@ -247,7 +276,7 @@ export function limitsPanel({ shared_limits: limits }: StatusPage): Markup | und
 }
 
 /** Only with `[status] tenants = true`. */
-export function tenantsPanel({ tenants }: StatusPage): Markup | undefined {
+function tenantsPanel({ tenants }: StatusPage): Markup | undefined {
 	if (tenants === null) return undefined;
 	return panel('tenants', 'Tenants', [
 		table(

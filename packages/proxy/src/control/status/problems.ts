@@ -1,9 +1,28 @@
 import { plural } from '../../config/wording.ts';
 import type { CircuitName } from '../../memory/transition-counts.ts';
 import { MEANWHILE } from '../facts/store.ts';
-import type { Found, Panel, Problem, ReloadStatus, ShareStatus, Snapshot } from './schema.ts';
-import { DAY_MS } from './times.ts';
+import { RELOADED_PARTS } from '../reload/journal.ts';
+import { DAY_MS, iso } from './json.ts';
+import type { ShareKind } from './shares.ts';
+import type { Found } from './snapshot.ts';
 import { queryOf, WHOLE_VIEW } from './view.ts';
+
+export type Snapshot = ReturnType<typeof judge>;
+
+export type Panel =
+	| 'upstreams'
+	| 'dns'
+	| 'refusals'
+	| 'handshakes'
+	| 'connections'
+	| 'grpc'
+	| 'certificates'
+	| 'issuers'
+	| 'workers'
+	| 'memory'
+	| 'reloads'
+	| 'limits'
+	| 'tenants';
 
 /** Certificates that expire within this time get a warning, days. The log warns from 30 days on; the page only when it is urgent. */
 export const EXPIRES_SOON_DAYS = 14;
@@ -17,7 +36,7 @@ const SLOW_SETTLE_S = 0.4;
 const MAX_NAMES = 3;
 
 /** Adds the problems, the worst first; a proxy without any is well. Pure. */
-export function judge(snapshot: Found): Snapshot {
+export function judge(snapshot: Found) {
 	const problems = [
 		...processProblems(snapshot),
 		...upstreamProblems(snapshot),
@@ -34,22 +53,40 @@ export function judge(snapshot: Found): Snapshot {
 	return { ...snapshot, problems, well: problems.length === 0 };
 }
 
-function processProblems({ process, workers }: Found): Problem[] {
-	const { not_ready } = process;
+export type Problem = ReturnType<typeof problem>;
+type Severity = 'error' | 'warning';
+
+/**
+ * @param panel the part of the page with the details.
+ * @param text what, and how much of it, in one sentence.
+ * @param look what to look at, or to do.
+ * @param since when it began, if known.
+ * @param link the part of the page's address that shows the affected items.
+ */
+function problem(
+	severity: Severity,
+	panel: Panel,
+	text: string,
+	look: string,
+	since: string | null = null,
+	link = `#${panel}`,
+) {
+	return { severity, text, since, look, panel, link };
+}
+
+function processProblems({ process: { not_ready }, workers: { configured, listening } }: Found): Problem[] {
 	const look = 'log targets proxy and proxy::worker';
-	if (not_ready !== null) {
-		const text = `Not ready: ${not_ready}`;
-		return [{ severity: 'error', text, since: null, look, ...linkTo('workers') }];
-	}
-	const missing = workers.configured - workers.listening;
+	if (not_ready !== null) return [problem('error', 'workers', `Not ready: ${not_ready}`, look)];
+	const missing = configured - listening;
 	if (missing <= 0) return [];
-	const text = `${missing} of ${plural(workers.configured, 'worker')} ${missing === 1 ? 'does' : 'do'} not accept connections`;
-	return [{ severity: 'error', text, since: null, look, ...linkTo('workers') }];
+	const verb = missing === 1 ? 'does' : 'do';
+	const text = `${missing} of ${plural(configured, 'worker')} ${verb} not accept connections`;
+	return [problem('error', 'workers', text, look)];
 }
 
 function upstreamProblems({ upstreams }: Found): Problem[] {
 	const about = (
-		severity: Problem['severity'],
+		severity: Severity,
 		some: typeof upstreams,
 		[one, many]: readonly [one: string, many: string],
 		look: string,
@@ -57,8 +94,10 @@ function upstreamProblems({ upstreams }: Found): Problem[] {
 	): Problem[] => {
 		if (some.length === 0) return [];
 		const names = some.map(({ upstream }) => upstream);
-		const text = counted(names, one, many);
-		return [{ severity, text, since: earliest(some.map(since)), look, ...linkToUpstreams(names) }];
+		// Healthy rows may fill pages.
+		const view = names.length === 1 ? { filter: names[0]! } : { troubled: true };
+		const link = `${queryOf({ ...WHOLE_VIEW, ...view })}#upstreams`;
+		return [problem(severity, 'upstreams', counted(names, one, many), look, earliest(some.map(since)), link)];
 	};
 	const inState = (state: CircuitName) => upstreams.filter(({ breaker }) => breaker.state === state);
 	const unhealthy = upstreams.filter(({ breaker, health }) => breaker.state === 'closed' && health === 'unhealthy');
@@ -103,8 +142,8 @@ function lastProbeOf(upstreams: Found['upstreams']): string {
 	return `${which}${remedy === null ? found : `${found}: ${remedy}`}`;
 }
 
-/** Which answers or handshakes, what to look at, and where. */
-const SHARES: Readonly<Record<ShareStatus['kind'], { what: string; of: string; look: string; panel: Panel }>> = {
+/** Which responses, calls or handshakes, what to look at, and where. */
+const SHARES: Readonly<Record<ShareKind, { what: string; of: string; look: string; panel: Panel }>> = {
 	'5xx': {
 		what: 'are 500 or above',
 		of: 'responses',
@@ -146,49 +185,42 @@ function shareProblems({ shares }: Found): Problem[] {
 		const text = `${count} of ${total} ${of} of the last minute ${what} (${Math.floor((count / total) * 100)} %)`;
 		const isFailure = kind === '5xx' || kind === 'grpc';
 		const severity = isFailure || count / total >= NEARLY_ALL ? 'error' : 'warning';
-		return [{ severity, text, since: over_since, look, ...linkTo(panel) }];
+		return [problem(severity, panel, text, look, over_since)];
 	});
 }
 
 function dnsProblems({ dns, at }: Found): Problem[] {
-	const named = (some: typeof dns) =>
-		some.map(({ group, name, cause }) => `${group} (${name}${cause === null ? '' : `: ${cause}`})`);
-	const look = 'the name, and dns_server if set; log target proxy::dns';
-	const about = (some: typeof dns) => ({
-		since: earliest(some.map(({ failing_since }) => failing_since)),
-		look,
-		...linkTo('dns'),
-	});
+	const about = (severity: Severity, some: typeof dns, one: string, many: string, more = ''): Problem[] => {
+		if (some.length === 0) return [];
+		const names = some.map(({ group, name, cause }) => `${group} (${name}${cause === null ? '' : `: ${cause}`})`);
+		const since = earliest(some.map(({ failing_since }) => failing_since));
+		const look = 'the name, and dns_server if set; log target proxy::dns';
+		return [problem(severity, 'dns', `${counted(names, one, many)}${more}`, look, since)];
+	};
 	const empty = dns.filter(({ addresses }) => addresses === 0);
 	const away = dns.filter(
 		({ addresses, failing_since: since }) =>
 			addresses > 0 && since !== null && Date.parse(at) - Date.parse(since) >= DNS_AWAY_S * 1000,
 	);
-	const problems: Problem[] = [];
-	if (empty.length > 0) {
-		const text = counted(named(empty), 'An upstream has no address', 'upstreams have no address');
-		problems.push({ severity: 'error', text, ...about(empty) });
-	}
-	if (away.length > 0) {
-		const text = counted(named(away), 'DNS lookups fail for an upstream', 'upstreams have failing DNS lookups');
-		problems.push({ severity: 'warning', text: `${text}; the last addresses stay in use`, ...about(away) });
-	}
-	return problems;
+	const more = '; the last addresses stay in use';
+	return [
+		...about('error', empty, 'An upstream has no address', 'upstreams have no address'),
+		...about('warning', away, 'DNS lookups fail for an upstream', 'upstreams have failing DNS lookups', more),
+	];
 }
 
 function certificateProblems({ certificates }: Found): Problem[] {
+	const look = 'renew it, and reload: proxy reload';
 	return certificates.flatMap(({ kind, subject, days_left, not_after }): Problem[] => {
-		const rest = { look: 'renew it, and reload: proxy reload', ...linkTo('certificates') };
 		const which = `The ${KINDS[kind]} ${subject}`;
 		if (days_left < 0) {
 			const text = kind === 'crl' ? `${which} is overdue` : `${which} has expired`;
-			return [{ severity: 'error', text, since: not_after, ...rest }];
+			return [problem('error', 'certificates', text, look, not_after)];
 		}
 		// A CRL is replaced every few hours or days: only an expired one is worth a warning.
 		if (kind === 'crl' || days_left >= EXPIRES_SOON_DAYS) return [];
-		const text = `${which} expires in ${plural(days_left, 'day')}`;
-		const since = new Date(Date.parse(not_after) - EXPIRES_SOON_DAYS * DAY_MS).toISOString();
-		return [{ severity: 'warning', text, since, ...rest }];
+		const since = iso(Date.parse(not_after) - EXPIRES_SOON_DAYS * DAY_MS);
+		return [problem('warning', 'certificates', `${which} expires in ${plural(days_left, 'day')}`, look, since)];
 	});
 }
 
@@ -202,88 +234,68 @@ const KINDS = {
 } as const;
 
 function issuerProblems({ issuers, process }: Found): Problem[] {
+	const look = 'its jwks_url, and the network path to it; log target proxy::jwks';
 	return issuers
 		.filter(({ keys }) => keys.length === 0)
-		.map(({ issuer, age_seconds: age }) => ({
-			severity: 'error',
-			text: `No keys of ${issuer ?? 'the issuer'}: its tokens are refused`,
-			since: age === null ? process.started_at : null,
-			look: 'its jwks_url, and the network path to it; log target proxy::jwks',
-			...linkTo('issuers'),
-		}));
+		.map(({ issuer, age_seconds: age }) => {
+			const text = `No keys of ${issuer ?? 'the issuer'}: its tokens are refused`;
+			return problem('error', 'issuers', text, look, age === null ? process.started_at : null);
+		});
 }
 
 function budgetProblems({ memory }: Found): Problem[] {
 	return memory
 		.filter(({ used, limit }) => limit > 0 && used >= limit * FULL)
-		.map(({ name, used, limit, key }) => ({
-			severity: used >= limit ? 'error' : 'warning',
-			text: `The limit for ${name} (${key}) is ${Math.floor((used / limit) * 100)} % used`,
-			since: null,
-			look: `connections and requests in flight by worker; or raise ${key}`,
-			...linkTo('memory'),
-		}));
+		.map(({ name, used, limit, key }) => {
+			const text = `The limit for ${name} (${key}) is ${Math.floor((used / limit) * 100)} % used`;
+			const look = `connections and requests in flight by worker; or raise ${key}`;
+			return problem(used >= limit ? 'error' : 'warning', 'memory', text, look);
+		});
 }
 
 function reloadProblems({ reloads }: Found): Problem[] {
-	const latest = ['tls', 'identity', 'routes'].map((part) => reloads.last.find((one) => one.part === part));
-	const failed = latest.filter((one) => one?.outcome === 'failure') as ReloadStatus[];
+	const { last, needs_restart: vain, needs_restart_since } = reloads;
+	const latest = RELOADED_PARTS.flatMap((part) => last.find((one) => one.part === part) ?? []);
+	const failed = latest.filter(({ outcome }) => outcome === 'failure');
 	const problems: Problem[] = [];
 	if (failed.length > 0) {
 		const parts = failed.map(({ part }) => part).join(', ');
 		const text = `The last reload of ${parts} failed: the previous state stays in force`;
 		const look = 'its cause, below; proxy check finds it in the files';
-		problems.push({ severity: 'error', text, since: earliest(failed.map(({ at }) => at)), look, ...linkTo('reloads') });
+		problems.push(problem('error', 'reloads', text, look, earliest(failed.map(({ at }) => at))));
 	}
-	const vain = reloads.needs_restart;
 	if (vain.length > 0) {
 		const text = counted(vain, 'A setting needs a restart', 'settings need a restart');
 		const look = 'restart the proxy, or undo the change and reload';
-		problems.push({ severity: 'warning', text, since: reloads.needs_restart_since, look, ...linkTo('reloads') });
+		problems.push(problem('warning', 'reloads', text, look, needs_restart_since));
 	}
 	return problems;
 }
 
 function limitProblems({ shared_limits: limits }: Found): Problem[] {
 	if (limits === null) return [];
-	if (limits.store === 'up') return limits.settle_seconds > SLOW_SETTLE_S ? [slowStore(limits.settle_seconds)] : [];
-	const text = `The shared-limits store is unavailable (${limits.reason ?? 'no reply yet'}): ${MEANWHILE[limits.on_store_failure]}`;
-	return [
-		{
-			severity: limits.on_store_failure === 'refuse' ? 'error' : 'warning',
-			text,
-			since: limits.since,
-			look: `${limits.cause === null ? '' : `${limits.cause}; `}start the store, or fix the network path to it; log target proxy::limiter`,
-			...linkTo('limits'),
-		},
-	];
+	const { store, settle_seconds, reason, cause, on_store_failure, since } = limits;
+	const log = 'log target proxy::limiter';
+	if (store === 'up') {
+		if (settle_seconds <= SLOW_SETTLE_S) return [];
+		const text = `The store of the shared limits is slow: replicas learn of each other within ${settle_seconds.toFixed(2)} s`;
+		return [problem('warning', 'limits', text, log)];
+	}
+	const severity = on_store_failure === 'refuse' ? 'error' : 'warning';
+	const text = `The shared-limits store is unavailable (${reason ?? 'no reply yet'}): ${MEANWHILE[on_store_failure]}`;
+	const look = `${cause === null ? '' : `${cause}; `}start the store, or fix the network path to it; ${log}`;
+	return [problem(severity, 'limits', text, look, since)];
 }
 
-function logProblems({ log }: Found): Problem[] {
-	if (log.failing_since === null) return [];
-	const text = `The log cannot be written (${log.cause}): ${plural(log.lost_total, 'line')} lost since the start`;
-	const look =
-		log.cause === 'ENOSPC' ? 'the disk under the log is full' : 'where standard output goes, and what reads it';
-	return [{ severity: 'error', text, since: log.failing_since, look, ...linkTo('memory') }];
-}
-
-function linkTo(panel: Panel): Pick<Problem, 'panel' | 'link'> {
-	return { panel, link: `#${panel}` };
-}
-
-/** Links to the affected rows: healthy ones may fill pages. */
-function linkToUpstreams(names: readonly string[]): Pick<Problem, 'panel' | 'link'> {
-	const view = names.length === 1 ? { filter: names[0]! } : { troubled: true };
-	return { panel: 'upstreams', link: `${queryOf({ ...WHOLE_VIEW, ...view })}#upstreams` };
+function logProblems({ log: { failing_since, cause, lost_total } }: Found): Problem[] {
+	if (failing_since === null) return [];
+	const text = `The log cannot be written (${cause}): ${plural(lost_total, 'line')} lost since the start`;
+	const look = cause === 'ENOSPC' ? 'the disk under the log is full' : 'where standard output goes, and what reads it';
+	return [problem('error', 'memory', text, look, failing_since)];
 }
 
 function earliest(times: readonly (string | null)[]): string | null {
 	return times.filter((time) => time !== null).sort()[0] ?? null;
-}
-
-function slowStore(seconds: number): Problem {
-	const text = `The store of the shared limits is slow: replicas learn of each other within ${seconds.toFixed(2)} s`;
-	return { severity: 'warning', text, since: null, look: 'log target proxy::limiter', ...linkTo('limits') };
 }
 
 /** How many there are, and the names of some. */

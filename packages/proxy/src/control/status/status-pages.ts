@@ -1,37 +1,26 @@
-import type { IncomingMessage } from 'node:http';
-import type { WorkerCounts } from '../../memory/worker-stats.ts';
-import type { Page, PageResponse, Pages } from '../admin/listener.ts';
+import type { Page, Pages } from '../admin/listener.ts';
 import { inSlices } from '../slices.ts';
 import type { Timers } from '../timers.ts';
 import { type Assets, readAssets } from './assets.ts';
 import { countersOf } from './counts.ts';
-import { History, type Sampled } from './history.ts';
+import { History } from './history.ts';
 import { jsonOf } from './json.ts';
 import { renderBody, renderPage } from './page.ts';
-import { judge } from './problems.ts';
-import type { Found, Snapshot, StatusPage } from './schema.ts';
+import { judge, type Snapshot } from './problems.ts';
 import { ownShareCounts } from './shares.ts';
-import { pageOfSnapshot } from './snapshot.ts';
-import { parseView, queryOf, type View } from './view.ts';
-
-/** The source of the pages. */
-export interface StatusSource {
-	/** Reads everything; a step for each upstream and route. */
-	read(history: History): Generator<void, Found>;
-	/** The smaller part that the history needs. */
-	counters(): WorkerCounts;
-	/** Of the table in force. */
-	sampled(): Iterable<Sampled>;
-}
+import type { StatusReader } from './snapshot.ts';
+import { pageOfSnapshot, parseView, queryOf, type StatusPage, type View } from './view.ts';
 
 interface StatusParts {
-	readonly source: StatusSource;
+	readonly source: Pick<StatusReader, 'read' | 'counters' | 'sampled'>;
 	readonly timers: Timers;
 	/** Monotonic milliseconds. */
 	readonly now: () => number;
 	/** Gets unexpected errors: a page must never end the process. */
 	readonly onFault: (error: unknown) => void;
 }
+
+type Render = (status: StatusPage, view: View) => Generator<void, string>;
 
 /** How long a snapshot and its renderings serve all readers, ms. */
 const FRESH_MS = 900;
@@ -46,8 +35,8 @@ export class StatusPages {
 	readonly #history: History;
 	#read: Assets | undefined;
 	#snapshot: { readonly value: Snapshot; readonly at: number } | undefined;
-	/** Renderings of the last `FRESH_MS`, finished or under way, by kind and view. */
-	readonly #rendered = new Map<string, Promise<unknown>>();
+	/** Renderings of the last `FRESH_MS`, finished or under way, by path and view. */
+	readonly #rendered = new Map<string, Promise<string>>();
 	#renderedAt = 0;
 	/** The last of the renderings, which are made one after the other. */
 	#last: Promise<unknown> = Promise.resolve();
@@ -74,28 +63,32 @@ export class StatusPages {
 
 	/** By path. */
 	get routes(): Pages {
-		return new Map<string, Page>([
-			['/', (request) => this.#html(viewOf(request))],
-			['/status.json', (request) => this.#json(viewOf(request))],
-			['/status/page', (request) => this.#body(viewOf(request))],
-		]);
+		const html = 'text/html; charset=utf-8';
+		const pages: readonly (readonly [path: string, type: string, render: Render])[] = [
+			['/', html, (status, view) => renderPage(status, view, this.#assets)],
+			// What the page's script asks for: the part that changes.
+			['/status/page', html, (status, view) => renderBody(status, view, this.#assets.build)],
+			['/status.json', 'application/json', jsonLineOf],
+		];
+		const pageOf = (path: string, type: string, render: Render): Page => {
+			return async ({ url }) => {
+				const body = await this.#once(path, parseView(url!.split('?').slice(1).join('?')), render);
+				const headers = path === '/' ? { ...HEADERS, 'content-security-policy': this.#assets.policy } : HEADERS;
+				return { status: 200, body, type, headers };
+			};
+		};
+		return new Map(pages.map(([path, type, render]) => [path, pageOf(path, type, render)]));
 	}
 
 	/**
 	 * One rendering serves all that ask for a view within `FRESH_MS`. With thousands of upstreams it takes a while, so it is made in
 	 * slices, and renderings of several views one after the other.
-	 *
-	 * @param what one kind of result.
 	 */
-	#once<Rendered>(
-		what: string,
-		view: View,
-		render: (page: StatusPage) => Generator<void, Rendered>,
-	): Promise<Rendered> {
+	#once(path: string, view: View, render: Render): Promise<string> {
 		this.#forgetOld(this.#parts.now());
-		const key = `${what} ${queryOf(view)}`;
+		const key = path + queryOf(view);
 		const known = this.#rendered.get(key);
-		if (known !== undefined) return known as Promise<Rendered>;
+		if (known !== undefined) return known;
 		if (this.#rendered.size === 0) this.#renderedAt = this.#parts.now();
 		const rendered = this.#last.then(() => inSlices(this.#steps(view, render)));
 		this.#rendered.set(key, rendered);
@@ -103,9 +96,9 @@ export class StatusPages {
 		return rendered;
 	}
 
-	*#steps<Rendered>(view: View, render: (page: StatusPage) => Generator<void, Rendered>): Generator<void, Rendered> {
+	*#steps(view: View, render: Render): Generator<void, string> {
 		const { value, at } = yield* this.#freshSnapshot();
-		return yield* render(yield* pageOfSnapshot(value, view, this.#history, at));
+		return yield* render(yield* pageOfSnapshot(value, view, this.#history, at), view);
 	}
 
 	*#freshSnapshot(): Generator<void, { readonly value: Snapshot; readonly at: number }> {
@@ -118,27 +111,6 @@ export class StatusPages {
 
 	#forgetOld(now: number): void {
 		if (now - this.#renderedAt >= FRESH_MS) this.#rendered.clear();
-	}
-
-	async #html(view: View): Promise<PageResponse> {
-		const { policy } = this.#assets;
-		return {
-			status: 200,
-			body: await this.#once('html', view, (page) => renderPage(page, view, this.#assets)),
-			type: 'text/html; charset=utf-8',
-			headers: { ...HEADERS, 'content-security-policy': policy },
-		};
-	}
-
-	/** What the page's script asks for: the part that changes. */
-	async #body(view: View): Promise<PageResponse> {
-		const body = await this.#once('body', view, (page) => renderBody(page, view, this.#assets.build));
-		return { status: 200, body, type: 'text/html; charset=utf-8', headers: HEADERS };
-	}
-
-	async #json(view: View): Promise<PageResponse> {
-		const body = await this.#once('json', view, jsonOf);
-		return { status: 200, body: `${body}\n`, type: 'application/json', headers: HEADERS };
 	}
 
 	/** Read with the first request. */
@@ -159,6 +131,6 @@ const HEADERS = {
 	'content-security-policy': "default-src 'none'; frame-ancestors 'none'",
 } as const;
 
-function viewOf({ url }: IncomingMessage): View {
-	return parseView(url!.split('?').slice(1).join('?'));
+function* jsonLineOf(status: StatusPage): Generator<void, string> {
+	return `${yield* jsonOf(status)}\n`;
 }

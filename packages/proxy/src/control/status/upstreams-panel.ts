@@ -1,11 +1,10 @@
 import { grpcStatusInWords } from '../../gates/grpc-status.ts';
 import type { UpstreamProtocol } from '../../shared/messages.ts';
-import { ago, badge, count, latency, moment, peakOf, percent, rate } from './format.ts';
-import { grpcFailureShare } from './grpc.ts';
-import { html, inParts, type Markup } from './markup.ts';
-import type { Chart, ShareStatus, StatusPage, UpstreamStatus } from './schema.ts';
-import { keyOf, standingOf } from './snapshot.ts';
-import { DEFAULT_ROWS, queryOf, type View } from './view.ts';
+import type { Chart } from './history.ts';
+import { ago, badge, count, html, inParts, latency, type Markup, moment, peakOf, percent, rate } from './markup.ts';
+import type { ShareKind } from './shares.ts';
+import { grpcFailureShare, keyOf, standingOf, type UpstreamStatus } from './upstreams.ts';
+import { DEFAULT_ROWS, queryOf, type StatusPage, type View } from './view.ts';
 
 /** Prefixes shown of one upstream; `/status.json` has all. */
 const MAX_PREFIXES = 4;
@@ -26,7 +25,7 @@ export function* upstreamsPanel({ upstreams, dns, shares, at }: StatusPage, view
 		return html`${head}<p class="empty">${words}</p></section>`;
 	}
 	const shown = matching === total ? `${total}` : `${matching} of ${total}`;
-	const boundOf = (kind: ShareStatus['kind']) => shares.find((one) => one.kind === kind)?.bound ?? 0;
+	const boundOf = (kind: ShareKind) => shares.find((one) => one.kind === kind)?.bound ?? 0;
 	const context = { now: at, errorBound: boundOf('5xx'), grpcBound: boundOf('grpc') };
 	const rows: Markup[] = [];
 	for (const item of items) {

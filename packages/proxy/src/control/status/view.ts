@@ -1,4 +1,6 @@
-import type { Page } from './schema.ts';
+import type { Chart, History } from './history.ts';
+import type { Snapshot } from './problems.ts';
+import { keyOf, standingOf, type UpstreamStatus } from './upstreams.ts';
 
 /** The part of a long table that a reader sees. The rest of the page is the same for all. */
 export interface View {
@@ -46,7 +48,7 @@ function wholeNumber(text: string | null, fallback: number, most: number): numbe
 }
 
 /** One page of the matching items; beyond the last page, the last one. */
-export function pageOf<Item>(matching: readonly Item[], { page, rows }: View): Omit<Page<Item>, 'total'> {
+export function pageOf<Item>(matching: readonly Item[], { page, rows }: View) {
 	const pages = Math.max(1, Math.ceil(matching.length / rows));
 	const shown = Math.min(page, pages);
 	return {
@@ -55,4 +57,44 @@ export function pageOf<Item>(matching: readonly Item[], { page, rows }: View): O
 		pages,
 		items: matching.slice((shown - 1) * rows, shown * rows),
 	};
+}
+
+/** The status for one reader: one page of the upstreams, each with its last ten minutes. */
+export type StatusPage = ReturnType<typeof pageOfSnapshot> extends Generator<unknown, infer Page> ? Page : never;
+
+/** The part of a snapshot that a view shows, upstreams with problems first. Pure; a step for each upstream. */
+export function* pageOfSnapshot(
+	{ upstreams, ...rest }: Snapshot,
+	view: View,
+	history: Pick<History, 'chart' | 'total'>,
+	nowMs: number,
+) {
+	const filter = view.filter.toLowerCase();
+	const matching: Record<ReturnType<typeof standingOf>, UpstreamStatus[]> = { refusing: [], doubtful: [], well: [] };
+	let healthy = 0;
+	for (const one of upstreams) {
+		const standing = standingOf(one);
+		if (standing === 'well') healthy++;
+		if (isShown(one, filter, view.troubled)) matching[standing].push(one);
+		yield;
+	}
+	const page = pageOf([...matching.refusing, ...matching.doubtful, ...matching.well], view);
+	const items: (UpstreamStatus & { readonly history: Chart | null })[] = [];
+	for (const one of page.items) {
+		items.push({ ...one, history: history.chart(keyOf(one), nowMs) ?? null });
+		yield;
+	}
+	return {
+		...rest,
+		upstreams: { total: upstreams.length, healthy, ...page, items },
+		history: { seconds_between: 10, ...history.total(nowMs) },
+	};
+}
+
+/** @param filter in lower case. */
+function isShown(one: UpstreamStatus, filter: string, troubled: boolean): boolean {
+	// A problem may be about either.
+	if (troubled && standingOf(one) === 'well' && one.tls !== 'not verified') return false;
+	const contains = (name: string) => name.toLowerCase().includes(filter);
+	return filter === '' || contains(one.upstream) || contains(one.group ?? '') || one.routes.some(contains);
 }

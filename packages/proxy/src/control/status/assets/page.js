@@ -6,7 +6,7 @@
 	const LEAST_BETWEEN_ANNOUNCEMENTS = 10_000;
 	/** Between two updates, ms. */
 	const POLL_EVERY = 2_000;
-	/** Limit for an answer, ms. */
+	/** Limit for a response, ms. */
 	const PATIENCE = 10_000;
 	const TYPING_PAUSE = 300;
 
@@ -243,9 +243,9 @@
 	async function poll(ended) {
 		try {
 			const signal = AbortSignal.any([ended, AbortSignal.timeout(PATIENCE)]);
-			const answer = await fetch(`/status/page${location.search}`, { signal });
-			if (!answer.ok) throw new Error(`${answer.status}`);
-			const markup = await answer.text();
+			const response = await fetch(`/status/page${location.search}`, { signal });
+			if (!response.ok) throw new Error(`${response.status}`);
+			const markup = await response.text();
 			if (ended.aborted) return;
 			say('Live', true);
 			show(markup);
