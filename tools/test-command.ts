@@ -17,9 +17,10 @@ export async function buildTestCommand(
 ): Promise<string> {
 	const root = join(repository, 'packages/proxy');
 	mkdirSync(cache, { recursive: true });
-	// The command reads its version from the folder above.
-	copyFileSync(join(root, 'package.json'), join(cache, 'package.json'));
 	const fresh = join(cache, `new-${process.pid}`);
+	// The command reads its version from the folder above, whole at any time: one of the other body mode may start now.
+	copyFileSync(join(root, 'package.json'), `${fresh}.json`);
+	renameSync(`${fresh}.json`, join(cache, 'package.json'));
 	await build({ root, outDir: fresh, features: [...features, 'poisoned_reads'], inlinesInstalled: true });
 	const hash = createHash('sha256');
 	for (const file of globSync('**/*.*', { cwd: fresh }).sort())
