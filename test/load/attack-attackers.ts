@@ -2,7 +2,7 @@
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { WebSocketServer } from 'ws';
-import type { Identity } from './attack-identity.ts';
+import type { Credentials } from './attack-credentials.ts';
 import { FLOODS, RATED } from './attack-list.ts';
 import { Attacker } from './attacks.ts';
 import { serveCalls } from './grpc-floods.ts';
@@ -11,7 +11,7 @@ import { serveHostile, takeFlooded } from './hostile-upstream.ts';
 /** The parent's orders. The response to `serve` is `Served`; the response to `stop` is what the attackers saw. */
 export type AttackOrder =
 	| { readonly serve: true }
-	| { readonly attack: string; readonly identity: Identity }
+	| { readonly attack: string; readonly credentials: Credentials }
 	| { readonly stop: true };
 
 /** Ports. */
@@ -57,7 +57,7 @@ process.on('message', (order: AttackOrder) => {
 		return;
 	}
 	if ('attack' in order) {
-		attacker = new Attacker(order.identity);
+		attacker = new Attacker(order.credentials);
 		stop = [...RATED, ...FLOODS].find(({ name }) => name === order.attack)!.start(attacker);
 		return;
 	}

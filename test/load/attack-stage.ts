@@ -13,7 +13,7 @@ import { cpuSeconds, HAS_PROC, stolenMs, waitedForCoreMs } from '../fixtures/pro
 import { type ProxyProcess, startProxy } from '../fixtures/proxy.ts';
 import { until, within } from '../fixtures/wait.ts';
 import type { AttackOrder, Served } from './attack-attackers.ts';
-import type { Identity } from './attack-identity.ts';
+import type { Credentials } from './attack-credentials.ts';
 import type { VictimsOrder, Window } from './attack-victims.ts';
 import type { Attack } from './attacks.ts';
 import { GIVES_MEMORY_BACK, type ProcessLeft, processLeft } from './leftovers.ts';
@@ -55,7 +55,7 @@ export class Stage {
 	readonly #victims: ChildProcess;
 	readonly #attackers: ChildProcess;
 	readonly #inspector: WorkerInspector;
-	readonly #identity: Identity;
+	readonly #credentials: Credentials;
 	readonly #close: () => Promise<void>;
 
 	private constructor(
@@ -63,14 +63,14 @@ export class Stage {
 		victims: ChildProcess,
 		attackers: ChildProcess,
 		inspector: WorkerInspector,
-		identity: Identity,
+		credentials: Credentials,
 		close: () => Promise<void>,
 	) {
 		this.proxy = proxy;
 		this.#victims = victims;
 		this.#attackers = attackers;
 		this.#inspector = inspector;
-		this.#identity = identity;
+		this.#credentials = credentials;
 		this.#close = close;
 		this.cores =
 			separateCores(proxy.pid, [process.pid, victims.pid!, attackers.pid!]) +
@@ -112,9 +112,9 @@ export class Stage {
 		});
 		const inspector = await WorkerInspector.attach(proxy, 1);
 		const pki = await testPki();
-		const victim = identityOf(pki, proxy, pki.clients.valid);
-		const identity = certificate === 'own' ? identityOf(pki, proxy, await pki.issueClient()) : victim;
-		const stage = new Stage(proxy, victims, attackers, inspector, identity, async () => {
+		const victim = credentialsOf(pki, proxy, pki.clients.valid);
+		const credentials = certificate === 'own' ? credentialsOf(pki, proxy, await pki.issueClient()) : victim;
+		const stage = new Stage(proxy, victims, attackers, inspector, credentials, async () => {
 			inspector[Symbol.dispose]();
 			victims.disconnect();
 			attackers.disconnect();
@@ -139,7 +139,7 @@ export class Stage {
 		const watch = setInterval(() => {
 			peak = Math.max(peak, processLeft(this.proxy).memory);
 		}, 50);
-		this.#attackers.send({ attack: name, identity: this.#identity } satisfies AttackOrder);
+		this.#attackers.send({ attack: name, credentials: this.#credentials } satisfies AttackOrder);
 		await sleep(rampMs);
 		const [at, cpu, stolen, waited] = [performance.now(), cpuSeconds(pid), stolenMs(), this.#waited()];
 		const window = await this.measure(ms);
@@ -201,7 +201,7 @@ export class Stage {
 		const body = Buffer.alloc(8 * 2 ** 20);
 		const post = (token: string) =>
 			request('h1', this.proxy, { method: 'POST', path: '/whole', token, body, ms: 30_000 });
-		const answers = await Promise.all(this.#identity.tokens.slice(0, 8).map(post));
+		const answers = await Promise.all(this.#credentials.tokens.slice(0, 8).map(post));
 		return answers.map(({ status }) => status).filter((status) => status !== 200);
 	}
 
@@ -265,7 +265,7 @@ function setThreads(pid: number, priority: number): void {
 	for (const thread of HAS_PROC ? readdirSync(`/proc/${pid}/task`) : [pid]) setPriority(Number(thread), priority);
 }
 
-function identityOf(pki: TestPki, { port }: ProxyProcess, { certPem, keyPem }: ClientCert): Identity {
+function credentialsOf(pki: TestPki, { port }: ProxyProcess, { certPem, keyPem }: ClientCert): Credentials {
 	const tokens = Array.from({ length: 50 }, (_, i) => pki.token(`tenant-${i}`));
 	return { port, caPem: pki.ca.certPem, certPem, keyPem, tokens };
 }

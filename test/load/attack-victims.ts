@@ -7,10 +7,10 @@ import type { TLSSocket } from 'node:tls';
 import { ByteReader } from '../fixtures/byte-reader.ts';
 import { readResponse } from '../fixtures/http1-message.ts';
 import { connectTls } from '../fixtures/tls-client.ts';
-import { type Identity, pace, tlsOptions } from './attack-identity.ts';
+import { type Credentials, pace, tlsOptions } from './attack-credentials.ts';
 
 /** The parent's orders; the response to each is a `Window`. */
-export type VictimsOrder = { readonly start: Identity; readonly perSecond: number } | { readonly window: number };
+export type VictimsOrder = { readonly start: Credentials; readonly perSecond: number } | { readonly window: number };
 
 /** Durations of the requests in one time window, ms. A request still in flight at its end counts with its time so far. */
 export interface Window {
@@ -54,9 +54,9 @@ function summary(): Window {
 	return window;
 }
 
-async function start(identity: Identity, perSecond: number): Promise<void> {
-	const h1 = await Promise.all(Array.from({ length: H1_CONNECTIONS }, () => h1Victim(identity)));
-	const h2 = await Promise.all(Array.from({ length: H2_CONNECTIONS }, () => h2Victim(identity)));
+async function start(credentials: Credentials, perSecond: number): Promise<void> {
+	const h1 = await Promise.all(Array.from({ length: H1_CONNECTIONS }, () => h1Victim(credentials)));
+	const h2 = await Promise.all(Array.from({ length: H2_CONNECTIONS }, () => h2Victim(credentials)));
 	const victims = [...h1, ...h2];
 	pace(perSecond, () => {
 		const own = number++;
@@ -82,11 +82,11 @@ function settle(number: number, failure: string | undefined): void {
 type Victim = (path: string) => Promise<string>;
 
 /** Sends one request after another on one connection. */
-async function h1Victim(identity: Identity): Promise<Victim> {
-	const token = identity.tokens[0]!;
+async function h1Victim(credentials: Credentials): Promise<Victim> {
+	const token = credentials.tokens[0]!;
 	let connection: Promise<{ socket: TLSSocket; reader: ByteReader }> | undefined;
 	const open = async () => {
-		const socket = await connectTls(identity, tlsOptions(identity, 'http/1.1'));
+		const socket = await connectTls(credentials, tlsOptions(credentials, 'http/1.1'));
 		return { socket, reader: new ByteReader(socket) };
 	};
 	let last: Promise<unknown> = Promise.resolve();
@@ -114,11 +114,11 @@ async function h1Victim(identity: Identity): Promise<Victim> {
 	};
 }
 
-async function h2Victim(identity: Identity): Promise<Victim> {
-	const authorization = `Bearer ${identity.tokens[1]!}`;
+async function h2Victim(credentials: Credentials): Promise<Victim> {
+	const authorization = `Bearer ${credentials.tokens[1]!}`;
 	let session: Promise<ClientHttp2Session> | undefined;
 	const open = async () => {
-		const socket = await connectTls(identity, tlsOptions(identity, 'h2'));
+		const socket = await connectTls(credentials, tlsOptions(credentials, 'h2'));
 		const opened = connect('https://localhost', { createConnection: () => socket });
 		opened.on('error', () => {});
 		opened.on('close', () => {

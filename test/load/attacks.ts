@@ -18,7 +18,7 @@ import {
 	settingsFrame,
 } from '../fixtures/h2-frames.ts';
 import { connectTls } from '../fixtures/tls-client.ts';
-import { type Identity, pace, tlsOptions } from './attack-identity.ts';
+import { type Credentials, pace, tlsOptions } from './attack-credentials.ts';
 
 export interface Attack {
 	readonly name: string;
@@ -32,7 +32,7 @@ export interface Attack {
 
 /** The attacker: keeps a number of connections open and counts what they receive. */
 export class Attacker {
-	readonly identity: Identity;
+	readonly credentials: Credentials;
 	/** What the attackers received, by first line. */
 	readonly seen = new Map<string, number>();
 	readonly #sockets = new Map<TLSSocket, Socket>();
@@ -42,8 +42,8 @@ export class Attacker {
 	/** A connection in its handshake is reset after the handshake. */
 	#hasLeft = false;
 
-	constructor(identity: Identity) {
-		this.identity = identity;
+	constructor(credentials: Credentials) {
+		this.credentials = credentials;
 	}
 
 	count(what: string): void {
@@ -51,15 +51,15 @@ export class Attacker {
 	}
 
 	token(i: number): string {
-		return this.identity.tokens[i % this.identity.tokens.length]!;
+		return this.credentials.tokens[i % this.credentials.tokens.length]!;
 	}
 
 	/** Opens one connection. @returns `undefined` if that fails. */
 	async connect(alpn: 'http/1.1' | 'h2'): Promise<TLSSocket | undefined> {
-		const tcp = connectTcp({ host: '127.0.0.1', port: this.identity.port });
-		const options = tlsOptions(this.identity, alpn);
+		const tcp = connectTcp({ host: '127.0.0.1', port: this.credentials.port });
+		const options = tlsOptions(this.credentials, alpn);
 		try {
-			const socket = await connectTls(this.identity, { ...options, tls: { ...options.tls, socket: tcp } });
+			const socket = await connectTls(this.credentials, { ...options, tls: { ...options.tls, socket: tcp } });
 			socket.on('error', () => {});
 			this.#sockets.set(socket, tcp);
 			if (this.#hasLeft) this.leave();
@@ -238,8 +238,8 @@ const RATED: readonly Omit<Attack, 'rampMs'>[] = [
 			let i = 0;
 			return pace(100, () => {
 				if (i++ % 3 > 0) return void attacker.connect('http/1.1').then((socket) => socket?.destroy());
-				const options = { ...tlsOptions(attacker.identity, 'h2'), cert: null };
-				connectTls(attacker.identity, options).then(
+				const options = { ...tlsOptions(attacker.credentials, 'h2'), cert: null };
+				connectTls(attacker.credentials, options).then(
 					(socket) => socket.destroy(),
 					() => attacker.count('refused'),
 				);
@@ -251,7 +251,7 @@ const RATED: readonly Omit<Attack, 'rampMs'>[] = [
 		rate: '500 TCP connections/s, silent, held for 2 s',
 		start: (attacker) => {
 			return pace(500, () => {
-				const socket = connectTcp({ host: '127.0.0.1', port: attacker.identity.port });
+				const socket = connectTcp({ host: '127.0.0.1', port: attacker.credentials.port });
 				socket.on('error', () => attacker.count('error'));
 				setTimeout(() => socket.destroy(), 2000);
 			});

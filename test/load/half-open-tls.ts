@@ -62,8 +62,8 @@ export interface HalfOpen {
 }
 
 export async function startHalfOpen(kind: HalfOpenKind): Promise<HalfOpen> {
-	const { server: identity } = await testPki();
-	const secureContext = createSecureContext({ cert: identity.certPem, key: identity.keyPem });
+	const { server: credentials } = await testPki();
+	const secureContext = createSecureContext({ cert: credentials.certPem, key: credentials.keyPem });
 	const sockets = new Set<Socket>();
 	const server = createServer({ allowHalfOpen: true }, (socket) => {
 		sockets.add(socket);

@@ -61,8 +61,8 @@ export class Http2Lane implements FaultLane {
 
 	/** @param changes notified when the lane may have become usable. */
 	static async start(number: number, ledger: Ledger, changes: Changes, options: Http2LaneOptions): Promise<Http2Lane> {
-		const { server: identity, caPath } = await testPki();
-		const { certPem: cert, keyPem: key } = identity;
+		const { server: credentials, caPath } = await testPki();
+		const { certPem: cert, keyPem: key } = credentials;
 		const secureContext = options.overTls ? createSecureContext({ cert, key }) : undefined;
 		const server = createServer({ noDelay: true });
 		const lane = new Http2Lane(number, ledger, changes, options, server, secureContext);

@@ -6,7 +6,7 @@ import { type ClientHttp2Session, connect } from 'node:http2';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { TLSSocket } from 'node:tls';
 import { connectTls } from '../fixtures/tls-client.ts';
-import { type Identity, tlsOptions } from './attack-identity.ts';
+import { type Credentials, tlsOptions } from './attack-credentials.ts';
 
 /** The status that a token of this kind must get; 0: either one, during a change. */
 export type Wanted = 200 | 401 | 0;
@@ -14,7 +14,7 @@ export const KINDS = ['lasting', 'old', 'fresh', 'forged'] as const;
 export type Kind = (typeof KINDS)[number];
 
 export interface Start {
-	readonly start: Identity;
+	readonly start: Credentials;
 	readonly tokens: Readonly<Record<Kind, string>>;
 	readonly wanted: Readonly<Record<Kind, Wanted>>;
 	readonly perSecond: number;
@@ -61,14 +61,14 @@ process.on('message', async (order: RotationOrder) => {
 });
 process.on('disconnect', () => process.exit());
 
-async function start({ start: identity, tokens, wanted: first, perSecond }: Start): Promise<void> {
+async function start({ start: credentials, tokens, wanted: first, perSecond }: Start): Promise<void> {
 	wanted = first;
 	const h1 = Array.from({ length: H1_CONNECTIONS }, async () => {
-		const socket = await connectTls(identity, tlsOptions(identity, 'http/1.1'));
+		const socket = await connectTls(credentials, tlsOptions(credentials, 'http/1.1'));
 		return { protocol: 'h1', send: (kinds: readonly Kind[]) => askH1(socket, kinds, tokens) };
 	});
 	const h2 = Array.from({ length: H2_CONNECTIONS }, async () => {
-		const socket = await connectTls(identity, tlsOptions(identity, 'h2'));
+		const socket = await connectTls(credentials, tlsOptions(credentials, 'h2'));
 		const session = connect('https://localhost', { createConnection: () => socket });
 		session.on('error', (error) => fail(`h2 session: ${error.message}`));
 		return { protocol: 'h2', send: (kinds: readonly Kind[]) => askH2(session, kinds, tokens) };

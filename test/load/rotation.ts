@@ -70,9 +70,9 @@ await using proxy = await startProxy({
 const clients = fork(join(import.meta.dirname, 'rotation-clients.ts'));
 const before: Record<Kind, Wanted> = { lasting: 200, old: 200, fresh: 401, forged: 401 };
 const { certPem, keyPem } = pki.clients.valid;
-const identity = { port: proxy.port, caPem: pki.ca.certPem, certPem, keyPem, tokens: [] };
+const credentials = { port: proxy.port, caPem: pki.ca.certPem, certPem, keyPem, tokens: [] };
 const startedAt = performance.now();
-await tell({ start: identity, tokens, wanted: before, perSecond: Number(values.rate) } satisfies Start);
+await tell({ start: credentials, tokens, wanted: before, perSecond: Number(values.rate) } satisfies Start);
 const problems: string[] = [];
 
 await phase('calm', async () => {});
@@ -180,7 +180,7 @@ async function reloadLongCrl(): Promise<void> {
 		return within(answer, 'the figures of the steady requests', 60_000);
 	};
 	const good = [tokens.lasting, tokens.lasting];
-	await ask({ start: { ...identity, tokens: good }, perSecond: STEADY_PER_SECOND });
+	await ask({ start: { ...credentials, tokens: good }, perSecond: STEADY_PER_SECOND });
 	await ask({ window: WINDOW_MS });
 	const rows: (string | number)[][] = [];
 	const look = (what: string, { requests, p50, p99, longest, failed, failures }: Window, took = '') => {

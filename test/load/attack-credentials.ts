@@ -1,7 +1,7 @@
 /** What a child process needs to be a client of the parent's proxy. The child has no PKI of its own. */
 import type { TlsOptions } from '../fixtures/tls-client.ts';
 
-export interface Identity {
+export interface Credentials {
 	/** Port of the proxy. */
 	readonly port: number;
 	readonly caPem: string;
@@ -11,7 +11,7 @@ export interface Identity {
 	readonly tokens: readonly string[];
 }
 
-export function tlsOptions({ caPem, certPem, keyPem }: Identity, alpn: 'http/1.1' | 'h2'): TlsOptions {
+export function tlsOptions({ caPem, certPem, keyPem }: Credentials, alpn: 'http/1.1' | 'h2'): TlsOptions {
 	return { alpn: [alpn], cert: { certPem, keyPem }, tls: { ca: caPem } };
 }
 
