@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
-"""What a group of N addresses costs more than one address, for this proxy and for HAProxy: CPU microseconds a request.
+"""The extra cost of a group of N addresses over one address, for this proxy and for HAProxy: CPU microseconds per request.
 
-All routes are of one process, which is asked for each of them in turns of 0.2 s by h2load, stopped and continued: two processes of one
-version differ by more than what is looked for, and so does one process from second to second on a machine that has neighbours. "+/-" is the
-standard error over all rounds of turns. Health probes go on all the time and cost all routes the same: --idle says what they cost.
+One process has all routes. One h2load per route is stopped and continued, so that the routes take turns of 0.2 s: two processes of one
+version differ by more than the cost in question, and so does one process from second to second on a shared machine. "+/-" is the
+standard error over all rounds of turns. Health probes run all the time and cost all routes the same: --idle measures them.
 
   addresses.py [--count 50] [--secs 10] [--processes 4] [--project CHECKOUT]
-  addresses.py --cold 100 # and a third route: one address with so many connections, of which any is used and not the one used last
+  addresses.py --cold 100 # and a third route: one address with this many connections, used at random instead of the last one first
   addresses.py --h2-upstream --proto h2   # upstreams and clients that speak HTTP/2
-  addresses.py --idle     # CPU milliseconds a second with nothing to do: one address, N addresses, N that are not probed
+  addresses.py --idle     # CPU milliseconds per second without requests: one address, N addresses, N without probes
 
-Needs what compare.py needs, beside it. Loopback only; the proxies run on CPU 0, load and upstreams on CPU 1.
+Needs compare.py next to it, and what that needs. Loopback only; the proxies run on CPU 0, load and upstreams on CPU 1.
 """
 import argparse, os, pathlib, re, shutil, signal, statistics, subprocess, tempfile, time, urllib.request
 
@@ -84,7 +84,7 @@ def main():
         env = dict(os.environ, CLIENT_CERT=str(d / 'client.crt'), CLIENT_KEY=str(d / 'client.key'), LD_PRELOAD=str(d / 'cc.so'))
 
         def client(uri):
-            """Stopped, once it has been heard."""
+            """Starts a generator, and stops it once its first requests have arrived."""
             shape = ['--h1', '-c', '64', '-m', '1'] if a.proto == 'h1' else ['-c', '16', '-m', '16']
             p = on(1, 'h2load', *shape, '-D', '3600', '-t', '1', '-H', 'authorization: Bearer ' + token, uri, env=env)
             asked = requests()
@@ -93,7 +93,7 @@ def main():
             return p
 
         def turn(p, load):
-            """@returns CPU us a request."""
+            """@returns CPU us per request."""
             cpu, asked = cpu_us(p.pid), requests()
             load.send_signal(signal.SIGCONT)
             time.sleep(TURN)
@@ -134,7 +134,7 @@ def main():
 
 
 def another(name, prefix, count, is_h2):
-    """A route to an [[upstreams]] of so many addresses."""
+    """A route to an [[upstreams]] with this many addresses."""
     addresses = ', '.join(f'"{address}"' for address in many(count, proxies.UP_H2 if is_h2 else proxies.UP))
     protocol = 'protocol = "h2"\n' if is_h2 else ''
     return f'[[upstreams]]\nname = "{name}"\naddresses = [{addresses}]\n{protocol}[[routes]]\nprefix = "{prefix}"\nupstream = "{name}"\n'
@@ -155,7 +155,7 @@ def idle(a, d, proxy, stop, one):
 
 
 def requests():
-    """How many nginx has answered, those of this function not counted."""
+    """Number of requests that nginx has answered, without those of this function."""
     requests.own += 1
     text = urllib.request.urlopen(f'http://127.0.0.1:{STATUS}/').read().decode()
     return int(re.search(r'\n \d+ \d+ (\d+)', text).group(1)) - requests.own

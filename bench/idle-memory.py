@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""What an idle client connection holds: resident memory of the proxy before and after 1,500 mTLS connections that have made one
-request each, in KiB a connection. This project, and HAProxy and the reference implementation where they are installed; a process of
-its own for each figure. `settled` is what is left when nothing has moved for some seconds; runtimes collect garbage when they are idle.
+"""The memory of an idle client connection: resident memory of the proxy before and after 1,500 mTLS connections with one request
+each, in KiB per connection. This project, and HAProxy and the reference implementation if they are installed; each figure is of a
+process of its own. `settled` is the value after some seconds without change: runtimes collect garbage when they are idle.
 
   idle-memory.py                      # this checkout, built
-  idle-memory.py before=../before after=.   # checkouts in place of this one
+  idle-memory.py before=../before after=.   # checkouts instead of this one
 
-Needs what compare.py needs, beside it, but for nginx as a proxy. Loopback only.
+Needs compare.py next to it, and what that needs except nginx as a proxy. Loopback only.
 """
 import argparse, os, pathlib, re, resource, shutil, signal, socket, ssl, struct, subprocess, tempfile, time
 
@@ -79,7 +79,7 @@ def resident(pid):
 
 
 def settled(pid):
-    """When the largest of the last 16 readings, two a second, is within 256 KiB of the least; after 60 s at the latest."""
+    """Settled: the last 16 readings, two per second, differ by at most 256 KiB; after 60 s at the latest."""
     seen = []
     for _ in range(120):
         seen.append(resident(pid))

@@ -1,27 +1,27 @@
 #!/usr/bin/env python3
-"""Versions or settings of this project against each other: all loaded at the same time, so that whatever the machine does meanwhile
-befalls all of them. CPU microseconds a request, medians; ratios and differences are medians over rounds.
+"""Compares versions or settings of this project: all are loaded at the same time, so that disturbances of the machine affect all of them.
+CPU microseconds per request, medians; ratios and differences are medians over rounds.
 
-Two processes of one version may differ by some percent for as long as they live, so each version is started several times, in another
-order each time. "+/-" is the standard error of the processes' medians: what is less than twice that has not been seen.
+Two processes of one version may differ by some percent for their whole life, so each version is started several times, in another
+order each time. "+/-" is the standard error of the processes' medians: a difference below twice that is not significant.
 
   paired.py NAME=CHECKOUT[+identity][+h2][+N][,TOML]…  # built checkouts; TOML goes in front of the routes, \\n for a new line
   paired.py --proto h2 --conns 16 --streams 16 before=../before after=. 'with its log=.,[log]\\naccess = "all"'
-  paired.py --vary 1000 before=../before after=.   # no two requests alike: tokens of 1,000 tenants, ids of its own in each request (needs Go)
-  paired.py one=. fifty=.+50 hash='.+50,balance = "hash"'   # what many addresses cost; TOML then belongs to their [[upstreams]]
-  paired.py one=. fifty=.+50 --beside haproxy haproxy+50    # and what they cost HAProxy
-  paired.py before=../before after=. 'identity=.+identity'   # what bound tokens and client_cert cost; +identity and TOML: .+identity,TOML
+  paired.py --vary 1000 before=../before after=.   # no two requests alike: tokens of 1,000 tenants, unique ids in each request (needs Go)
+  paired.py one=. fifty=.+50 hash='.+50,balance = "hash"'   # the cost of many addresses; TOML then belongs to their [[upstreams]]
+  paired.py one=. fifty=.+50 --beside haproxy haproxy+50    # and their cost for HAProxy
+  paired.py before=../before after=. 'identity=.+identity'   # the cost of bound tokens and client_cert; +identity and TOML: .+identity,TOML
   paired.py plain=. 'traced=.,[trace]\\nendpoint = "http://127.0.0.1:9/v1/traces"\\nratio = 0'   # a request that is not sampled
   paired.py h1=. h2=.+h2 --beside haproxy haproxy+h2   # the same requests to an HTTP/1.1 and to an HTTP/2 upstream
   paired.py plain=. small=. --set small:GLIBC_TUNABLES=glibc.malloc.tcache_count=512   # a variable of one version's environment
 
-+identity: one [[issuers]] in place of [jwt] with certificate_bound = "required", and client_cert = "leaf" on the route. The token of all
-requests is bound to the client's certificate; whoever does not look at that takes it for an ordinary one.
++identity: one [[issuers]] instead of [jwt] with certificate_bound = "required", and client_cert = "leaf" on the route. The token of all
+requests is bound to the client's certificate; versions without +identity treat it as an ordinary token.
 +h2: the route leads to an upstream that speaks HTTP/2, as all of them do with --h2-upstream.
-+N: the route leads to an [[upstreams]] with N addresses, 127.0.1.1 and on, all of the same server. haproxy+N: as many `server` lines, of
-which it chooses as we do, by the power of two choices.
++N: the route leads to an [[upstreams]] with N addresses, 127.0.1.1 and on, all of the same server. haproxy+N: as many `server` lines,
+with the same choice as ours, the power of two choices.
 
-Needs what compare.py needs, beside it. Loopback only; the proxies run on CPU 0, load and upstream on CPU 1.
+Needs compare.py next to it, and what that needs. Loopback only; the proxies run on CPU 0, load and upstream on CPU 1.
 """
 import argparse, base64, hashlib, os, pathlib, re, shutil, signal, socket, statistics, subprocess, tempfile, time
 from concurrent.futures import ThreadPoolExecutor
@@ -45,14 +45,14 @@ def many(count, up=proxies.UP):
 
 
 def listen(d, count):
-    """Has nginx listen there, too, for HTTP/1.1 and HTTP/2."""
+    """Makes nginx listen on them, too, for HTTP/1.1 and HTTP/2."""
     plain, h2 = f'listen 127.0.0.1:{proxies.UP};', f'listen 127.0.0.1:{proxies.UP_H2} http2;'
     proxies.edit(d / 'up.conf', plain, ' '.join([plain, *(f'listen {address};' for address in many(count))]),
                  h2, ' '.join([h2, *(f'listen {address} http2;' for address in many(count, proxies.UP_H2))]))
 
 
 def with_addresses(text, count, keys):
-    """Of a configuration of this project, with another upstream."""
+    """Text of a configuration of this project, with another upstream."""
     scheme, up = re.search(r'upstream = "(\w+)://127.0.0.1:(\d+)"', text).groups()
     text = re.sub(r'upstream = "\w+://[^"]+"', 'upstream = "many"', text)
     if scheme == 'h2c': keys += '\nprotocol = "h2"'
@@ -61,7 +61,7 @@ def with_addresses(text, count, keys):
 
 
 def addresses_of(presets):
-    """How many; 0: the address of the route's URL."""
+    """Number of addresses; 0: the address of the route's URL."""
     return next((int(preset) for preset in presets if preset.isdigit()), 0)
 
 
@@ -83,13 +83,13 @@ def main():
     ap.add_argument('--beside', action='extend', nargs='+', default=[], metavar='haproxy[+h2][+N]|ferryman', help='also load them in each round')
     ap.add_argument('--set', action='append', default=[], metavar='NAME:VARIABLE=VALUE')
     ap.add_argument('--rounds', type=int, default=6, help='with each process')
-    ap.add_argument('--path', default='/svc-a/hello', help='/svc-a/1m: 1 MiB answers')
-    ap.add_argument('--paths', type=int, default=1, help='ask for so many paths in turn')
-    ap.add_argument('--vary', type=int, default=0, metavar='TENANTS', help='no two requests alike: tokens of so many tenants, 1,000 paths, own ids')
+    ap.add_argument('--path', default='/svc-a/hello', help='/svc-a/1m: 1 MiB responses')
+    ap.add_argument('--paths', type=int, default=1, help='this many paths in turn')
+    ap.add_argument('--vary', type=int, default=0, metavar='TENANTS', help='no two requests alike: tokens of this many tenants, 1,000 paths, unique ids')
     ap.add_argument('--h2-upstream', action='store_true', help='an upstream that speaks HTTP/2')
     ap.add_argument('--unary', action='store_true', help='gRPC calls with 100 bytes each way; implies --h2-upstream')
     ap.add_argument('--websocket', action='store_true', help='messages of 100 bytes each way over WebSockets')
-    ap.add_argument('--upload', type=int, default=0, metavar='BYTES', help='send so many with each request')
+    ap.add_argument('--upload', type=int, default=0, metavar='BYTES', help='body of each request')
     a = ap.parse_args()
     d = pathlib.Path(tempfile.mkdtemp(prefix='proxy-paired-'))
     settings = [(name, *setting.split('=', 1)) for name, setting in (s.split(':', 1) for s in a.set)]
@@ -151,7 +151,7 @@ def main():
             cfg.write_text(haproxy_with_addresses(full, count, port[name]) if count else full.replace(f':{proxies.FULL} ', f':{port[name]} '))
 
         def start(turn):
-            """All of them; each time another one comes first, and has the first port."""
+            """Starts all of them; each time another one comes first, and has the first port."""
             procs = {}
             for at, (name, root, config) in enumerate(versions[turn % len(versions):] + versions[:turn % len(versions)]):
                 port[name] = 19000 + at
@@ -173,7 +173,7 @@ def main():
             return ['-i', str(d / f'paths-{name}')]
 
         def loads(secs):
-            """Loads all of them at once. @returns how many requests, or connections, each has served."""
+            """Loads all of them at once. @returns the number of requests, or connections, that each has served."""
             if a.handshakes:
                 with ThreadPoolExecutor(len(names)) as pool:
                     return dict(zip(names, pool.map(lambda name: compare.handshakes(d, port[name], secs), names)))

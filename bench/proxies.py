@@ -154,7 +154,7 @@ ca_path = "{d}/ca.crt"
 
 
 def lead_to(d, protocol):
-    """Has the configurations lead to another upstream; `proxy-h1.toml` is that of this project as it was. @param protocol `h2` or `websocket`."""
+    """Points the configurations to another upstream; `proxy-h1.toml` keeps this project's old one. @param protocol `h2` or `websocket`."""
     (d / 'proxy-h1.toml').write_text((d / 'proxy.toml').read_text())
     up = UP_H2 if protocol == 'h2' else UP_WS
     edit(d / 'ngx.conf', f'server 127.0.0.1:{UP};', f'server 127.0.0.1:{up};')
@@ -178,7 +178,7 @@ def edit(file, *replacements):
 
 
 def envoy_config(d, up=UP):
-    """The same job, in Envoy's own terms and with everything off that the others do not do (request ids, Envoy headers)."""
+    """The same job in Envoy's terms, without features that the others lack (request ids, Envoy headers)."""
     t = lambda name, **kw: {'@type': 'type.googleapis.com/envoy.' + name, **kw}
     full = {'default_value': {'numerator': 100, 'denominator': 'HUNDRED'}}
     bucket = {'max_tokens': 1000000, 'tokens_per_fill': 1000000, 'fill_interval': '1s'}
@@ -241,7 +241,7 @@ def envoy_config(d, up=UP):
 
 
 def command_of(root):
-    """Where the built command is, below `root`: the package's own, or one of its workspaces'."""
+    """Path of the built command below `root`: of the package itself, or of one of its workspaces."""
     for manifest in [root / 'package.json', *sorted(root.glob('packages/*/package.json'))]:
         path = (json.loads(manifest.read_text()).get('bin') or {}).get('proxy') if manifest.exists() else None
         if path: return str((manifest.parent / path).relative_to(root))
