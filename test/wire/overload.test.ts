@@ -238,6 +238,9 @@ describe('without file descriptors to spare', NEEDS_PROC, () => {
 		limitOpenFiles(proxy.pid, 3);
 		const attempts = [...Array.from({ length: 20 }, () => tcp(proxy.port)), tcp(proxy.metricsPort)];
 		await until(() => freeFiles(proxy.pid).length >= 3, 'descriptors to be lost');
+		// libuv reports no connection that it sheds, but each thread notices that the descriptors have run out.
+		const exhausted = await proxy.waitForLog(({ message }) => /^no file descriptor is left: /.test(message));
+		assert.deepEqual([exhausted.level, exhausted.reason], ['warn', 'descriptors']);
 		await passed(500);
 		for (const socket of attempts) socket.destroy();
 

@@ -8,11 +8,17 @@ import { devNull } from 'node:os';
  * first, the spare is lost. Then libuv neither accepts nor sheds connections, and retries without a pause until a descriptor is
  * free. So each listening thread keeps one more spare, and closes it for libuv. It can open it again, because a connection that
  * takes the last descriptor is closed (`descriptorsExhausted`).
+ *
+ * @param onExhausted called each time the descriptors have run out. libuv does not report the connections that it sheds.
  */
-export function keepSpareDescriptor(): void {
+export function keepSpareDescriptor(onExhausted: () => void = () => {}): void {
 	let spare = open();
+	let wereExhausted = false;
 	const look = () => {
-		if (spare !== undefined && descriptorsExhausted()) {
+		const areExhausted = descriptorsExhausted();
+		if (areExhausted && !wereExhausted) onExhausted();
+		wereExhausted = areExhausted;
+		if (spare !== undefined && areExhausted) {
 			closeSync(spare);
 			// libuv replaces a lost spare whenever it creates a stream handle.
 			connect({ host: 'never.invalid', port: 1, lookup: neverAnswer }).destroy();

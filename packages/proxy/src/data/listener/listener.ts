@@ -79,7 +79,9 @@ export class Listener implements HandshakeEvents, HeaderEvents {
 			this.#tcp.once('error', reject);
 			this.#tcp.listen({ ...bind, reusePort, backlog: 4096 }, () => {
 				this.#tcp.removeListener('error', reject);
-				keepSpareDescriptor();
+				keepSpareDescriptor(() =>
+					this.#refusals.write('warn', LISTENER, EXHAUSTED, EXHAUSTED, () => ({ reason: 'descriptors' })),
+				);
 				this.#tcp.on('error', (error: NodeJS.ErrnoException) => {
 					this.#refusals.write('error', LISTENER, 'accept failed', `accept ${error.code}`, () => ({ error }));
 				});
@@ -326,6 +328,8 @@ const REFUSED: Readonly<Record<ConnectionRefusal, string>> = {
 	max_connections: 'connection refused: limits.max_connections are open',
 	descriptors: 'connection refused: no file descriptor is left; raise the limit (ulimit -n, LimitNOFILE)',
 };
+const EXHAUSTED =
+	'no file descriptor is left: new connections may be refused without a further line; raise the limit (ulimit -n, LimitNOFILE)';
 
 /** How long connections are still accepted if more keep coming, ms. */
 const LAST_ACCEPTS_MS = 2_000;
