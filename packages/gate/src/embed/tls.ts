@@ -267,7 +267,7 @@ let installed = false;
  * @returns a function that ends this. The signal handler stays even when nothing is left to reload: without one, a late signal (during
  *   a drain, for example) would kill the process.
  */
-export function onReloadSignal(reload: () => void): () => void {
+function onReloadSignal(reload: () => void): () => void {
 	if (!installed) {
 		installed = true;
 		process.on('SIGUSR1', () => {

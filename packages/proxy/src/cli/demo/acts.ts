@@ -2,8 +2,9 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { grpcStatusInWords } from '../../gates/grpc-status.ts';
 import type { Act } from './act.ts';
-import { hold, openWebSocket } from './client.ts';
+import { hold } from './client.ts';
 import { callGrpc, type GrpcAnswer } from './grpc.ts';
+import { openWebSocket } from './web-socket.ts';
 
 const PATH = '/svc-b/hello';
 const WEB_SOCKET_PATH = '/svc-b/chat';

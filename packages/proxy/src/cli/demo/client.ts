@@ -1,10 +1,8 @@
 /** The demo's own client: one mutual-TLS connection per request, over HTTP/1.1 or HTTP/2, with results ready to print. */
-import { once } from 'node:events';
 import { connect as http2Connect } from 'node:http2';
 import { request as httpsRequest } from 'node:https';
 import type { Readable } from 'node:stream';
 import { type TLSSocket, connect as tlsConnect } from 'node:tls';
-import { Agent, type CloseEvent, type MessageEvent, WebSocket } from 'undici';
 
 export type Protocol = 'http/1.1' | 'h2';
 
@@ -76,47 +74,6 @@ export async function hold(credentials: Credentials, path: string, token: string
 	});
 	return { status, ended, close: () => session.destroy() };
 }
-
-/** An open WebSocket. */
-interface HeldWebSocket {
-	/** @returns the upstream's reply to a text message. Rejects if the WebSocket ends first. */
-	ask(text: string): Promise<string>;
-	/** Resolves at its end, with the code of the Close; `undefined`: there was none. */
-	readonly closed: Promise<number | undefined>;
-	close(): void;
-}
-
-/** Opens a WebSocket over HTTP/1.1. Rejects unless the handshake is answered with 101 within 10 s. */
-export async function openWebSocket(
-	{ port, ...tls }: Credentials,
-	path: string,
-	token: string,
-): Promise<HeldWebSocket> {
-	const connect = { ...tls, servername: 'localhost', timeout: TIMEOUT_MS };
-	const dispatcher = new Agent({ connect, allowH2: false, headersTimeout: TIMEOUT_MS });
-	const headers = { authorization: `Bearer ${token}` };
-	const socket = new WebSocket(`wss://127.0.0.1:${port}${path}`, { dispatcher, headers });
-	const closed = (once(socket, 'close') as Promise<[CloseEvent]>).then(([{ code }]) =>
-		code === NO_CLOSE ? undefined : code,
-	);
-	const orEnd = <T>(event: Promise<T>): Promise<T> => {
-		const ended = closed.then(() => Promise.reject(new Error('the WebSocket has ended')));
-		return Promise.race([event, ended]);
-	};
-	await orEnd(once(socket, 'open'));
-	return {
-		ask: async (text) => {
-			const reply = once(socket, 'message') as Promise<[MessageEvent<string>]>;
-			socket.send(text);
-			return (await orEnd(reply))[0].data;
-		},
-		closed,
-		close: () => void dispatcher.destroy(),
-	};
-}
-
-/** The code in place of a Close that did not come (RFC 6455 section 7.4.1). */
-const NO_CLOSE = 1006;
 
 /** Rejects if the handshake fails or is silent for 10 s. */
 export function connect({ port, ...credentials }: Credentials, protocol: Protocol): Promise<TLSSocket> {
