@@ -30,6 +30,7 @@ export interface LogOutput {
 	whenWritten(limitMs: number, then: () => void): void;
 }
 
+/** Lines that could not be written. */
 export interface LogLosses {
 	accessLines: number;
 	lines: number;

@@ -7,6 +7,7 @@ export interface SupervisorOptions {
 	readonly files: StartFiles;
 	readonly bind: ListenAddress;
 	readonly metricsBind: ListenAddress;
+	/** Worker threads, at least 1. */
 	readonly workers: number;
 	/** Whether the admin listener has the status page. */
 	readonly statusPage: boolean;

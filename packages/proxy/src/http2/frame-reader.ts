@@ -9,6 +9,7 @@ export interface FrameSink {
 	onDataHead(streamId: number, length: number): void;
 	/** A piece of the frame's data, without padding; never empty. */
 	onDataBytes(streamId: number, bytes: Buffer): void;
+	/** The frame is complete. */
 	onDataEnd(streamId: number, endStream: boolean): void;
 	/** A complete frame of another type. @param from where its payload begins in `bytes`. @param to where it ends. */
 	onFrame(type: number, flags: number, streamId: number, bytes: Buffer, from: number, to: number): void;

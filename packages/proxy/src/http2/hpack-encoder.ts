@@ -25,6 +25,7 @@ export function codedFields(fields: readonly string[]): string {
 
 const STATUSES: (string | undefined)[] = [];
 
+/** Codes by name, then by value. */
 let codes = new Map<string, Map<string, string>>();
 let codeCount = 0;
 /** Limit of remembered codes. With `MAX_TEXT`, they take at most a few hundred KiB in each thread. */
@@ -58,6 +59,7 @@ export class CodedName {
 	/** Codes of complete fields in the static table, by value. */
 	readonly #whole: ReadonlyMap<string, string> | undefined;
 
+	/** @param name in lower case. */
 	constructor(name: string) {
 		const isSensitive = SENSITIVE.has(name);
 		const pattern = isSensitive ? NEVER_INDEXED : WITHOUT_INDEXING;

@@ -40,6 +40,7 @@ export class DynamicTable<Entry extends TableEntry> {
 	#text: Buffer = NOTHING;
 	#places: Uint16Array = NO_PLACES;
 	#textEnd = 0;
+	/** Index of the newest entry. */
 	#newest = 0;
 	#count = 0;
 	#size = 0;

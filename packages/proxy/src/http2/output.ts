@@ -12,9 +12,11 @@ export class Output {
 	window = INITIAL_WINDOW;
 	/** The socket accepts nothing more for now. Control frames are still collected; bodies wait. */
 	isBlocked = false;
+	/** Bytes that are not taken yet. */
 	bytes = 0;
 	readonly #onOutput: () => void;
 	readonly #onData: (bytes: number) => void;
+	/** Frames after those in the slab. */
 	#text = '';
 	#slab: Buffer | undefined;
 	#slabLength = 0;
@@ -161,6 +163,7 @@ export class Output {
  * a large body from going into the socket's buffer at once, where it is not accounted for.
  */
 const LEAST_ROOM = 1024;
+/** Index of the flags in a frame's head. */
 const FLAGS_AT = 4;
 /** Pieces of bodies up to this size become text, bytes. */
 const SHORT = 2048;

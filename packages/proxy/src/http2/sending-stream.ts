@@ -16,6 +16,7 @@ export abstract class SendingStream implements Sender {
 	#pending: Piece[] = [];
 	#pendingAt = 0;
 	#endsWithPending = false;
+	/** Header block to send after the pending data. */
 	#trailers: string | undefined;
 	#isWaiting = false;
 

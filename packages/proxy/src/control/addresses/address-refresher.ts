@@ -18,6 +18,7 @@ export interface AddressParts {
 export interface Failing {
 	/** Wall-clock time of the first failure, seconds since the epoch. */
 	readonly sinceSeconds: number;
+	/** Consecutive failures. */
 	readonly failures: number;
 	readonly cause: string;
 }

@@ -12,6 +12,7 @@ export interface Crl {
 	/** Seconds since the epoch. */
 	readonly thisUpdate: number;
 	readonly nextUpdate: number;
+	/** The certificates of its issuer that it covers. */
 	readonly covers: CrlScope;
 	/** DER of the names of its distribution point, hexadecimal; `undefined`: it covers all certificates in its scope. */
 	readonly points: readonly string[] | undefined;

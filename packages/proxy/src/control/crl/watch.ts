@@ -5,6 +5,7 @@ import type { Timers } from '../timers.ts';
 interface CrlWatchParts {
 	readonly timers: Pick<Timers, 'every'>;
 	readonly crls: () => readonly CrlSeed[];
+	/** Wall-clock seconds since the epoch. */
 	readonly wallSeconds: () => number;
 	readonly log: Logger;
 }

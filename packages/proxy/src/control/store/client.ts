@@ -112,6 +112,7 @@ export class StoreClient {
 		});
 	}
 
+	/** @throws StoreFailure */
 	command(key: string, args: readonly string[]): Promise<unknown> {
 		return this.#counted(() => this.#send(key, args));
 	}

@@ -47,6 +47,7 @@ export const REPLICA_MS = 3_000;
 /** Keys are spread over this many shards in a Cluster. A tenant's rate and its slots share one. */
 export const SHARDS = 64;
 
+/** 0 to `SHARDS - 1`. */
 export function shardOf(key: bigint): number {
 	return Number(BigInt.asUintN(6, key));
 }

@@ -52,6 +52,7 @@ export class RedisFleetStore implements FleetStore {
 	}
 }
 
+/** 16 digits. */
 export function keyInHex(key: bigint): string {
 	return BigInt.asUintN(64, key).toString(16).padStart(16, '0');
 }

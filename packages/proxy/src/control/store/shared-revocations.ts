@@ -20,6 +20,7 @@ export interface SharedRevocationsParts {
 
 /** Interval at which the store is asked for new entries, ms; with the round trip and the workers' round it is well within a second. */
 export const POLL_MS = 400;
+/** Entries of one read. */
 const PAGE = 1_000;
 const TARGET = 'proxy::limiter';
 
@@ -59,6 +60,7 @@ export class SharedRevocations {
 		return this.#isKnown;
 	}
 
+	/** Entries in force. */
 	get size(): number {
 		return this.#log.size;
 	}

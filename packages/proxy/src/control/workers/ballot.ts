@@ -3,7 +3,9 @@ import type { Timers } from '../timers.ts';
 type Vote =
 	| { readonly type: 'yes' }
 	| { readonly type: 'no'; readonly cause: string }
+	/** Its thread ended before it answered. */
 	| { readonly type: 'gone' }
+	/** It did not answer within the limit. */
 	| { readonly type: 'silent' };
 
 /** One question put to several workers at once, and their answers; it ends when all are known, or at its limit. */

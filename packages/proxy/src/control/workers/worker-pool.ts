@@ -17,6 +17,7 @@ export interface WorkerThread {
 }
 
 interface PoolParts {
+	/** Number of workers, at least 1. */
 	readonly size: number;
 	/** The port to listen on; 0 lets the first worker choose for all. */
 	readonly port: number;
@@ -77,6 +78,7 @@ export class WorkerPool {
 		this.#slots = Array.from({ length: parts.size }, (_, index) => new Slot(index));
 	}
 
+	/** Workers that accept connections. */
 	get listening(): number {
 		return this.#slots.filter((slot) => slot.listening).length;
 	}
@@ -314,6 +316,7 @@ class Slot {
 	drained = false;
 	/** Needs a new thread as soon as no switch is under way. */
 	due = false;
+	/** Consecutive threads that died at once. */
 	quickDeaths = 0;
 	/** Why the present thread is about to end, if it has said so. */
 	cause: string | undefined;

@@ -14,6 +14,7 @@ export class ByteCollector implements WholeBody {
 	readonly #reserved: Reservation;
 	/** All but the last are full. */
 	#pieces: Buffer[] = [];
+	/** Bytes that the pieces have room for. */
 	#capacity = 0;
 	/** Pieces that `shift` has handed out, those of them that have been freed, and the bytes that are left. */
 	#shifted = 0;
@@ -21,6 +22,7 @@ export class ByteCollector implements WholeBody {
 	#shiftedBytes = 0;
 	/** A read into the last piece is under way. */
 	#isOpen = false;
+	/** Writes that read the pieces. */
 	#readers = 0;
 
 	constructor(budget: BufferedBytes, tenant: bigint) {

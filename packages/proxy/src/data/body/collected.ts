@@ -34,6 +34,7 @@ export class Bodies implements BodyMode {
 	#upload: ByteCollector | undefined = undefined;
 	#uploadLength = 0;
 	#trailers: Trailers | undefined = undefined;
+	/** Monotonic milliseconds when the body was asked for. */
 	#askedAt = 0;
 	#response: ByteCollector | undefined = undefined;
 	#short: string | undefined = undefined;

@@ -20,6 +20,7 @@ export class HeldBytes extends Timed {
 		this.#refuse = refuse;
 	}
 
+	/** @param bytes that are held there now. */
 	hold(holder: Holder, bytes: number): void {
 		let charged = this.#charged.get(holder);
 		if (bytes === 0) return charged?.release();

@@ -254,6 +254,7 @@ export class Bodies implements BodyMode {
 		client.end(isPassed ? trailers : undefined);
 	}
 
+	/** Nothing to do: no response has begun. */
 	onResponseLost(): void {}
 
 	get hasAll(): boolean {

@@ -102,6 +102,7 @@ export interface ExchangeEvents {
 	onBodyError(refusal: Rejection): void;
 	/** The client has taken everything given so far. @param left bytes of a whole response not given yet. */
 	onClientDrained(left: number): void;
+	/** The response has gone out whole. */
 	onResponseOut(): void;
 	/** @param why set if an error of the client has ended its stream. */
 	onClientGone(why?: Rejection): void;

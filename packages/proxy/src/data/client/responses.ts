@@ -5,6 +5,7 @@ import { ResponseFields } from './response-fields.ts';
 
 /** A refusal as the client gets it. */
 export interface RefusalResponse {
+	/** HTTP status. */
 	readonly status: number;
 	readonly fields: ResponseFields;
 	/** ASCII; empty: none. */

@@ -18,10 +18,12 @@ export class ChunkDecoder {
 	#state = CHUNK_SIZE;
 	/** Chunks of less than `SMALL_CHUNK` bytes that this `read` has begun. */
 	#smallChunks = 0;
+	/** Bytes of the chunk still to come. */
 	#left = 0;
 	/** Bytes that extensions may still take. */
 	#extensions = MAX_EXCESS;
 	#fields: FieldScanner | undefined = undefined;
+	/** Bytes of the trailers scanned so far. */
 	#scanned = 0;
 	readonly #maxTrailers: number;
 

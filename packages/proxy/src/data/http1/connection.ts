@@ -315,6 +315,7 @@ export class Http1Connection extends Timed implements LiveConnection, ReadSink {
 
 const CUT_SHORT = rejection.BAD_REQUEST.because('the connection ended within a request head');
 
+/** The most bytes read ahead of the current request. */
 const MAX_UNREAD = 65_536;
 
 /**

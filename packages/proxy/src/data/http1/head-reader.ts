@@ -27,7 +27,9 @@ export interface FieldBlock {
  */
 export class RequestHeadReader {
 	method = '';
+	/** As received. */
 	target = '';
+	/** Minor version. */
 	minor = 1;
 	block: FieldBlock = NO_BLOCK;
 	/** Number of fields that were read; 0: the block is the same as the last one. */
@@ -37,6 +39,7 @@ export class RequestHeadReader {
 	readonly #maxBytes: number;
 	readonly #apart: Identifiers;
 	readonly #scanner = new FieldScanner();
+	/** Bytes of the current head scanned so far. */
 	#scanned = 0;
 	/** Lengths of its method, its target, and its request line with CRLF; 0: not known yet. */
 	#methodLength = 0;

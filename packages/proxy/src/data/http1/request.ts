@@ -30,6 +30,7 @@ export interface RequestConnection {
 	release(price: number): void;
 	/** Offers the request the received part of its body, by `take`. */
 	readOn(): void;
+	/** The response is out. */
 	onResponseOut(): void;
 	readonly hasUnread: boolean;
 	/** No request follows, and the client's end does not end our side. */
@@ -54,15 +55,18 @@ export class Http1Request implements ClientRequest {
 	readonly #price: number;
 	/** The bytes after the request may not be HTTP, so it is the connection's last. */
 	readonly #seals: boolean;
+	/** `undefined`: no body. */
 	readonly #body: RequestBody | undefined;
 	#reading: Reading = 'unasked';
 	#writing: Writing = 'none';
 	#tunnel: Tunnel = 'none';
+	/** `holdBody` was called. */
 	#waits = false;
 	/** Bytes of its body that wait at the connection, as far as the exchange knows. */
 	#held = 0;
 	/** Why the state of reading is `broken`. */
 	#problem: Rejection | undefined = undefined;
+	/** A long response's body. */
 	#whole: WholeBody | undefined;
 	#trailers: Trailers | undefined = undefined;
 
@@ -377,6 +381,7 @@ type Reading =
 /** Progress of the response. */
 type Writing =
 	| 'none'
+	/** Its head was given. */
 	| 'begun'
 	/** All of it was given. */
 	| 'given'

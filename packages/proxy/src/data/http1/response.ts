@@ -24,6 +24,7 @@ export class Http1Response implements Flushed {
 	#held = '';
 	/** What the end of the turn writes: a part of the response, or the rest. */
 	#due: 'nothing' | 'part' | 'end' = 'nothing';
+	/** Slabs that a write still reads. */
 	#slabs = 0;
 
 	/** @param onOut called once for each response, when the kernel has all of it. */

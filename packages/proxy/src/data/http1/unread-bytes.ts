@@ -7,6 +7,7 @@ export class UnreadBytes {
 	bytes: Buffer | undefined;
 	/** Contains `bytes`, with room after them. */
 	#slab: Buffer | undefined;
+	/** `bytes` are a part of the last read. */
 	#isView = false;
 
 	/** @param read must not be changed before `keep`. */

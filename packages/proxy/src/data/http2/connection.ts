@@ -16,7 +16,6 @@ import type { ConnectionShare } from '../loop/read-share.ts';
 import type { DataPlane } from '../plane/plane.ts';
 import { reportDelay } from '../records/delay-report.ts';
 import type { TunnelClose } from '../tunnel/tunnel.ts';
-
 import { Protocol, type ProtocolEvents } from './protocol.ts';
 import { Http2Request, type RequestOwner } from './request.ts';
 import type { RequestFacts } from './request-fields.ts';

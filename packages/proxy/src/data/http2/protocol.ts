@@ -25,6 +25,7 @@ export interface ProtocolEvents extends StreamsEvents {
 	onRequest(id: number, facts: RequestFacts, endStream: boolean, sendWindow: number): Stream;
 	/** A stream was reset before there was a request. @param what the fault, in words. */
 	onMalformed(what: string, code: number): void;
+	/** `output` has something to send. */
 	onOutput(): void;
 	/** An acknowledgement of a ping of ours. @param opaque its 8 bytes. */
 	onPong(opaque: string): void;
@@ -52,6 +53,7 @@ export class Protocol extends FrameProtocol<Stream, RequestField> {
 	readonly #limits: ProtocolLimits;
 	readonly #requests: RequestFieldsReader;
 	readonly #budget: FrameBudget;
+	/** Bytes of the preface received so far. */
 	#preface = 0;
 
 	constructor(events: ProtocolEvents, limits: ProtocolLimits, share: ThreadShare) {
@@ -84,6 +86,7 @@ export class Protocol extends FrameProtocol<Stream, RequestField> {
 		return bytes.length - rest.length + (rest.length > 0 ? super.receive(rest, now) : 0);
 	}
 
+	/** A request has been admitted. */
 	earn(): void {
 		this.decoder.earn();
 	}

@@ -53,6 +53,7 @@ class FieldName {
 	readonly opening: string;
 	/** The kind, as far as the name shows it. */
 	readonly #kind: number;
+	/** Set for control data. */
 	readonly #isValid: ((value: string) => boolean) | undefined;
 	#apart: Identifiers | undefined = undefined;
 	#meaning = 0;

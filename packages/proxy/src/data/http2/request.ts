@@ -48,6 +48,7 @@ export class Http2Request extends Stream implements ClientRequest {
 	#awaitsReadEnd = false;
 	#trailers: Trailers | undefined;
 	#requestTrailers: Trailers | undefined;
+	/** A long response's body. */
 	#whole: WholeBody | undefined;
 
 	constructor(
@@ -192,6 +193,7 @@ export class Http2Request extends Stream implements ClientRequest {
 		this.#connection.whenWritten(this);
 	}
 
+	/** The kernel has the response. */
 	onWritten(): void {
 		this.exchange.onResponseOut();
 	}
@@ -246,6 +248,7 @@ export class Http2Request extends Stream implements ClientRequest {
 		this.#connection.whenRead(this);
 	}
 
+	/** The read that brought the last piece is over. */
 	onReadEnd(): void {
 		this.#awaitsReadEnd = false;
 		this.#handOn();

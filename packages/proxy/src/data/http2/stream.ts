@@ -35,6 +35,7 @@ export abstract class Stream extends HttpStream {
 
 	/** Part of the body: take it at once or copy it. `owner.release` is called when it is taken. */
 	abstract onBody(bytes: Buffer): void;
+	/** The body is complete. */
 	abstract onBodyEnd(trailers?: Trailers): void;
 	/** The whole response is on its way. */
 	abstract onResponseSent(): void;

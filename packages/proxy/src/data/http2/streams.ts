@@ -25,6 +25,7 @@ export class Streams extends StreamSet<Stream> implements StreamOwner {
 	readonly #events: StreamsEvents;
 	/** Bytes of unwanted bodies that the connection may still send. */
 	readonly #unwanted = new TokenBucket(MAX_DROPPED, DROPPED_PER_SECOND);
+	/** Highest stream that the client has opened. */
 	#lastOpened = 0;
 	/** Highest stream that is served, once `finish` has told the client. */
 	#lastServed = UNDECIDED;

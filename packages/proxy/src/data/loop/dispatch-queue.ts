@@ -14,6 +14,7 @@ const PART = 1 / 32;
 export interface Dispatched extends FaultOwner {
 	/** It no longer waits: its client has left, or has its response. */
 	readonly isGone: boolean;
+	/** @param now monotonic milliseconds. */
 	dispatch(now: number): void;
 }
 

@@ -227,6 +227,7 @@ export class ReadQueue {
 		this.#clock = clock;
 	}
 
+	/** Monotonic milliseconds. */
 	get now(): number {
 		return this.#clock.now();
 	}

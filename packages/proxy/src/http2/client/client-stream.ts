@@ -26,6 +26,7 @@ export abstract class ClientStream extends HttpStream {
 	hasBody = true;
 	/** Interim responses so far. */
 	interim = 0;
+	/** Method of the request; empty before it is sent. */
 	method = '';
 	protected readonly owner: ClientStreams;
 
@@ -34,6 +35,7 @@ export abstract class ClientStream extends HttpStream {
 		this.owner = owner;
 	}
 
+	/** The final response begins. */
 	abstract onResponse(facts: ResponseFacts, endStream: boolean): void;
 	/** A piece of the body, a view that is valid during the call. Call `owner.release` when it is consumed. */
 	abstract onBody(bytes: Buffer): void;
