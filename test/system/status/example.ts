@@ -255,7 +255,7 @@ export function exampleFound(options: ExampleOptions = {}): Found {
 		},
 		memory: [
 			{
-				name: 'request and answer bodies',
+				name: 'request and response bodies',
 				unit: 'bytes',
 				used: 96 * 2 ** 20,
 				limit: 2 ** 30,

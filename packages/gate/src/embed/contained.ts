@@ -21,7 +21,7 @@ export function contained(handler: RequestListener, report: FaultReport): Reques
 		const { stream } = res;
 		const fail = (error: unknown) => {
 			report(error, req);
-			answerFault(req, res, stream);
+			respondToFault(req, res, stream);
 		};
 		listenForErrors(req, fail);
 		listenForErrors(res, fail);
@@ -52,7 +52,7 @@ function listenForErrors(emitter: IncomingMessage | ServerResponse, fail: (error
 }
 
 /** @param stream the HTTP/2 stream, if there is one. */
-function answerFault(req: IncomingMessage, res: ServerResponse, stream: ServerHttp2Stream | undefined): void {
+function respondToFault(req: IncomingMessage, res: ServerResponse, stream: ServerHttp2Stream | undefined): void {
 	if (stream) repairPrototypes(req, res);
 	// Headers of the failed response go. `connection` belongs to the connection: a drain sets it.
 	endWith(res, FAULT, (name) => name !== 'connection', stream);

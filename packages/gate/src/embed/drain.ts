@@ -19,7 +19,7 @@ export interface Drainable {
  */
 export function drainable(server: Server, drainMs: number): Drainable {
 	const connections = new Set<Socket>();
-	const answers = new Set<ServerResponse>();
+	const responses = new Set<ServerResponse>();
 	const closeServer = server.close.bind(server);
 	let cut: NodeJS.Timeout | undefined;
 	let drained: Promise<void> | undefined;
@@ -31,8 +31,8 @@ export function drainable(server: Server, drainMs: number): Drainable {
 	// HTTP/2 needs no help: `close` sends its GOAWAY and waits for the streams.
 	server.prependListener('request', (req, res) => {
 		if (req.httpVersionMajor !== 1) return;
-		answers.add(res);
-		res.once('close', () => answers.delete(res));
+		responses.add(res);
+		res.once('close', () => responses.delete(res));
 		if (cut) endConnectionAfter(res);
 	});
 
@@ -42,7 +42,7 @@ export function drainable(server: Server, drainMs: number): Drainable {
 	const close = (callback?: (error?: Error) => void) => {
 		if (cut === undefined) {
 			cut = setTimeout(closeAllConnections, drainMs);
-			for (const res of answers) endConnectionAfter(res);
+			for (const res of responses) endConnectionAfter(res);
 			server.once('close', () => {
 				clearTimeout(cut);
 				cut = undefined;

@@ -76,7 +76,7 @@ export const guard: FastifyPluginAsync<GuardOptions> = async (app, options) => {
 			return next();
 		}
 		if (onRefused) leaveTo(onRefused, verdict.refusal, request, reply, next);
-		else answer(reply, verdict.refusal);
+		else respond(reply, verdict.refusal);
 	});
 };
 
@@ -115,11 +115,11 @@ function leaveTo(
 /** The hook has finished. If it sent nothing, the gate answers; otherwise the request would hang. */
 function finish(reply: FastifyReply, refusal: Refusal, payload: unknown): void {
 	if (reply.sent) return;
-	if (payload === undefined || payload === reply) answer(reply, refusal);
+	if (payload === undefined || payload === reply) respond(reply, refusal);
 	else reply.send(payload);
 }
 
-function answer(reply: FastifyReply, { status, headers, body }: Refusal): void {
+function respond(reply: FastifyReply, { status, headers, body }: Refusal): void {
 	reply.code(status).headers(headers).send(body);
 }
 

@@ -61,7 +61,7 @@ export function guard<Req extends Request = Request, Res extends Response = Resp
 			return;
 		}
 		if (onRefused) leaveTo(onRefused, verdict.refusal, req, res);
-		else answer(req, res, verdict.refusal);
+		else respond(req, res, verdict.refusal);
 	};
 }
 
@@ -123,7 +123,7 @@ function setHeaders(res: Response, headers: Readonly<Record<string, string>>): v
 	for (const [name, value] of Object.entries(headers)) res.setHeader(name, value);
 }
 
-function answer(req: Request, res: Response, refusal: Refusal): void {
+function respond(req: Request, res: Response, refusal: Refusal): void {
 	const { status, headers, body } = refusal;
 	// For an upgrade, Socket.IO passes middleware an object without headers.
 	if (typeof res.getHeaderNames !== 'function') {

@@ -135,7 +135,7 @@ describe('a problem of a snapshot', () => {
 			},
 			[
 				'error memory The limit for client connections (limits.max_connections) is 100 % used',
-				'warning memory The limit for request and answer bodies (limits.max_buffered_bytes) is 95 % used',
+				'warning memory The limit for request and response bodies (limits.max_buffered_bytes) is 95 % used',
 			],
 		],
 		'parts whose last reload failed, and none that has succeeded since': [

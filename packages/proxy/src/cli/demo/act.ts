@@ -1,6 +1,6 @@
 /** The stage of the show, and what an act does on it: send a request, compare the outcome, report it. */
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type Answer, type Call, type Credentials, call, type Protocol } from './client.ts';
+import { type Call, type ClientResponse, type Credentials, call, type Protocol } from './client.ts';
 import type { GrpcUpstream } from './grpc.ts';
 import type { ProxyChild } from './proxy-child.ts';
 import type { SampleUpstream } from './sample-upstream.ts';
@@ -56,7 +56,7 @@ export class Act {
 		if (!passed) this.#failures.push(`${what}: ${result}`);
 	}
 
-	send({ protocol, path, tenant, token, byOther }: Line): Promise<Answer> {
+	send({ protocol, path, tenant, token, byOther }: Line): Promise<ClientResponse> {
 		this.stage.ended.throwIfAborted();
 		const { tokens } = this.stage.workspace;
 		const request: Call = { protocol, path, token: token ?? (tenant && tokens[tenant]) };
@@ -64,21 +64,21 @@ export class Act {
 	}
 
 	/** Sends until the status is the expected one, for at most 10 s, because reloads and breakers take time. */
-	async expect(line: Line, status: number): Promise<Answer | undefined> {
-		const answer = await this.repeat(
+	async expect(line: Line, status: number): Promise<ClientResponse | undefined> {
+		const response = await this.repeat(
 			() => this.send(line),
-			(answer) => answer.status === status,
+			(response) => response.status === status,
 		);
-		return this.#show(line, status, answer);
+		return this.#show(line, status, response);
 	}
 
-	/** Asks until the answer fits, for at most 10 s. @returns the last answer, or why there was none. */
-	async repeat<Asked>(ask: () => Promise<Asked>, fits: (answer: Asked) => boolean): Promise<Asked | Error> {
+	/** Asks until the response fits, for at most 10 s. @returns the last response, or why there was none. */
+	async repeat<Asked>(ask: () => Promise<Asked>, fits: (response: Asked) => boolean): Promise<Asked | Error> {
 		const deadline = performance.now() + SOON_MS;
 		for (;;) {
 			this.stage.ended.throwIfAborted();
-			const answer = await ask().catch((error: Error) => error);
-			if ((!(answer instanceof Error) && fits(answer)) || performance.now() > deadline) return answer;
+			const response = await ask().catch((error: Error) => error);
+			if ((!(response instanceof Error) && fits(response)) || performance.now() > deadline) return response;
 			await sleep(POLL_MS, undefined, { signal: this.stage.ended });
 		}
 	}
@@ -95,13 +95,17 @@ export class Act {
 		return anonymous;
 	}
 
-	#show({ protocol, path, tenant, note }: Line, status: number, answer: Answer | Error): Answer | undefined {
+	#show(
+		{ protocol, path, tenant, note }: Line,
+		status: number,
+		response: ClientResponse | Error,
+	): ClientResponse | undefined {
 		const what = [protocol.padEnd(9), path, tenant, note && `(${note})`].filter(Boolean).join(' ');
-		const isError = answer instanceof Error;
-		const passed = !isError && answer.status === status;
-		const came = isError ? answer.message : `${answer.status} ${summary(answer.body)}`;
+		const isError = response instanceof Error;
+		const passed = !isError && response.status === status;
+		const came = isError ? response.message : `${response.status} ${summary(response.body)}`;
 		this.report(passed, what, passed ? came : `${came}, expected ${status}`);
-		return isError ? undefined : answer;
+		return isError ? undefined : response;
 	}
 
 	/** @param isOther whether to use the other client. */

@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { grpcStatusInWords } from '../../gates/grpc-status.ts';
 import type { Act } from './act.ts';
 import { hold } from './client.ts';
-import { callGrpc, type GrpcAnswer } from './grpc.ts';
+import { callGrpc, type GrpcResponse } from './grpc.ts';
 import { openWebSocket } from './web-socket.ts';
 
 const PATH = '/svc-b/hello';
@@ -88,7 +88,7 @@ export async function twoAddresses(act: Act): Promise<void> {
 	await requestsUntil(act, `reach ${dies.name} again`, (by) => by.has(dies.name));
 }
 
-/** Number of 200 answers by upstream. */
+/** Number of 200 responses by upstream. */
 type Served = ReadonlyMap<string, number>;
 
 /** Sends until the expected state is reached, for at most 10 s. Anything but 200 is a failure. */
@@ -98,14 +98,14 @@ async function requestsUntil(act: Act, what: string, hasCome: (by: Served) => bo
 	const others: string[] = [];
 	const deadline = performance.now() + SOON_MS;
 	for (;;) {
-		const answers = await Promise.all(
+		const responses = await Promise.all(
 			AT_ONCE.map((protocol) => act.send({ protocol, path: ADDRESSES_PATH, token }).catch((error: Error) => error)),
 		);
-		for (const answer of answers) {
-			if (answer instanceof Error) others.push(answer.message);
-			else if (answer.status !== 200) others.push(`${answer.status} ${answer.body}`);
+		for (const response of responses) {
+			if (response instanceof Error) others.push(response.message);
+			else if (response.status !== 200) others.push(`${response.status} ${response.body}`);
 			else {
-				const { upstream } = JSON.parse(answer.body);
+				const { upstream } = JSON.parse(response.body);
 				by.set(upstream, (by.get(upstream) ?? 0) + 1);
 			}
 		}
@@ -128,12 +128,12 @@ export async function grpcCalls(act: Act): Promise<void> {
 	screen.heading('A gRPC service behind the proxy: calls pass, and refusals have a gRPC status');
 	const expect = async (what: string, token: string | undefined, code: number) => {
 		// The first health probe may still be under way.
-		const answer = await act.repeat(
+		const response = await act.repeat(
 			() => callGrpc(act.credentials(), GRPC_PATH, 'hello', token),
-			(answer) => answer.code === code,
+			(response) => response.code === code,
 		);
-		const passed = !(answer instanceof Error) && answer.code === code;
-		const said = answer instanceof Error ? answer.message : inWords(answer);
+		const passed = !(response instanceof Error) && response.code === code;
+		const said = response instanceof Error ? response.message : inWords(response);
 		act.report(
 			passed,
 			`h2        ${GRPC_PATH} ${what}`,
@@ -144,6 +144,6 @@ export async function grpcCalls(act: Act): Promise<void> {
 	await expect('(no token)', undefined, UNAUTHENTICATED);
 }
 
-function inWords({ code, text }: GrpcAnswer): string {
+function inWords({ code, text }: GrpcResponse): string {
 	return `${Number.isNaN(code) ? 'no grpc-status' : grpcStatusInWords(code)}: ${text}`;
 }

@@ -22,18 +22,18 @@ export interface Call {
 	readonly token?: string | undefined;
 }
 
-export interface Answer {
+export interface ClientResponse {
 	readonly status: number;
 	readonly body: string;
 	/** Serial number of the proxy's certificate on this connection. */
 	readonly serverSerial: string;
 }
 
-/** ms; the proxy's own longest limit is 30 s, the demo's upstreams answer at once. */
+/** ms; the proxy's own longest limit is 30 s, the demo's upstreams respond at once. */
 const TIMEOUT_MS = 10_000;
 
-/** One request on a new connection. Rejects if there is no complete answer within 10 s. */
-export async function call(credentials: Credentials, { protocol, path, token }: Call): Promise<Answer> {
+/** One request on a new connection. Rejects if there is no complete response within 10 s. */
+export async function call(credentials: Credentials, { protocol, path, token }: Call): Promise<ClientResponse> {
 	const socket = await connect(credentials, protocol);
 	const serverSerial = socket.getPeerCertificate().serialNumber;
 	try {
@@ -86,7 +86,7 @@ export function connect({ port, ...credentials }: Credentials, protocol: Protoco
 	});
 }
 
-type Sent = Omit<Answer, 'serverSerial'>;
+type Sent = Omit<ClientResponse, 'serverSerial'>;
 type Headers = Readonly<Record<string, string>>;
 
 function sendHttp1(socket: TLSSocket, path: string, headers: Headers): Promise<Sent> {

@@ -6,7 +6,7 @@ import { HEALTH_CHECK_PATH } from '../../gates/grpc-health.ts';
 import { type Credentials, connect } from './client.ts';
 
 /** The result of a call. */
-export interface GrpcAnswer {
+export interface GrpcResponse {
 	/** `grpc-status`; NaN if there was none. */
 	readonly code: number;
 	/** The text of the server, or the reason of the failure. */
@@ -19,11 +19,11 @@ export async function callGrpc(
 	path: string,
 	text: string,
 	token: string | undefined,
-): Promise<GrpcAnswer> {
+): Promise<GrpcResponse> {
 	const socket = await connect(credentials, 'h2');
 	const session = http2Connect('https://localhost', { createConnection: () => socket });
 	try {
-		return await new Promise<GrpcAnswer>((resolve, reject) => {
+		return await new Promise<GrpcResponse>((resolve, reject) => {
 			session.on('error', reject);
 			const stream = session.request({
 				...{ ':method': 'POST', ':path': path, 'content-type': 'application/grpc', te: 'trailers' },
@@ -74,8 +74,8 @@ export async function startGrpcUpstream(name: string): Promise<GrpcUpstream> {
 		const pieces: Buffer[] = [];
 		stream.on('data', (piece: Buffer) => pieces.push(piece));
 		stream.on('end', () => {
-			if (headers[':path'] === HEALTH_CHECK_PATH) answer(stream, Buffer.from(SERVING));
-			else answer(stream, message(`${name} heard ${headers['x-proxy-tenant']}: ${textIn(Buffer.concat(pieces))}`));
+			if (headers[':path'] === HEALTH_CHECK_PATH) respond(stream, Buffer.from(SERVING));
+			else respond(stream, message(`${name} heard ${headers['x-proxy-tenant']}: ${textIn(Buffer.concat(pieces))}`));
 		});
 	});
 	server.listen(0, '127.0.0.1');
@@ -91,7 +91,7 @@ export async function startGrpcUpstream(name: string): Promise<GrpcUpstream> {
 	};
 }
 
-function answer(stream: ServerHttp2Stream, body: Buffer): void {
+function respond(stream: ServerHttp2Stream, body: Buffer): void {
 	stream.respond({ ':status': 200, 'content-type': 'application/grpc' }, { waitForTrailers: true });
 	stream.on('wantTrailers', () => stream.sendTrailers({ 'grpc-status': '0' }));
 	stream.end(body);

@@ -42,10 +42,10 @@ export async function startSampleUpstream(name: string): Promise<SampleUpstream>
 		const target = `${request.method} ${request.url}`;
 		if (target === 'POST /_demo/fail' || target === 'POST /_demo/heal') {
 			failing = target === 'POST /_demo/fail';
-			answer(response, 200, { upstream: name, failing });
-		} else if (failing) answer(response, 503, { upstream: name, failing });
-		else if (request.url === '/health') answer(response, 200, { upstream: name, failing });
-		else answer(response, 200, echo(name, request));
+			respond(response, 200, { upstream: name, failing });
+		} else if (failing) respond(response, 503, { upstream: name, failing });
+		else if (request.url === '/health') respond(response, 200, { upstream: name, failing });
+		else respond(response, 200, echo(name, request));
 	});
 	server.on('upgrade', (request, socket, first) => serveWebSocket(name, request, socket, first));
 	const port = await listen(server, 0);
@@ -108,7 +108,7 @@ function echo(upstream: string, request: IncomingMessage): object {
 	};
 }
 
-function answer(response: ServerResponse, status: number, body: object): void {
+function respond(response: ServerResponse, status: number, body: object): void {
 	const text = `${JSON.stringify(body)}\n`;
 	// The request body is not read: without this, Node would keep the connection stuck behind it.
 	response.req.resume();

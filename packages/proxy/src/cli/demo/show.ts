@@ -83,12 +83,12 @@ async function tenantLimit(act: Act): Promise<void> {
 	// Earlier acts have drawn on the bucket; one second refills it completely.
 	await sleep(1000, undefined, { signal: act.stage.ended });
 	const burst = { protocol: 'h2', path: '/svc-a/burst', tenant: 'tenant-a' } as const;
-	const answers = await Promise.all(Array.from({ length: 3 * TENANT_RPS }, () => act.send(burst)));
-	const served = answers.filter(({ status }) => status === 200).length;
-	const limited = answers.filter(({ status }) => status === 429).length;
+	const responses = await Promise.all(Array.from({ length: 3 * TENANT_RPS }, () => act.send(burst)));
+	const served = responses.filter(({ status }) => status === 200).length;
+	const limited = responses.filter(({ status }) => status === 429).length;
 	act.report(
 		served > 0 && limited > 0,
-		`${answers.length} at once as tenant-a`,
+		`${responses.length} at once as tenant-a`,
 		`${served} x 200, ${limited} x 429 rate limited`,
 	);
 	await act.expect({ protocol: 'h2', path: '/svc-a/unharmed', tenant: 'tenant-b' }, 200);

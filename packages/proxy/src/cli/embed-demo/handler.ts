@@ -10,10 +10,10 @@ export function createHandler(gate: Gate): RequestListener {
 	const guarded = guard(gate);
 	return (req, res) => {
 		const path = req.url!.split('?', 1)[0];
-		if (path === '/health') return answer(res, 200, 'ok');
+		if (path === '/health') return respond(res, 200, 'ok');
 		guarded(req, res, () => {
 			receiveBody(req, MAX_BODY_BYTES).then(
-				(body) => (body ? route(path, req, res) : answer(res, 413, 'payload too large')),
+				(body) => (body ? route(path, req, res) : respond(res, 413, 'payload too large')),
 				() => res.destroy(),
 			);
 		});
@@ -21,11 +21,11 @@ export function createHandler(gate: Gate): RequestListener {
 }
 
 function route(path: string | undefined, req: IncomingMessage, res: ServerResponse): void {
-	if (path !== '/whoami') return answer(res, 404, 'not found');
+	if (path !== '/whoami') return respond(res, 404, 'not found');
 	if (req.method !== 'GET' && req.method !== 'HEAD')
-		return answer(res, 405, 'method not allowed', { allow: 'GET, HEAD' });
+		return respond(res, 405, 'method not allowed', { allow: 'GET, HEAD' });
 	const { sub, scope } = claimsOf(req);
-	answer(res, 200, JSON.stringify({ sub, scope }), { 'content-type': 'application/json' });
+	respond(res, 200, JSON.stringify({ sub, scope }), { 'content-type': 'application/json' });
 }
 
 /**
@@ -47,7 +47,7 @@ async function receiveBody(req: IncomingMessage, limit: number): Promise<Buffer 
 	return undefined;
 }
 
-function answer(res: ServerResponse, status: number, body: string, headers: Record<string, string> = {}): void {
+function respond(res: ServerResponse, status: number, body: string, headers: Record<string, string> = {}): void {
 	const length = String(Buffer.byteLength(body));
 	res
 		.writeHead(status, { 'content-type': 'text/plain; charset=utf-8', 'content-length': length, ...headers })

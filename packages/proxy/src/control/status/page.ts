@@ -125,7 +125,7 @@ function numbers(status: StatusPage): Markup {
 	const { traffic, connections, upstreams, workers, refusals } = status;
 	const share = (kind: ShareKind) => status.shares.find((one) => one.kind === kind);
 	const isOver = (...kinds: ShareKind[]) => kinds.some((kind) => (share(kind)?.over_since ?? null) !== null);
-	const answers = share('5xx')?.last_ten_minutes;
+	const responses = share('5xx')?.last_ten_minutes;
 	const handshakes = share('handshakes')?.last_ten_minutes;
 	const tile = (name: string, value: Markup, state: 'bad' | 'doubtful' | false = false) =>
 		html`<div class="${state}"><dt>${name}</dt><dd>${value}${state && html` <span class="sign" aria-hidden="true">${SIGNS[state]}</span>`}</dd></div>`;
@@ -133,7 +133,7 @@ function numbers(status: StatusPage): Markup {
 		<dl id="numbers" class="tiles">
 		${tile('Requests/s', rate(traffic.requests_per_second))}
 		${tile('Errors, 10 min', percent(traffic.error_share), isOver('5xx') && 'bad')}
-		${tile('Refused, 10 min', percent(partOf(lately(refusals), answers?.total)), isOver('401', '429') && 'doubtful')}
+		${tile('Refused, 10 min', percent(partOf(lately(refusals), responses?.total)), isOver('401', '429') && 'doubtful')}
 		${tile('p99', latency(traffic.p99_seconds))}
 		${tile('In flight', count(traffic.in_flight))}
 		${tile('Connections', count(connections.http1 + connections.h2))}
@@ -172,9 +172,9 @@ function traffic({ history, traffic }: StatusPage): Markup {
 	`;
 }
 
-/** 5xx among the answers of each point. */
-function errorShares({ requests_per_second: answers, errors_per_second: errors }: Chart): (number | null)[] {
-	return answers.map((all, i) => (all === null ? null : all === 0 ? 0 : Math.min((errors[i] ?? 0) / all, 1)));
+/** 5xx among the responses of each point. */
+function errorShares({ requests_per_second: responses, errors_per_second: errors }: Chart): (number | null)[] {
+	return responses.map((all, i) => (all === null ? null : all === 0 ? 0 : Math.min((errors[i] ?? 0) / all, 1)));
 }
 
 /** Only numbers, for the script. Browsers do not run a data block. */

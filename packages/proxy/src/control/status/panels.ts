@@ -313,7 +313,7 @@ function countsTable(caption: string, counts: readonly Count[], empty: string): 
 	const hasStatus = counts.some(({ status }) => status !== undefined);
 	return table(
 		caption,
-		['Reason', ...(hasStatus ? ['#Answer'] : []), '#Last ten minutes', '#Since the start'],
+		['Reason', ...(hasStatus ? ['#Response'] : []), '#Last ten minutes', '#Since the start'],
 		counts,
 		({ reason, status, last_ten_minutes, total }) => [
 			html`${reason}`,

@@ -106,7 +106,7 @@ export class StatusReader {
 			},
 			memory: [
 				{
-					name: 'request and answer bodies',
+					name: 'request and response bodies',
 					unit: 'bytes',
 					...inUse(bufferedBytes),
 					key: 'limits.max_buffered_bytes',

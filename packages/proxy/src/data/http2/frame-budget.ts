@@ -22,7 +22,7 @@ const SMALL_DATA_PRICE = 3;
 /** The same for the budget: connections with many small messages are read later before they are ended. */
 const SMALL_DATA_BUDGET = 1 / 4;
 /** Tokens for a response that was taken. */
-const ANSWERED = 4;
+const RESPONDED = 4;
 
 /** Limits the work that a client causes in addition to its requests. Responses that it takes earn tokens. */
 export class FrameBudget extends PeerBudget {
@@ -95,7 +95,7 @@ export class FrameBudget extends PeerBudget {
 		this.share.release(tokens);
 	}
 
-	answered(): void {
-		this.frames.release(ANSWERED);
+	responded(): void {
+		this.frames.release(RESPONDED);
 	}
 }

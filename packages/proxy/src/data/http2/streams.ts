@@ -144,7 +144,7 @@ export class Streams extends StreamSet<Stream> implements StreamOwner {
 
 	protected override remove(stream: Stream, how: number): void {
 		super.remove(stream, how);
-		if (how === ENDED) this.#budget.answered();
+		if (how === ENDED) this.#budget.responded();
 		if (this.size === 0 && this.#lastServed !== UNDECIDED && !this.isOver) this.#events.onFinished();
 	}
 
