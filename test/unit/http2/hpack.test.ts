@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
-import { connect, createServer } from 'node:http2';
-import { type Duplex, duplexPair } from 'node:stream';
+import { connect } from 'node:http2';
+import { duplexPair } from 'node:stream';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
 import { LiteralPool } from '../../../packages/proxy/src/data/memo/literal-pool.ts';
@@ -507,7 +507,7 @@ describe('HPACK and node:http2', () => {
 		['x-long', 'v'.repeat(90 * (i % 9))],
 	]);
 
-	it('agree on the requests of its client', async () => {
+	it('agree on requests of its client', async () => {
 		const [inner, outer] = duplexPair();
 		const session = connect('https://localhost', { createConnection: () => inner });
 		session.on('error', () => {});
@@ -529,44 +529,4 @@ describe('HPACK and node:http2', () => {
 		assert.deepEqual(decoded, HEADS);
 		session.destroy();
 	});
-
-	it('agree on the answers of ours', async () => {
-		const [inner, outer] = duplexPair();
-		const server = createServer();
-		const answer = HEADS.map((head, i): Line[] => [[':status', String(200 + i)], ...head.slice(4)]);
-		const session = connect('https://localhost', {
-			createConnection: () => inner,
-			strictSingleValueFields: false,
-		} as object);
-		session.on('error', () => {});
-		const streams = answer.map(() => session.request({ ':path': '/' }));
-		const received = Promise.all(
-			streams.map((stream) => {
-				const { promise, resolve } = Promise.withResolvers<string[]>();
-				stream.on('response', (_headers, _flags, raw?: string[]) => resolve(raw ?? [])).on('error', () => {});
-				return promise;
-			}),
-		);
-		send(outer, answer);
-		assert.deepEqual(
-			await received,
-			answer.map((lines) => lines.flat()),
-		);
-		session.destroy();
-		server.close();
-	});
-
-	function send(socket: Duplex, answers: Line[][]): void {
-		socket.write(latin1('\x00\x00\x00\x04\x00\x00\x00\x00\x00'));
-		for (const [i, lines] of answers.entries()) {
-			const block =
-				(i === 0 ? NO_DYNAMIC_TABLE : '') + codedStatus(Number(lines[0]![1])) + codedFields(lines.slice(1).flat());
-			const head = Buffer.alloc(9);
-			head.writeUIntBE(block.length, 0, 3);
-			head[3] = FRAME.HEADERS;
-			head[4] = FLAG.END_HEADERS | FLAG.END_STREAM;
-			head.writeUInt32BE(1 + 2 * i, 5);
-			socket.write(Buffer.concat([head, latin1(block)]));
-		}
-	}
 });

@@ -68,15 +68,6 @@ describe('the queue before the upstreams', () => {
 		}
 	});
 
-	it('sends a newcomer after the waiting ones', async () => {
-		const turns = new Turns();
-		turns.addMany(40);
-		await turns.end();
-		turns.add('behind');
-		await turns.end();
-		assert.deepEqual(turns.sent, [...names(0, 40), 'behind']);
-	});
-
 	it('leaves requests that a dispatch adds to the next turn', async () => {
 		const turns = new Turns();
 		turns.add('parent', () => turns.add('child'));

