@@ -1,6 +1,6 @@
 /**
- * The head that goes to the upstream, as somebody else reads it: Node's own HTTP server, and a server that folds names as CGI
- * does. Whatever the client sent, there is one tenant in it, one host, one framing, and nothing that is none of its business.
+ * The head that goes to the upstream, as two others read it: Node's HTTP server, and a server that folds names as CGI does.
+ * Whatever the client sent, the head has one tenant, one host and one framing.
  */
 import assert from 'node:assert/strict';
 import { createServer } from 'node:http';
@@ -34,7 +34,7 @@ const NAMES = [
 	'content-type',
 ];
 
-/** A name that means something, in any spelling that somebody could take for it, or any other name. */
+/** A name with a meaning, in any spelling that a reader could take for it, or any other name. */
 const name = fc.oneof(
 	fc
 		.tuple(fc.constantFrom(...NAMES), fc.constantFrom('-', '_', '.', '~', '!', '^'), fc.infiniteStream(fc.boolean()))
@@ -50,14 +50,20 @@ const name = fc.oneof(
 		'constructor',
 		'x-proxy-tenants',
 		'xx-proxy-tenant',
+		'x--proxy-tenant',
+		'x-proxy-tenan7',
+		'x_real_ips',
+		'_',
 		'__proto__',
+		'n'.repeat(256),
+		'n'.repeat(5000),
 	),
 	fc.stringMatching(/^[!#$%&'*+\-.^_`|~0-9A-Za-z]{1,20}$/),
 );
-/** What llhttp and our HTTP/2 let through. */
+/** Values that llhttp and our HTTP/2 accept. */
 const value = fc.oneof(
 	fc.constantFrom('', '1', 'close', 'x-proxy-tenant', 'host, x-proxy-tenant', 'chunked', 'victim', 'h2c', 'edge.test'),
-	fc.constantFrom('x-a', 'close, X-B', 'cookie, x_a', 'Authorization', 'keep-alive', 'te'),
+	fc.constantFrom('x-a', 'close, X-B', 'cookie, x_a', 'Authorization', '__proto__, constructor', 'te'),
 	fc.constantFrom('content-length, transfer-encoding', 'victim, mallory', 'x_proxy_tenant', '0', '5'),
 	fc.stringMatching(/^(?:[\x21-\x7e\x80-\xff](?:[\t\x20-\x7e\x80-\xff]{0,20}[\x21-\x7e\x80-\xff])?)?$/),
 );
@@ -80,7 +86,7 @@ after(() => reader.close());
 
 for (const { protocol, read } of PROTOCOLS) {
 	describe(`the head that goes to the upstream after ${protocol}`, () => {
-		it('has one tenant, one host, one framing and none from the client, by every parser', async () => {
+		it('has one tenant, one host and one framing, none from the client, for every parser', async () => {
 			let forwarded = 0;
 			await fc.assert(
 				fc.asyncProperty(fields, async (list) => {
@@ -107,7 +113,7 @@ for (const { protocol, read } of PROTOCOLS) {
 			assert.ok(forwarded > 200, `the generator is too wild: ${forwarded} forwarded`);
 		});
 
-		it('has each forwarding header once, as the proxy writes it, by every parser', async () => {
+		it('has each forwarding header once, as the proxy writes it, for every parser', async () => {
 			const seed = {
 				host: 'client',
 				stripsPrefix: true,
@@ -159,7 +165,7 @@ for (const { protocol, read } of PROTOCOLS) {
 	});
 }
 
-/** The fields of a request as Node's HTTP server sees them, repetitions and all. */
+/** All fields of a request as Node's HTTP server reads them, with their repetitions. */
 function readByNode(text: string): Promise<Field[]> {
 	return new Promise((resolve, reject) => {
 		const socket = new Duplex({ read() {}, write: (_chunk, _encoding, done) => done() });

@@ -3,22 +3,22 @@ import { describe, it } from 'node:test';
 import fc from 'fast-check';
 import { BAD_REQUEST, METHOD_NOT_IMPLEMENTED, Rejection } from '../../../packages/gate/src/gates/rejection.ts';
 import { UNDECLARED } from '../../../packages/proxy/src/gates/body-limit.ts';
-import { isAuthority, type RequestHead, readHttp1Head } from '../../../packages/proxy/src/gates/headers.ts';
+import { type RequestHead, readHttp1Head } from '../../../packages/proxy/src/gates/headers.ts';
 import type { Http2RequestHead } from '../../../packages/proxy/src/gates/http2-head.ts';
 import { ResponseHeadReader, responseField } from '../../../packages/proxy/src/gates/response-head.ts';
 import { readHttp2Head } from '../../fixtures/http2-head.ts';
 import { assertRefusal } from '../../fixtures/refusal.ts';
-import { type Field, HOP_BY_HOP, OURS, returnedByTheContract } from '../../models/header-contract.ts';
+import { type Field, HOP_BY_HOP, returnedByTheContract } from '../../models/header-contract.ts';
 
-/** An HTTP/1.1 head; `Host` is there unless the test brings its own. */
+/** An HTTP/1.1 head. It gets a `Host` unless the fields have one. */
 function http1(fields: readonly Field[], minor = 1): RequestHead {
 	const head = readHttp1Head(withHost(fields), minor);
 	assert.ok(!(head instanceof Rejection), `refused: ${JSON.stringify(fields)}`);
 	return head;
 }
 
-function http1Refuses(fields: readonly Field[], minor = 1): void {
-	assertRefusal(readHttp1Head(withHost(fields), minor), BAD_REQUEST, JSON.stringify(fields));
+function http1Refuses(fields: readonly Field[], minor = 1, reason?: string): void {
+	assertRefusal(readHttp1Head(withHost(fields), minor), BAD_REQUEST, JSON.stringify(fields), reason);
 }
 
 function withHost(fields: readonly Field[]): string[] {
@@ -39,12 +39,13 @@ function http2(fields: readonly Field[], pseudo = PSEUDO, endStream = true): Htt
 	return head;
 }
 
-function http2Refuses(fields: readonly Field[], pseudo = PSEUDO, endStream = true): void {
-	assertRefusal(readHttp2Head([...pseudo, ...fields].flat(), endStream), BAD_REQUEST, JSON.stringify([pseudo, fields]));
+function http2Refuses(fields: readonly Field[], pseudo = PSEUDO, reason?: string, endStream = true): void {
+	const head = readHttp2Head([...pseudo, ...fields].flat(), endStream);
+	assertRefusal(head, BAD_REQUEST, JSON.stringify([pseudo, fields]), reason);
 }
 
-describe('what a head says of the request as the client sent it', () => {
-	it('includes the authority: Host, or :authority, or neither over HTTP/1.0', () => {
+describe('the facts of a request head', () => {
+	it('include the authority: Host, or :authority, or neither over HTTP/1.0', () => {
 		assert.equal(http1([['Host', 'Edge.test:8443']]).authority, 'Edge.test:8443');
 		assert.equal(http1([['Host', 'edge.test']], 0).authority, 'edge.test');
 		assert.equal((readHttp1Head([], 0) as RequestHead).authority, undefined);
@@ -53,20 +54,20 @@ describe('what a head says of the request as the client sent it', () => {
 		assert.equal(http2([['host', 'EDGE.test']], pseudo(':authority', 'edge.test')).authority, 'edge.test');
 	});
 
-	it('includes whether it is a gRPC call, by the content type that the upstream gets', () => {
+	it('include whether it is a gRPC call, by the content type that the upstream gets', () => {
 		const grpc = ['content-type', 'application/grpc'] as const;
-		const told = (...fields: Field[]) => [http1(fields), http2(fields)].map(({ isGrpc }) => isGrpc);
-		assert.deepEqual(told(grpc), [true, true]);
-		assert.deepEqual(told(), [false, false]);
-		assert.deepEqual(told(['content-type', 'application/grpc-web']), [false, false]);
-		// Of two, nobody can tell which one counts.
-		assert.deepEqual(told(grpc, grpc), [false, false]);
-		assert.deepEqual(told(grpc, ['content-type', 'text/plain']), [false, false]);
-		assert.deepEqual(told(['content-type', 'text/plain'], grpc, grpc), [false, false]);
+		const isGrpc = (...fields: Field[]) => [http1(fields), http2(fields)].map((head) => head.isGrpc);
+		assert.deepEqual(isGrpc(grpc), [true, true]);
+		assert.deepEqual(isGrpc(), [false, false]);
+		assert.deepEqual(isGrpc(['content-type', 'application/grpc-web']), [false, false]);
+		// Of two, it is unknown which one the upstream believes.
+		assert.deepEqual(isGrpc(grpc, grpc), [false, false]);
+		assert.deepEqual(isGrpc(grpc, ['content-type', 'text/plain']), [false, false]);
+		assert.deepEqual(isGrpc(['content-type', 'text/plain'], grpc, grpc), [false, false]);
 		assert.equal(http1([grpc, ['Connection', 'Content-Type']]).isGrpc, false);
 	});
 
-	it('is not changed by a content type in another spelling, which is a field of its own', () => {
+	it('do not include a content type in another spelling, which is another field', () => {
 		const head = http1([
 			['Content_Type', 'application/grpc'],
 			['Content-Type', 'text/plain'],
@@ -75,7 +76,7 @@ describe('what a head says of the request as the client sent it', () => {
 		assert.equal(head.lines, 'Content_Type: application/grpc\r\nContent-Type: text/plain\r\n');
 	});
 
-	it('includes whether it names its own destination: such lines are forwarded, in every spelling', () => {
+	it('include whether the client sends x-forwarded-host, -port or -prefix: such lines are forwarded, in every spelling', () => {
 		for (const name of ['x-forwarded-host', 'X_Forwarded_Port', 'x-forwarded.prefix']) {
 			for (const head of [http1([[name, '1']]), http2([[name.toLowerCase(), '1']])]) {
 				assert.equal(head.claimsOrigin, true, name);
@@ -126,48 +127,17 @@ const PROTOCOLS = [
 	},
 ];
 
-/** Every way to write a name with `-` or `_` between its words. */
-function foldings(name: string): string[] {
-	const [first = '', ...rest] = name.split('-');
-	return rest.reduce((names, word) => names.flatMap((head) => [`${head}-${word}`, `${head}_${word}`]), [first]);
-}
-
-const spellings = (name: string) => [name, name.toUpperCase(), name.replace(/\b[a-z]/g, (c) => c.toUpperCase())];
-
 for (const { protocol, read, forwarded } of PROTOCOLS) {
 	describe(`a request head in ${protocol}`, () => {
-		it('loses fields that only the proxy may set, in every case and with _ for any -', () => {
-			for (const name of OURS) {
-				for (const spelling of foldings(name).flatMap(spellings))
-					assert.deepEqual(forwarded([[spelling, 'evil']]), [], spelling);
+		it('loses fields that only the proxy may set, and hop-by-hop fields, in every spelling', () => {
+			for (const name of ['x-proxy-tenant', 'X_Proxy-Tenant', 'X-FORWARDED_FOR', 'te', 'Keep_Alive']) {
+				assert.deepEqual(forwarded([[name, 'evil']]), [], name);
 			}
+			const other: Field = ['x-proxy-tenant-id', 'v'];
+			assert.deepEqual(forwarded([other]), [other]);
 		});
 
-		it('keeps names that merely resemble those', () => {
-			for (const name of [
-				'x-proxy-tenants',
-				'x-proxy-tenan',
-				'xproxytenant',
-				'x--proxy-tenant',
-				'x-proxy-tenant-id',
-				'y-proxy-tenant',
-				'x-proxy-tenan7',
-				'x_real_ips',
-				'_',
-				'__',
-			]) {
-				assert.deepEqual(forwarded([[name, 'v']]), [[name, 'v']], name);
-			}
-		});
-
-		it('loses hop-by-hop fields in every case and with _ for any -', () => {
-			for (const name of HOP_BY_HOP) {
-				for (const spelling of foldings(name).flatMap(spellings))
-					assert.deepEqual(forwarded([[spelling, 'h2c']]), [], spelling);
-			}
-		});
-
-		it('loses fields that an upstream could fold into one of its framing', () => {
+		it('loses fields that an upstream could read as framing', () => {
 			for (const name of ['content_length', 'Content_Length', 'transfer_encoding', 'TRANSFER_ENCODING']) {
 				const head = read([[name, 'chunked']]);
 				assert.equal(head.lines, '');
@@ -180,20 +150,13 @@ for (const { protocol, read, forwarded } of PROTOCOLS) {
 				['X-Secret', '1'],
 				['x-keep', '2'],
 				['x-other', '3'],
-				['x-secret', '4'],
 			];
-			for (const value of [
-				'x-secret, X-OTHER',
-				'X-Secret ,\tx-other',
-				'x-secret,,x-other,',
-				'close, x-other,x-secret',
-			]) {
-				assert.deepEqual(forwarded([['Connection', value], ...fields]), [['x-keep', '2']], value);
+			for (const value of ['x-secret, X-OTHER', 'X-Secret ,\tx-other', 'x-secret,,x-other,']) {
 				assert.deepEqual(forwarded([...fields, ['connection', value]]), [['x-keep', '2']], value);
 			}
 		});
 
-		it('keeps its own facts when Connection names the fields they come from', () => {
+		it('has the same facts if Connection names their fields', () => {
 			const head = read([
 				['Connection', 'authorization, x-proxy-tenant, x-forwarded-for, host, cookie, expect'],
 				['authorization', 'Bearer x'],
@@ -208,7 +171,7 @@ for (const { protocol, read, forwarded } of PROTOCOLS) {
 			assert.deepEqual(fieldsOf(head.lines), [['accept', '*/*']]);
 		});
 
-		it('forwards Authorization and tells its value', () => {
+		it('keeps Authorization, and its value is a fact', () => {
 			for (const name of ['authorization', 'Authorization', 'AUTHORIZATION']) {
 				const head = read([[name, 'Bearer x']]);
 				assert.equal(head.authorization, 'Bearer x');
@@ -220,21 +183,17 @@ for (const { protocol, read, forwarded } of PROTOCOLS) {
 
 		it('distinguishes two Authorization fields from one and from none', () => {
 			assert.equal(read([]).authorization, undefined);
-			for (const second of ['authorization', 'Authorization', 'AUTHORIZATION']) {
-				for (const value of ['Bearer x', 'Bearer y', '']) {
-					const head = read([
-						['authorization', 'Bearer x'],
-						['accept', '*/*'],
-						[second, value],
-					]);
-					assert.equal(head.authorization, null);
-				}
+			for (const values of [
+				['Bearer x', 'Bearer x'],
+				['Bearer x', ''],
+				['', '', ''],
+			]) {
+				const head = read(values.map((value, i): Field => [i === 0 ? 'authorization' : 'Authorization', value]));
+				assert.equal(head.authorization, null);
 			}
-			const three = ['', '', ''].map((value): Field => ['authorization', value]);
-			assert.equal(read(three).authorization, null);
 		});
 
-		it('answers Expect itself and does not forward it', () => {
+		it('loses Expect, and 100-continue is a fact', () => {
 			for (const [value, expects] of [
 				['100-continue', true],
 				['100-Continue', true],
@@ -249,7 +208,7 @@ for (const { protocol, read, forwarded } of PROTOCOLS) {
 		});
 
 		it('asks for an upgrade when it names any protocol but h2c', () => {
-			for (const value of ['websocket', 'WebSocket', 'h2', 'TLS/1.0', 'h2c, websocket', 'websocket,h2c', 'h2c2', '']) {
+			for (const value of ['websocket', 'h2', 'h2c, websocket', 'websocket,h2c', 'h2c2', '']) {
 				assert.equal(read([['Upgrade', value]]).wantsUpgrade, true, value);
 			}
 			for (const value of ['h2c', 'H2C']) assert.equal(read([['Upgrade', value]]).wantsUpgrade, false, value);
@@ -261,44 +220,12 @@ for (const { protocol, read, forwarded } of PROTOCOLS) {
 				assert.equal(read(order.map((value): Field => ['upgrade', value])).wantsUpgrade, true);
 			}
 		});
-
-		it('treats names of object members as any other name', () => {
-			const fields: Field[] = [
-				['__proto__', '1'],
-				['constructor', '2'],
-				['toString', '3'],
-				['hasOwnProperty', '4'],
-				['valueof', '5'],
-			];
-			assert.deepEqual(forwarded(fields), fields);
-			assert.deepEqual(forwarded([['connection', '__proto__, constructor'], ...fields]), fields.slice(2));
-			assert.equal(({} as Record<string, unknown>).polluted, undefined);
-		});
-
-		it('may have names of any length', () => {
-			for (const length of [1, 2, 14, 255, 256, 257, 5000]) {
-				assert.deepEqual(forwarded([['n'.repeat(length), 'v']]), [['n'.repeat(length), 'v']], `${length}`);
-			}
-		});
 	});
 }
 
 describe('Host', () => {
-	it('is required once in HTTP/1.1, and may be missing in HTTP/1.0', () => {
-		assertRefusal(readHttp1Head([], 1), BAD_REQUEST);
-		assertRefusal(readHttp1Head(['accept', '*/*'], 1), BAD_REQUEST);
+	it('may be missing in HTTP/1.0', () => {
 		assert.ok(!(readHttp1Head([], 0) instanceof Rejection));
-		for (const second of ['edge.test', 'other.test', '']) {
-			for (const minor of [0, 1]) {
-				http1Refuses(
-					[
-						['Host', 'edge.test'],
-						['host', second],
-					],
-					minor,
-				);
-			}
-		}
 	});
 
 	it('is never forwarded: the proxy writes its own', () => {
@@ -320,7 +247,6 @@ describe('Host', () => {
 			'xn--bcher-kva.example',
 			'a_b',
 		]) {
-			assert.ok(isAuthority(value), value);
 			http1([['Host', value]]);
 			http2([], pseudo(':authority', value));
 		}
@@ -331,93 +257,81 @@ describe('Host', () => {
 			'',
 			' ',
 			'/',
-			'edge.test/',
 			'edge.test/path',
 			'edge test',
-			'edge.test ',
 			' edge.test',
 			'user@edge.test',
-			'user:pass@edge.test',
 			'http://edge.test',
 			'edge.test?',
-			'edge.test#',
 			'edge.test:http',
 			'edge.test:80:80',
-			'edge.test:-1',
 			'edge.test:123456',
 			'::1',
 			'[::1',
-			'::1]',
 			'[]',
 			'[::1]x',
 			'[edge.test]',
 			':80',
 			'edge\\test',
-			'"edge"',
-			'edge\ttest',
 			'edge\0',
 			'edge\r\nx: y',
 			'b\u00fccher.example',
 			'a<b>',
-			'a|b',
-			'a^b',
-			'{a}',
 		]) {
-			assert.ok(!isAuthority(value), value);
-			http1Refuses([['Host', value]]);
-			http1Refuses([['Host', value]], 0);
-			http2Refuses([], pseudo(':authority', value));
+			for (const minor of [0, 1]) http1Refuses([['Host', value]], minor, 'malformed host');
+			http2Refuses([], pseudo(':authority', value), 'malformed host');
 			http2Refuses([['host', value]], pseudo(':authority', undefined));
 		}
 	});
 });
 
+/** Reasons of `400 bad request`, which clients do not see. */
+describe('a refused head in HTTP/1 has a reason', () => {
+	for (const [reason, raw, minor = 1] of [
+		['no host', []],
+		['two hosts', ['Host', 'a', 'host', 'a']],
+		['two hosts', ['Host', 'a', 'host', 'b'], 0],
+		['malformed content-length', ['Host', 'a', 'Content-Length', '1,1']],
+		['malformed content-length', ['Host', 'a', 'Content-Length', '1'.repeat(17)]],
+		['two content-lengths', ['Host', 'a', 'Content-Length', '1', 'Content-Length', '1']],
+		['two transfer-encodings', ['Host', 'a', 'Transfer-Encoding', 'chunked', 'Transfer-Encoding', 'chunked']],
+		['transfer-encoding other than chunked', ['Host', 'a', 'Transfer-Encoding', 'gzip, chunked']],
+		['transfer-encoding in HTTP/1.0', ['Transfer-Encoding', 'chunked'], 0],
+		['content-length and transfer-encoding', ['Host', 'a', 'Content-Length', '1', 'Transfer-Encoding', 'chunked']],
+		['content-length and transfer-encoding', ['Host', 'a', 'Content-Length', '0', 'Transfer-Encoding', 'chunked']],
+		// The first fault gives the reason.
+		['malformed host', ['Host', '/', 'Content-Length', 'x']],
+	] as const) {
+		it(`${reason}: ${raw.join(' ')}`, () => {
+			assertRefusal(readHttp1Head(raw, minor), BAD_REQUEST, '', reason);
+		});
+	}
+});
+
 describe('the framing of a request in HTTP/1', () => {
 	const LENGTHS = ['0', '5', '05', '8388609'];
-	const BAD_LENGTHS = ['', '+1', '-1', '1, 1', '1,1', '0x1', '1 1', '1e1', '18446744073709551616', '1;', 'chunked'];
+	const BAD_LENGTHS = ['', '+1', '-1', '1, 1', '0x1', '1 1', '1e1', '18446744073709551616', 'chunked'];
+	const CODINGS = ['chunked', 'Chunked', 'CHUNKED'];
 	const BAD_CODINGS = [
 		'',
 		'identity',
-		'gzip',
 		'gzip, chunked',
 		'chunked, identity',
-		'chunked, chunked',
 		'chunked,',
-		',chunked',
 		'xchunked',
-		'chunkedx',
 		'chunked;q=1',
-		'"chunked"',
 		' chunked',
-		'chunked ',
 		'chunked\t',
-		'\u000bchunked',
-		'c\u0068unke\u0501',
+		'chunke\u0501',
 	];
 
-	it('is no body, a declared length, or chunked', () => {
+	it('is absent without a field', () => {
 		assert.equal(http1([]).bodyLength, 0);
-		for (const length of LENGTHS) assert.equal(http1([['Content-Length', length]]).bodyLength, Number(length));
-		for (const coding of ['chunked', 'Chunked', 'CHUNKED']) {
-			assert.equal(http1([['Transfer-Encoding', coding]]).bodyLength, UNDECLARED);
-		}
 	});
 
 	it('is never forwarded as the client wrote it', () => {
 		assert.equal(http1([['Content-Length', '5']]).lines, '');
 		assert.equal(http1([['Transfer-Encoding', 'chunked']]).lines, '');
-	});
-
-	it('is malformed for a reason, which quotes nothing of it', () => {
-		for (const [fields, reason] of [
-			[['content-length', '5', 'content-length', '5'], 'two content-lengths'],
-			[['content-length', '0x5'], 'malformed content-length'],
-			[['transfer-encoding', 'gzip'], 'transfer coding other than chunked'],
-			[['transfer-encoding', 'chunked', 'transfer-encoding', 'chunked'], 'two transfer codings'],
-			[['transfer-encoding', 'chunked', 'content-length', '5'], 'both content-length and transfer-encoding'],
-		] as const) {
-			assert.equal(responseHead([...fields]).malformed, reason);
-		}
 	});
 
 	it('is not changed by a Connection that names its fields', () => {
@@ -429,19 +343,13 @@ describe('the framing of a request in HTTP/1', () => {
 		}
 	});
 
-	it('is refused in HTTP/1.0 with any transfer coding', () => {
-		for (const coding of ['chunked', 'identity', '']) http1Refuses([['Transfer-Encoding', coding]], 0);
-		assert.equal(http1([['Content-Length', '5']], 0).bodyLength, 5);
-	});
-
-	it('is refused in every combination that two readers could read differently', () => {
+	it('is one length or chunked; all other fields, and all pairs, are refused', () => {
 		const framing: Field[] = [
 			...[...LENGTHS, ...BAD_LENGTHS].map((value): Field => ['Content-Length', value]),
-			...['chunked', 'Chunked', ...BAD_CODINGS].map((value): Field => ['Transfer-Encoding', value]),
+			...[...CODINGS, ...BAD_CODINGS].map((value): Field => ['Transfer-Encoding', value]),
 			['content-length', '5'],
 			['transfer-encoding', 'chunked'],
 		];
-		let refused = 0;
 		for (const minor of [0, 1]) {
 			for (const one of framing) {
 				for (const two of [undefined, ...framing]) {
@@ -449,118 +357,92 @@ describe('the framing of a request in HTTP/1', () => {
 					const wanted = two === undefined ? framedBy(one, minor) : undefined;
 					if (wanted === undefined) {
 						http1Refuses(fields, minor);
-						refused++;
 					} else {
 						assert.equal(http1(fields, minor).bodyLength, wanted, JSON.stringify(fields));
 					}
 				}
 			}
 		}
-		assert.ok(refused > 1000);
 	});
 
-	/** Bytes that a single framing field means, `undefined` where it means nothing certain. */
+	/** The length that a single framing field declares; `undefined`: it is refused. */
 	function framedBy([name, value]: Field, minor: number): number | undefined {
 		if (name.toLowerCase() === 'content-length') return LENGTHS.includes(value) ? Number(value) : undefined;
 		return minor === 1 && value.toLowerCase() === 'chunked' ? UNDECLARED : undefined;
 	}
 });
 
-describe('a request head that only HTTP/2 has', () => {
-	it('tells method and path', () => {
-		const head = http2([], [...pseudo(':method', 'POST')]);
-		assert.deepEqual([head.method, head.path], ['POST', '/a']);
+describe('a refused head in HTTP/2 has a reason', () => {
+	const length: Field = ['content-length', '5'];
+	for (const [reason, control, fields = [], endStream = true] of [
+		['malformed method', pseudo(':method', undefined)],
+		['malformed method', pseudo(':method', 'G T')],
+		['malformed method', pseudo(':method', 'GET\0')],
+		['scheme other than https', pseudo(':scheme', 'ftp')],
+		['scheme other than https', pseudo(':scheme', 'HTTPS')],
+		['no host', pseudo(':authority', undefined)],
+		['two hosts', PSEUDO, [['host', 'other.test']]],
+		['two hosts', PSEUDO, [['host', 'edge.test:443']]],
+		['malformed host', PSEUDO, [['host', '']]],
+		['two hosts', PSEUDO, ['edge.test', 'edge.test'].map((host): Field => ['host', host])],
+		...[' a', 'a ', '\ta', 'a\t', ' '].map((value) => {
+			return ['whitespace around a field value', PSEUDO, [['x-a', value]]] as const;
+		}),
+		['transfer-encoding in HTTP/2', PSEUDO, [['transfer-encoding', 'chunked']], false],
+		['content-length without a body', PSEUDO, [length]],
+		['malformed content-length', PSEUDO, [['content-length', '1, 1']], false],
+		['two content-lengths', PSEUDO, [length, length], false],
+	] as readonly (readonly [string, readonly Field[], (readonly Field[])?, boolean?])[]) {
+		it(`${reason}: ${JSON.stringify([...control, ...fields])}`, () => {
+			http2Refuses(fields, control, reason, endStream);
+		});
+	}
+});
+
+describe('a request head in HTTP/2', () => {
+	it('has a method and a path, which are not fields', () => {
+		const head = http2([], pseudo(':method', 'POST'));
+		assert.deepEqual([head.method, head.path, head.lines], ['POST', '/a', '']);
+		const named: Field[] = [
+			['connection', 'x-a'],
+			['x-a', '1'],
+			['x-b', '2'],
+		];
+		assert.deepEqual(fieldsOf(http2(named).lines), [['x-b', '2']]);
 	});
 
-	it('never lets a pseudo-header through as a field', () => {
-		assert.equal(http2([]).lines, '');
-		assert.deepEqual(
-			fieldsOf(
-				http2([
-					['connection', 'x-a'],
-					['x-a', '1'],
-					['x-b', '2'],
-				]).lines,
-			),
-			[['x-b', '2']],
-		);
+	it('is refused with 501 if its method is unknown', () => {
+		assert.equal(readHttp2Head(pseudo(':method', 'get').flat(), true), METHOD_NOT_IMPLEMENTED);
 	});
 
-	it('has a valid method that passes', () => {
-		for (const method of ['GET', 'HEAD', 'POST', 'DELETE', 'PATCH', 'OPTIONS', 'PROPFIND', 'M-SEARCH', 'TRACE']) {
-			assert.equal(http2([], pseudo(':method', method)).method, method);
-		}
-		for (const method of ['', 'GET ', ' GET', 'GE T', 'GET\r\n', 'GET\0', 'G\u00c9T', 'GET/x', 'GET:']) {
-			http2Refuses([], pseudo(':method', method));
-		}
-		for (const method of ['get', 'Get', 'FOO', 'PRI', 'X'.repeat(100)]) {
-			assert.equal(readHttp2Head([...pseudo(':method', method)].flat(), true), METHOD_NOT_IMPLEMENTED, method);
-		}
-		http2Refuses([], pseudo(':method', undefined));
-	});
-
-	it('has a scheme of HTTP or none', () => {
-		http2([], pseudo(':scheme', 'https'));
-		for (const scheme of ['', 'ftp', 'HTTPS', 'https ', 'ws', 'wss', 'file', 'https\r\n']) {
-			http2Refuses([], pseudo(':scheme', scheme));
-		}
-	});
-
-	it('says the same in :authority and in host, or only one of the two', () => {
-		http2([['host', 'edge.test']]);
+	it('has the same name in :authority and in host, in any case', () => {
 		http2([['host', 'EDGE.TEST']]);
-		http2([['host', 'edge.test']], pseudo(':authority', undefined));
-		http2Refuses([], pseudo(':authority', undefined));
-		for (const host of ['other.test', 'edge.test:443', 'edge.test.', '']) http2Refuses([['host', host]]);
-		http2Refuses([
-			['host', 'edge.test'],
-			['host', 'edge.test'],
-		]);
 	});
 
-	it('is refused for a line break or NUL in its control data; in fields `request-fields.ts` lets none pass', () => {
-		for (const evil of ['\r', '\n', '\r\n', '\0', ' HTTP/1.1\r\nx-admin: 1\r\n']) {
+	it('is refused for a line break or NUL in its control data; `request-fields.ts` refuses them in fields', () => {
+		for (const evil of ['\r', '\n', '\0', ' HTTP/1.1\r\nx-admin: 1\r\n']) {
 			for (const [name, value] of PSEUDO) {
-				// The path has a gate of its own.
+				// The path is checked by `path.ts`.
 				if (name !== ':path') http2Refuses([], pseudo(name, value + evil));
 			}
-			http2Refuses([['host', `edge.test${evil}`]], pseudo(':authority', undefined));
 		}
 	});
 
-	it('has no blank before or after a value, which HTTP/1.1 would not see', () => {
-		for (const value of [' a', 'a ', '\ta', 'a\t', ' ', '\t']) http2Refuses([['x-a', value]]);
+	it('may have blanks inside a value, and an empty value', () => {
 		assert.equal(http2([['x-a', 'a \t b']]).lines, 'x-a: a \t b\r\n');
 		assert.equal(http2([['x-a', '']]).lines, 'x-a: \r\n');
 	});
 
-	it('has no transfer coding', () => {
-		for (const coding of ['chunked', 'gzip', '']) http2Refuses([['transfer-encoding', coding]], PSEUDO, false);
-	});
-
-	it('has a body when the stream goes on, of the declared length if there is one', () => {
+	it('has a body if the stream goes on, of the declared length if there is one', () => {
+		const length: Field = ['content-length', '5'];
+		const none: Field = ['content-length', '0'];
 		assert.equal(http2([]).bodyLength, 0);
+		assert.equal(http2([none]).bodyLength, 0);
 		assert.equal(http2([], PSEUDO, false).bodyLength, UNDECLARED);
-		assert.equal(http2([['content-length', '5']], PSEUDO, false).bodyLength, 5);
-		// Nothing is declared to come, but the stream's end is: until then DATA that breaks the promise may follow.
-		assert.equal(http2([['content-length', '0']], PSEUDO, false).bodyLength, UNDECLARED);
-		assert.equal(http2([['content-length', '0']]).bodyLength, 0);
-		assert.equal(http2([['content-length', '5']], PSEUDO, false).lines, '');
-	});
-
-	it('is refused when it declares a body and ends the stream', () => {
-		http2Refuses([['content-length', '5']]);
-	});
-
-	it('is refused with a malformed or repeated length', () => {
-		for (const length of ['', '+1', '-1', '1, 1', '0x1', '18446744073709551616']) {
-			http2Refuses([['content-length', length]], PSEUDO, false);
-		}
-		const twice: Field[] = [
-			['content-length', '5'],
-			['content-length', '5'],
-		];
-		http2Refuses(twice, PSEUDO, false);
+		assert.equal(http2([length], PSEUDO, false).bodyLength, 5);
+		// DATA that breaks the promise may follow until the stream ends.
+		assert.equal(http2([none], PSEUDO, false).bodyLength, UNDECLARED);
+		assert.equal(http2([length], PSEUDO, false).lines, '');
 	});
 });
 
@@ -574,7 +456,7 @@ function responseHead(raw: readonly string[]): ResponseHeadReader {
 const responseFields = (raw: readonly string[]) => responseHead(raw).fields;
 
 describe('the fields of a response', () => {
-	it('say of fields that only the proxy writes that the answer varies with more than a cache can see', () => {
+	it('have Vary: * if the response varies with a field that only the proxy writes', () => {
 		for (const vary of ['Client-Cert', 'accept, client-cert-chain', 'CLIENT-CERT ,accept', 'x-forwarded-client-cert']) {
 			assert.deepEqual(responseFields(['Vary', vary, 'x-b', '2']), ['vary', '*', 'x-b', '2'], vary);
 		}
@@ -583,7 +465,7 @@ describe('the fields of a response', () => {
 		}
 	});
 
-	it('agree with the header contract read one field at a time', () => {
+	it('agree with the header contract', () => {
 		const dropped = [...HOP_BY_HOP, 'connection', 'transfer-encoding', 'content-length'].filter(
 			(name) => name !== 'proxy-authorization' && name !== 'http2-settings',
 		);
@@ -620,6 +502,18 @@ describe('the framing of a response', () => {
 		}
 	});
 
+	it('is malformed for a reason', () => {
+		for (const [fields, reason] of [
+			[['content-length', '5', 'content-length', '5'], 'two content-lengths'],
+			[['content-length', '0x5'], 'malformed content-length'],
+			[['transfer-encoding', 'gzip'], 'transfer coding other than chunked'],
+			[['transfer-encoding', 'chunked', 'transfer-encoding', 'chunked'], 'two transfer codings'],
+			[['transfer-encoding', 'chunked', 'content-length', '5'], 'both content-length and transfer-encoding'],
+		] as const) {
+			assert.equal(responseHead([...fields]).malformed, reason);
+		}
+	});
+
 	it('is malformed in every form that another reader could read differently', () => {
 		const bad = [
 			...['', '+1', '-1', '1, 1', '0x1', '1 1', '18446744073709551616'].map((value) => ['content-length', value]),
@@ -652,7 +546,7 @@ describe('the framing of a response', () => {
 		assert.equal(responseHead(['proxy-connection', 'close', 'x-connection', 'close']).close, false);
 	});
 
-	it('tells for how long the upstream keeps an idle connection', () => {
+	it('includes how long the upstream keeps an idle connection', () => {
 		for (const [value, timeout] of [
 			['timeout=5', 5000],
 			['timeout=5, max=100', 5000],

@@ -11,6 +11,7 @@ import { assertRefusal } from '../../fixtures/refusal.ts';
 import { type TokenPolicy, verifyByJose, verifyToken } from '../../fixtures/token-policy.ts';
 
 const NOW = 1_800_000_000;
+const YEAR = 365 * 24 * 3600;
 const ISSUER = 'https://issuer.test';
 const AUDIENCE = 'edge';
 
@@ -21,6 +22,7 @@ const policy: TokenPolicy = { publicKey, issuer: ISSUER, audience: AUDIENCE };
 const lax: TokenPolicy = { publicKey, issuer: undefined, audience: undefined };
 const good = { sub: 'tenant-a', iss: ISSUER, aud: AUDIENCE, exp: NOW + 3600 };
 const goodToken = mintToken(key, good);
+const [header, payload, signature] = goodToken.split('.') as [string, string, string];
 
 function accepts(token: string, under: TokenPolicy = policy, now = NOW): Claims {
 	const claims = verifyToken(token, under, now);
@@ -28,60 +30,99 @@ function accepts(token: string, under: TokenPolicy = policy, now = NOW): Claims 
 	return claims;
 }
 
-function refuses(token: string, under: TokenPolicy = policy, now = NOW): void {
-	assertRefusal(verifyToken(token, under, now), TOKEN_INVALID, token.slice(0, 300));
+function refuses(token: string, reason: string, under: TokenPolicy = policy, now = NOW): void {
+	const refusal = verifyToken(token, under, now);
+	assertRefusal(refusal, TOKEN_INVALID, token.slice(0, 300), reason);
+	assert.deepEqual((refusal as Rejection).response, TOKEN_INVALID.response);
 }
 
 /** The good claims with some replaced; `undefined` leaves one out. */
 const withClaims = (claims: TokenClaims) => mintToken(key, { ...good, ...claims });
-/** A payload given as text, for what `JSON.stringify` cannot say. */
-const withPayload = (payload: string) => signToken(key, '{"alg":"RS256"}', payload);
+/** The good claims behind a header with more members, or others. */
+const withHeader = (members: object) => withHeaderText(JSON.stringify({ alg: 'RS256', ...members }));
+const withHeaderText = (text: string) => signToken(key, text, JSON.stringify(good));
+/** A payload as text, for values that `JSON.stringify` cannot write. */
+const withPayload = (text: string) => signToken(key, '{"alg":"RS256"}', text);
 
-describe('the JWT gate', () => {
-	it('accepts a token signed by jose, and returns its claims', async () => {
+describe('a token', () => {
+	it('signed by jose is accepted, and its claims are returned', async () => {
 		const token = await new SignJWT({ ...good, scope: 'read write', team: ['x'] })
-			.setProtectedHeader({ alg: 'RS256', typ: 'JWT', kid: '2026-01' })
+			.setProtectedHeader({ alg: 'RS256', typ: 'JWT', kid: '2026-01', cty: 'x' })
 			.sign(key.privateKey);
 		const claims = accepts(token);
 		assert.deepEqual([claims.sub, claims.scope, claims.exp], ['tenant-a', 'read write', NOW + 3600]);
 		assert.deepEqual(claims.payload, { ...good, scope: 'read write', team: ['x'] });
 	});
 
-	it('returns the empty string for a scope that is absent or not a string', () => {
+	it('has an empty scope if the claim is absent or not a string', () => {
 		for (const scope of [undefined, null, 1, ['read'], { a: 1 }])
 			assert.equal(accepts(withClaims({ scope })).scope, '');
 	});
+});
 
-	it('refuses a token signed by another key', () => {
-		refuses(mintToken(strangersKey, good));
-	});
+/** Operators search their logs for these reasons: each check has its own, and it stays the same. */
+const REASONS: readonly [reason: string, what: string, token: string][] = [
+	['malformed', 'not a token', 'x'],
+	['malformed', 'an empty token', ''],
+	['malformed', 'two segments', `${header}.${payload}`],
+	['malformed', 'four segments', `${goodToken}.x`],
+	['malformed', 'an empty fourth segment', `${goodToken}.`],
+	['malformed', 'an empty signature', `${header}.${payload}.`],
+	['malformed', 'an empty payload', signSegments(header, '')],
+	['malformed', 'an empty header', signSegments('', payload)],
+	['malformed', 'padding behind the signature', `${goodToken}==`],
+	['malformed', 'a header that is an array', withHeaderText('[{"alg":"RS256"}]')],
+	['malformed', 'a header with text behind it', withHeaderText('{"alg":"RS256"} x')],
+	['malformed', 'a header behind a byte order mark', withHeaderText('\ufeff{"alg":"RS256"}')],
+	['malformed', 'a header that is not UTF-8', signBytes(withByte('{"alg":"RS256","x":"?"}'), Buffer.from('{}'))],
+	['malformed', 'a payload that ends early', withPayload('{')],
+	['malformed', 'a payload that is null', withPayload('null')],
+	['malformed', 'a payload with NUL behind it', withPayload(`${JSON.stringify(good)}\0`)],
+	['malformed', 'a payload that is not UTF-8', signBytes(Buffer.from('{"alg":"RS256"}'), withByte('{"x":"?"}'))],
+	['duplicate member', 'two alg', withHeaderText('{"alg":"none","alg":"RS256"}')],
+	['duplicate member', 'two alg, one escaped', withHeaderText('{"alg":"RS256","\\u0061lg":"none"}')],
+	['duplicate member', 'two sub, one escaped', withPayload('{"sub":"a","s\\u0075b":"a","exp":9e9}')],
+	['duplicate member', 'two members of a claim', withPayload('{"sub":"a","exp":9e9,"x":{"y":1,"y":2}}')],
+	['alg', 'alg only in __proto__', withHeaderText('{"__proto__":{"alg":"RS256"}}')],
+	...['["exp"]', '["b64"]', '[]', 'null'].map((crit): [string, string, string] => {
+		return ['crit', `crit ${crit}`, withHeaderText(`{"alg":"RS256","cr\\u0069t":${crit},"b64":true,"exp":1}`)];
+	}),
+	['crit', 'an unencoded payload (RFC 7797 section 7)', withHeader({ b64: false })],
+	['signature', 'another key', mintToken(strangersKey, good)],
+	['signature', 'expired claims with the signature of others', forged({ ...good, exp: 1 })],
+	['no exp', 'no exp', withClaims({ exp: undefined })],
+	['bad exp', 'exp is infinite', withPayload('{"sub":"a","exp":1e400}')],
+	['expired over a year ago', 'exp is as low as possible', withPayload('{"sub":"a","exp":-1e300}')],
+	['bad nbf', 'nbf is infinite', withPayload('{"sub":"a","exp":9e9,"nbf":1e400}')],
+	['not valid for over a year', 'nbf is as high as possible', withPayload('{"sub":"a","exp":9e9,"nbf":1e300}')],
+	['iss', 'iss only in the header', mintToken(key, { ...good, iss: undefined }, { iss: ISSUER })],
+	['no sub', 'sub only in the header', mintToken(key, { ...good, sub: undefined }, { sub: 'tenant-a' })],
+	['no exp', 'claims only in __proto__', withPayload(`{"__proto__":${JSON.stringify(good)}}`)],
+	['aud', 'aud of another service', withClaims({ aud: ['other'] })],
+	['bad sub', 'sub is empty', withClaims({ sub: '' })],
+];
 
-	it('reads claims by their exact names only', () => {
-		const claims = { edition: 1, 'http://x.test/role': 'user', ...good };
-		const spelled = JSON.stringify(claims).replaceAll('/', '\\/');
-		// A header is read before the signature is checked.
-		refuses(
-			signToken(strangersKey, spelled.replace('"http:\\/\\/x.test\\/role"', '"http:\\\\/\\\\/x.test\\\\/r"'), '{}'),
-		);
-		assert.deepEqual(accepts(withPayload(spelled)).payload, claims);
-	});
+describe('a refused token has a reason, which clients do not see', () => {
+	for (const [reason, what, token] of REASONS) it(`${reason}: ${what}`, () => refuses(token, reason));
 
-	it('ignores cty and kid', () => {
-		for (const header of [{ cty: 'x' }, { kid: 'k1' }]) {
-			accepts(mintToken(key, good, header));
-		}
+	it('expired, or not yet valid: the seconds are whole', () => {
+		refuses(withClaims({ exp: NOW }), 'expired 60 s ago', policy, NOW + 60.9);
+		refuses(withClaims({ nbf: NOW }), 'not valid for another 61 s', policy, NOW - 60.1);
+		refuses(withClaims({ exp: NOW }), `expired ${YEAR} s ago`, policy, NOW + YEAR);
+		refuses(withClaims({ exp: NOW }), 'expired over a year ago', policy, NOW + YEAR + 1);
+		refuses(withClaims({ nbf: NOW + YEAR, exp: 9e9 }), `not valid for another ${YEAR} s`);
+		refuses(withClaims({ nbf: NOW + YEAR + 1, exp: 9e9 }), 'not valid for over a year');
 	});
 });
 
 describe('the algorithm of a token', () => {
-	const header = (alg: unknown) => JSON.stringify({ alg, typ: 'JWT' });
+	const named = (alg: unknown) => JSON.stringify({ alg, typ: 'JWT' });
 
 	it('is never "none"', () => {
-		const [, payload] = goodToken.split('.');
 		for (const alg of ['none', 'None', 'NONE', '']) {
-			const encoded = Buffer.from(header(alg)).toString('base64url');
-			for (const signature of ['', 'AA', goodToken.split('.')[2]]) refuses(`${encoded}.${payload}.${signature}`);
-			refuses(signToken(key, header(alg), JSON.stringify(good)));
+			const encoded = Buffer.from(named(alg)).toString('base64url');
+			refuses(`${encoded}.${payload}.`, 'malformed');
+			for (const end of ['AA', signature]) refuses(`${encoded}.${payload}.${end}`, 'alg');
 		}
 	});
 
@@ -95,9 +136,11 @@ describe('the algorithm of a token', () => {
 		];
 		for (const form of forms) {
 			for (const alg of ['HS256', 'HS384', 'HS512']) {
-				refuses(await new SignJWT(good).setProtectedHeader({ alg }).sign(Buffer.from(form)));
+				refuses(await new SignJWT(good).setProtectedHeader({ alg }).sign(Buffer.from(form)), 'alg');
 			}
 		}
+		const empty = new SignJWT(good).setProtectedHeader({ alg: 'HS256', kid: '/dev/null' });
+		refuses(await empty.sign(new Uint8Array(32)), 'alg');
 	});
 
 	it('is not another one, even if the key could have made the signature', async () => {
@@ -109,65 +152,31 @@ describe('the algorithm of a token', () => {
 			['EdDSA', ed],
 		];
 		for (const [alg, signer] of signers) {
-			refuses(await new SignJWT(good).setProtectedHeader({ alg }).sign(signer));
-			refuses(signToken(key, header(alg), JSON.stringify(good)));
+			refuses(await new SignJWT(good).setProtectedHeader({ alg }).sign(signer), 'alg');
+			refuses(withHeader({ alg }), 'alg');
 		}
 	});
 
 	it('is not another one under the name RS256', () => {
-		const signed = goodToken.slice(0, goodToken.lastIndexOf('.'));
-		const { privateKey } = key;
+		const signed = `${header}.${payload}`;
 		for (const hash of ['sha1', 'sha384', 'sha512']) {
-			refuses(`${signed}.${sign(hash, Buffer.from(signed), privateKey).toString('base64url')}`);
+			refuses(`${signed}.${sign(hash, Buffer.from(signed), key.privateKey).toString('base64url')}`, 'signature');
 		}
-		const pss = sign('sha256', Buffer.from(signed), { key: privateKey, padding: 6 /* RSA_PKCS1_PSS_PADDING */ });
-		refuses(`${signed}.${pss.toString('base64url')}`);
+		const pss = sign('sha256', Buffer.from(signed), { key: key.privateKey, padding: 6 /* RSA_PKCS1_PSS_PADDING */ });
+		refuses(`${signed}.${pss.toString('base64url')}`, 'signature');
 	});
 
 	it('is the string "RS256" and nothing that resembles it', () => {
-		for (const alg of [
-			'rs256',
-			'Rs256',
-			' RS256',
-			'RS256 ',
-			'RS256\0',
-			['RS256'],
-			{ RS256: 1 },
-			256,
-			null,
-			true,
-			undefined,
-		]) {
-			refuses(signToken(key, header(alg), JSON.stringify(good)));
+		for (const alg of ['rs256', ' RS256', 'RS256\0', ['RS256'], { RS256: 1 }, 256, null, true, undefined]) {
+			refuses(withHeader({ alg }), 'alg');
 		}
-		refuses(signToken(key, '{"__proto__":{"alg":"RS256"}}', JSON.stringify(good)));
 	});
 });
 
 describe('the protected header', () => {
-	const protectedBy = (text: string) => signToken(key, text, JSON.stringify(good));
-
-	it('must not ask for extensions', () => {
-		for (const crit of ['["exp"]', '["b64"]', '[]', 'null', '""', '{}', '["kid"]']) {
-			refuses(protectedBy(`{"alg":"RS256","crit":${crit},"b64":true,"exp":1}`));
-			refuses(protectedBy(`{"alg":"RS256","kid":"1","cr\\u0069t":${crit}}`));
-		}
-	});
-
-	it('must not declare the payload unencoded (RFC 7797 section 7)', () => {
-		const payload = JSON.stringify(good);
-		for (const text of ['{"alg":"RS256","b64":false,"crit":["b64"]}', '{"alg":"RS256","b64":false}']) {
-			refuses(signToken(key, text, payload));
-			const encoded = Buffer.from(text).toString('base64url');
-			const raw = sign('sha256', Buffer.from(`${encoded}.${payload}`), key.privateKey).toString('base64url');
-			refuses(`${encoded}.${payload}.${raw}`);
-			refuses(`${encoded}.${Buffer.from(payload).toString('base64url')}.${raw}`);
-		}
-	});
-
-	it('cannot provide or reference the key', async () => {
+	it('cannot provide or reference the key', () => {
 		const jwk = createPublicKey(strangersKey.publicKeyPem).export({ format: 'jwk' });
-		for (const header of [
+		for (const members of [
 			{ jwk },
 			{ jku: 'https://evil.test/jwks.json' },
 			{ x5u: 'https://evil.test/cert.pem' },
@@ -175,82 +184,43 @@ describe('the protected header', () => {
 			{ kid: '../../../../dev/null' },
 			{ kid: "' OR 1=1 --" },
 		]) {
-			refuses(mintToken(strangersKey, good, header));
+			refuses(mintToken(strangersKey, good, members), 'signature');
 		}
-		// An empty file as the key would make HMAC secrets out of nothing.
-		refuses(await new SignJWT(good).setProtectedHeader({ alg: 'HS256', kid: '/dev/null' }).sign(new Uint8Array(32)));
 	});
 
-	it('is one JSON object in UTF-8 with each member once', () => {
-		for (const text of [
-			'',
-			'null',
-			'"RS256"',
-			'["RS256"]',
-			'{"alg":"RS256"',
-			'{"alg":"RS256"} x',
-			'{"alg":"none","alg":"RS256"}',
-			'{"alg":"RS256","alg":"RS256"}',
-			'{"alg":"RS256","\\u0061lg":"none"}',
-			'\ufeff{"alg":"RS256"}',
-			"{'alg':'RS256'}",
-		]) {
-			refuses(protectedBy(text));
+	it('has the type of an access token, or none (RFC 8725 section 3.11)', () => {
+		for (const typ of [undefined, 'JWT', 'jwt', 'AT+jwt', 'application/jwt', 'application/at+JWT']) {
+			accepts(withHeader({ typ }));
 		}
-		const invalid = Buffer.from('{"alg":"RS256","x":"?"}');
-		invalid[invalid.indexOf('?')] = 0xff;
-		refuses(signBytes(invalid, Buffer.from(JSON.stringify(good))));
+		for (const typ of ['logout+jwt', 'JWT ', '', 'text/jwt', 'application/', 'xjwt', 'at+jwt\n', null, 1, ['JWT']]) {
+			refuses(withHeader({ typ }), 'typ');
+		}
+	});
+
+	it('is at most 1 KiB long, which is checked before anything is parsed', () => {
+		const frame = '{"alg":"RS256","kid":""}'.length;
+		/** A header of that many characters of base64url, a multiple of four. */
+		const headerOf = (length: number) => `{"alg":"RS256","kid":"${'x'.repeat((length / 4) * 3 - frame)}"}`;
+		const longest = withHeaderText(headerOf(1024));
+		assert.equal(longest.indexOf('.'), 1024);
+		accepts(longest);
+		for (const text of [headerOf(1028), '['.repeat(5000)]) refuses(withHeaderText(text), 'header too long');
 	});
 });
 
 describe('the compact form', () => {
-	const [header = '', payload = '', signature = ''] = goodToken.split('.');
-
-	it('has three segments, none of them empty', () => {
-		for (const token of [
-			'',
-			'.',
-			'..',
-			'...',
-			header,
-			`${header}.${payload}`,
-			`${header}.${payload}.`,
-			`${header}..${signature}`,
-			`.${payload}.${signature}`,
-			`${goodToken}.`,
-			`${goodToken}.x`,
-			`${goodToken}.${signature}.${signature}`,
-			`.${goodToken}`,
-			`${header}.${payload}..${signature}`,
-		]) {
-			refuses(token);
+	it('has neither padding nor other characters, even when they are signed', () => {
+		for (const stray of ['=', '\n', ' ', '!']) {
+			refuses(signSegments(header, payload + stray), 'malformed');
+			refuses(signSegments(header + stray, payload), 'malformed');
 		}
-	});
-
-	it('has no padding and no white space anywhere', () => {
-		for (const stray of ['=', '==', ' ', '\t', '\n', '\r\n', '%3D']) {
-			for (const segments of [
-				[header + stray, payload, signature],
-				[header, payload + stray, signature],
-				[header, payload, signature + stray],
-				[stray + header, payload, signature],
-				[header, stray + payload, signature],
-				[header, payload, stray + signature],
-				[header, payload, signature.slice(0, 9) + stray + signature.slice(9)],
-			]) {
-				refuses(segments.join('.'));
-			}
-		}
-		// Signed as it stands, so that only the strict reading of the payload is left to refuse it.
-		for (const stray of ['=', '\n', ' ', '!']) refuses(signSegments(header, payload + stray));
-		for (const stray of ['=', '\n', ' ', '!']) refuses(signSegments(header + stray, payload));
 	});
 
 	it('is in the URL-safe alphabet', () => {
 		const text = JSON.stringify({ ...good, x: '???>>>~~~' });
 		const standard = Buffer.from(text).toString('base64').replaceAll('=', '');
 		assert.match(standard, /[+/]/);
-		refuses(signSegments(header, standard));
+		refuses(signSegments(header, standard), 'malformed');
 		accepts(signSegments(header, Buffer.from(text).toString('base64url')));
 	});
 
@@ -262,7 +232,7 @@ describe('the compact form', () => {
 		assert.deepEqual(passed, [signature.at(-1)]);
 	});
 
-	it('has one spelling for header and payload, too, even when the other one is what was signed', () => {
+	it('has one spelling for header and payload, even when another one is signed', () => {
 		const nextInAlphabet = (char: string) => (char === 'A' ? 'B' : char === 'Q' ? 'R' : char === 'g' ? 'h' : 'x');
 		for (const pad of ['', 'p', 'pp']) {
 			const encodedHeader = Buffer.from(JSON.stringify({ alg: 'RS256', pad })).toString('base64url');
@@ -271,7 +241,7 @@ describe('the compact form', () => {
 			for (const [at, encoded] of [encodedHeader, encodedPayload].entries()) {
 				if (encoded.length % 4 === 0) continue;
 				const twin = encoded.slice(0, -1) + nextInAlphabet(encoded.at(-1)!);
-				refuses(at === 0 ? signSegments(twin, encodedPayload) : signSegments(encodedHeader, twin));
+				refuses(at === 0 ? signSegments(twin, encodedPayload) : signSegments(encodedHeader, twin), 'malformed');
 			}
 		}
 	});
@@ -279,44 +249,22 @@ describe('the compact form', () => {
 	it('has no character that is in the alphabet only without its high byte', () => {
 		for (let at = 0; at < goodToken.length; at += 7) {
 			const twin = String.fromCharCode(goodToken.charCodeAt(at) + 0x100);
-			refuses(goodToken.slice(0, at) + twin + goodToken.slice(at + 1));
+			const mutant = goodToken.slice(0, at) + twin + goodToken.slice(at + 1);
+			assertRefusal(verifyToken(mutant, policy, NOW), TOKEN_INVALID, mutant);
 		}
 	});
 
-	it('carries a signature of exactly the length of the key', () => {
+	it('carries a signature as long as the key', () => {
 		const bytes = Buffer.from(signature, 'base64url');
-		for (const other of [
-			bytes.subarray(1),
-			bytes.subarray(0, -1),
-			Buffer.concat([Buffer.alloc(1), bytes]),
-			Buffer.concat([bytes, Buffer.alloc(1)]),
-			Buffer.alloc(256),
-			Buffer.alloc(256, 0xff),
-			Buffer.from([1]),
-		]) {
-			refuses(`${header}.${payload}.${other.toString('base64url')}`);
+		for (const other of [bytes.subarray(1), Buffer.concat([Buffer.alloc(1), bytes]), Buffer.alloc(256)]) {
+			refuses(`${header}.${payload}.${other.toString('base64url')}`, 'signature');
 		}
 	});
 });
 
 describe('exp and nbf', () => {
-	it('require exp, a finite number', () => {
-		refuses(withClaims({ exp: undefined }));
-		for (const exp of [null, `${NOW + 60}`, '', true, [NOW + 60], { value: NOW + 60 }, -1, 0])
-			refuses(withClaims({ exp }));
-		for (const exp of ['1e400', '-1e400', '-1', '1e-400', 'NaN', 'Infinity', '0x7fffffff', '09999999999']) {
-			refuses(withPayload(`{"sub":"a","exp":${exp}}`), lax);
-		}
+	it('may have fractions, exponents, and any size', () => {
 		for (const exp of ['1.8e9', '1800000000.5', '9e300']) accepts(withPayload(`{"sub":"a","exp":${exp}}`), lax);
-	});
-
-	it('accept a missing nbf, but require a finite number', () => {
-		accepts(withClaims({ nbf: undefined }));
-		accepts(withClaims({ nbf: NOW - 10 }));
-		for (const nbf of [null, `${NOW - 60}`, '', true, false, [NOW - 60], {}]) refuses(withClaims({ nbf }));
-		for (const nbf of ['1e400', '-1e400', '-1', 'NaN', '9e300']) {
-			refuses(withPayload(`{"sub":"a","exp":9e9,"nbf":${nbf}}`), lax);
-		}
 	});
 
 	it('end the leeway at the same second as jose', async () => {
@@ -330,92 +278,27 @@ describe('exp and nbf', () => {
 		}
 	});
 
-	it('do not round the time', () => {
+	it('are compared with a clock that has fractions of a second', () => {
 		accepts(withClaims({ exp: NOW }), policy, NOW + 59.999);
-		refuses(withClaims({ exp: NOW }), policy, NOW + 60.001);
-		refuses(withClaims({ nbf: NOW }), policy, NOW - 60.001);
 		accepts(withClaims({ nbf: NOW }), policy, NOW - 59.999);
 		assert.equal(isExpired(NOW, NOW + 59.999), false);
 		assert.equal(isExpired(NOW, NOW + 60), true);
 	});
 });
 
-describe('iss and aud', () => {
-	const policyFor = (issuer: string | undefined, audience: string | undefined) => ({ publicKey, issuer, audience });
-
-	it('require exactly the issuer that is configured', () => {
-		for (const iss of [undefined, null, '', 'https://issuer.test/', 'HTTPS://ISSUER.TEST', [ISSUER], { a: 1 }, 1]) {
-			refuses(withClaims({ iss }));
-		}
-	});
-
-	it('do not look at iss when none is configured', () => {
-		for (const iss of [undefined, null, 'anyone', 1]) accepts(withClaims({ iss }), policyFor(undefined, AUDIENCE));
-	});
-
-	it('take aud as a string or as an array of strings', () => {
-		for (const aud of [AUDIENCE, [AUDIENCE], ['other', AUDIENCE]]) accepts(withClaims({ aud }));
-		for (const aud of [
-			undefined,
-			null,
-			'',
-			'Edge',
-			'edge ',
-			'edg',
-			[],
-			['other'],
-			[[AUDIENCE]],
-			1,
-			true,
-			{ edge: 1 },
-		]) {
-			refuses(withClaims({ aud }));
-		}
-		for (const aud of [
-			[AUDIENCE, 1],
-			[null, AUDIENCE],
-			[AUDIENCE, [AUDIENCE]],
-		])
-			refuses(withClaims({ aud }));
-	});
-
-	it('refuse any aud at all when none is configured', () => {
-		accepts(withClaims({ aud: undefined }), policyFor(ISSUER, undefined));
-		for (const aud of [AUDIENCE, '', null, [], [''], 0, false, {}]) {
-			refuses(withClaims({ aud }), policyFor(ISSUER, undefined));
-		}
-	});
-
-	it('are read from the payload and from nowhere else', () => {
-		refuses(mintToken(key, { ...good, iss: undefined }, { iss: ISSUER }));
-		refuses(mintToken(key, { ...good, sub: undefined }, { sub: 'tenant-a' }));
-		refuses(withPayload(`{"__proto__":${JSON.stringify(good)}}`));
-	});
-});
-
 describe('sub', () => {
-	it('is a non-empty string', () => {
-		for (const sub of [undefined, null, '', [], ['a'], {}, { toString: 'a' }, 0, 42, true, false])
-			refuses(withClaims({ sub }));
-	});
-
 	it('is at most 256 characters long', () => {
 		assert.equal(accepts(withClaims({ sub: 'x'.repeat(256) })).sub.length, 256);
-		refuses(withClaims({ sub: 'x'.repeat(257) }));
+		refuses(withClaims({ sub: 'x'.repeat(257) }), 'bad sub');
 	});
 
-	it('has no space at either end, and may have some between', () => {
-		for (const sub of ['a b', 'a  b', 'a']) assert.equal(accepts(withClaims({ sub })).sub, sub);
-		for (const sub of [' ', ' a', 'a ', ' a ', '  ']) refuses(withClaims({ sub }));
-	});
-
-	it('is visible ASCII: every single character from NUL to U+017F is tried at each place, and some beyond', () => {
+	it('is visible ASCII, with spaces only inside: each character up to U+017F is tried at each place', () => {
 		for (const code of [...Array(0x180).keys(), 0x2028, 0xd800, 0x1_f600]) {
 			const char = String.fromCodePoint(code);
 			const visible = code > 0x20 && code < 0x7f;
-			const check = (sub: string, good: boolean) =>
-				good ? accepts(withClaims({ sub })) : refuses(withClaims({ sub }));
-			// A signature takes most of a millisecond; outside ASCII one place has to do.
+			const check = (sub: string, isGood: boolean) =>
+				isGood ? assert.equal(accepts(withClaims({ sub })).sub, sub) : refuses(withClaims({ sub }), 'bad sub');
+			// A signature takes most of a millisecond, so characters outside ASCII are tried at one place.
 			if (code <= 0x80) check(`${char}a`, visible);
 			if (code <= 0x80) check(`a${char}`, visible);
 			check(`a${char}a`, visible || char === ' ');
@@ -424,34 +307,8 @@ describe('sub', () => {
 });
 
 describe('the payload', () => {
-	it('has each claim once, in whatever spelling', () => {
-		for (const claim of ['"sub":"b"', '"s\\u0075b":"tenant-a"', '"exp":9e9', '"\\u0065xp":1', '"x":{"y":1,"y":2}']) {
-			refuses(withPayload(`{"sub":"tenant-a","exp":9e9,${claim}}`), lax);
-			refuses(withPayload(`{${claim},"sub":"tenant-a","exp":9e9}`), lax);
-		}
+	it('may have the same name at two depths', () => {
 		accepts(withPayload('{"sub":"tenant-a","exp":9e9,"x":{"sub":"b","exp":1},"y":["sub"]}'), lax);
-	});
-
-	it('is one JSON object in UTF-8', () => {
-		const text = '{"sub":"tenant-a","exp":9e9}';
-		accepts(withPayload(text), lax);
-		for (const bad of [
-			`\ufeff${text}`,
-			`${text}{}`,
-			`[${text}]`,
-			`"${'x'.repeat(9)}"`,
-			'null',
-			'1',
-			`${text},`,
-			`${text}\0`,
-		]) {
-			refuses(withPayload(bad), lax);
-		}
-		const invalid = Buffer.from('{"sub":"tenant-a","exp":9e9,"x":"?"}');
-		for (const byte of [0xff, 0xc0, 0x80]) {
-			invalid[invalid.length - 3] = byte;
-			refuses(signBytes(Buffer.from('{"alg":"RS256"}'), invalid), lax);
-		}
 	});
 
 	it('may have names of object members, which mean nothing', () => {
@@ -497,28 +354,39 @@ describe('what we accept, jose accepts', () => {
 		for (let at = 0; at < bytes.length; at++) {
 			for (let bit = 0; bit < 8; bit++) {
 				bytes[at]! ^= 1 << bit;
-				refuses(bytes.toString('latin1'));
+				assertRefusal(verifyToken(bytes.toString('latin1'), policy, NOW), TOKEN_INVALID, `bit ${bit} of ${at}`);
 				bytes[at]! ^= 1 << bit;
 			}
 		}
 		accepts(bytes.toString('latin1'));
 	});
 
-	it('holds for claims of any shape, and we accept exactly those that the model accepts', async () => {
+	it('holds for claims of any shape, which we refuse for the reason that the model gives', async () => {
 		const date = fc.oneof(
 			fc.integer({ min: NOW - 63, max: NOW + 63 }),
-			fc.constantFrom(null, undefined, '1', -1, 0, 1e15, [NOW], true, {}),
+			fc.constantFrom(null, undefined, '1', '', -1, 0, 1e15, [NOW], true, false, {}),
 		);
-		const audiences = fc.constantFrom(AUDIENCE, 'other', '', 1, null);
+		const audiences = fc.constantFrom(AUDIENCE, 'other', '', 'Edge', 1, null, false, [AUDIENCE], { edge: 1 });
 		const claims = fc.record({
 			exp: fc.oneof({ weight: 3, arbitrary: fc.constant(NOW + 10) }, date),
 			nbf: fc.oneof({ weight: 3, arbitrary: fc.constant(undefined) }, date),
-			iss: fc.constantFrom(ISSUER, ISSUER, 'other', undefined, null, [ISSUER], 1),
+			iss: fc.constantFrom(
+				ISSUER,
+				ISSUER,
+				'other',
+				`${ISSUER}/`,
+				'HTTPS://ISSUER.TEST',
+				undefined,
+				null,
+				'',
+				[ISSUER],
+				1,
+			),
 			aud: fc.oneof(fc.constant(AUDIENCE), audiences, fc.array(audiences, { maxLength: 3 }), fc.constant(undefined)),
 			sub: fc.oneof(
 				{ weight: 3, arbitrary: fc.constant('tenant') },
 				fc.string({ maxLength: 3 }),
-				fc.constantFrom(undefined, null, 1, ['a'], {}, 'x'.repeat(256), 'x'.repeat(257)),
+				fc.constantFrom(undefined, null, '', 0, 1, true, ['a'], {}, ' a', 'a ', 'x'.repeat(256), 'x'.repeat(257)),
 			),
 		});
 		const policies = fc.constantFrom<TokenPolicy>(
@@ -532,7 +400,7 @@ describe('what we accept, jose accepts', () => {
 			fc.asyncProperty(claims, policies, async (chosen, under) => {
 				const token = mintToken(key, chosen);
 				const verdict = verifyToken(token, under, NOW);
-				assert.equal(!(verdict instanceof Rejection), byTheDecisions(chosen, under));
+				assert.equal(verdict instanceof Rejection ? verdict.reason : undefined, reasonByTheModel(chosen, under));
 				if (verdict instanceof Rejection) return;
 				accepted++;
 				const oracle = await verifyByJose(token, under, NOW);
@@ -546,24 +414,33 @@ describe('what we accept, jose accepts', () => {
 	});
 });
 
-/** A model of the rules on claims, read straight down. */
-function byTheDecisions(claims: Record<string, unknown>, { issuer, audience }: TokenPolicy): boolean {
+/** A model of the rules for claims: why these are refused. */
+function reasonByTheModel(claims: Record<string, unknown>, { issuer, audience }: TokenPolicy): string | undefined {
 	const { exp, nbf, iss, aud, sub } = claims;
-	if (typeof exp !== 'number' || exp + 60 <= NOW) return false;
-	if (nbf !== undefined && (typeof nbf !== 'number' || nbf < 0 || nbf - 60 > NOW)) return false;
-	if (issuer !== undefined && iss !== issuer) return false;
-	const audiences: unknown[] = Array.isArray(aud) ? aud : [aud];
-	if (audience === undefined && aud !== undefined) return false;
-	if (audience !== undefined) {
-		if (audiences.some((one) => typeof one !== 'string')) return false;
-		if (!audiences.includes(audience)) return false;
+	if (exp === undefined) return 'no exp';
+	if (typeof exp !== 'number') return 'bad exp';
+	if (exp + 60 <= NOW) return NOW - exp > YEAR ? 'expired over a year ago' : `expired ${NOW - exp} s ago`;
+	if (nbf !== undefined) {
+		if (typeof nbf !== 'number' || nbf < 0) return 'bad nbf';
+		if (nbf - 60 > NOW) return nbf - NOW > YEAR ? 'not valid for over a year' : `not valid for another ${nbf - NOW} s`;
 	}
-	if (typeof sub !== 'string' || sub.length < 1 || sub.length > 256) return false;
+	if (issuer !== undefined && iss !== issuer) return 'iss';
+	if (audience === undefined && aud !== undefined) return 'aud';
+	if (audience !== undefined) {
+		const audiences: unknown[] = Array.isArray(aud) ? aud : [aud];
+		if (audiences.some((one) => typeof one !== 'string') || !audiences.includes(audience)) return 'aud';
+	}
+	if (sub === undefined) return 'no sub';
+	return typeof sub === 'string' && isIdentity(sub) ? undefined : 'bad sub';
+}
+
+function isIdentity(sub: string): boolean {
+	if (sub.length < 1 || sub.length > 256) return false;
 	if (sub.startsWith(' ') || sub.endsWith(' ')) return false;
 	return [...sub].every((char) => char >= ' ' && char <= '~');
 }
 
-/** Signs two segments as they stand, however they are spelled. */
+/** Signs two segments, in whatever spelling. */
 function signSegments(encodedHeader: string, encodedPayload: string): string {
 	const signed = `${encodedHeader}.${encodedPayload}`;
 	return `${signed}.${sign('sha256', Buffer.from(signed, 'latin1'), key.privateKey).toString('base64url')}`;
@@ -571,4 +448,16 @@ function signSegments(encodedHeader: string, encodedPayload: string): string {
 
 function signBytes(header: Buffer, payload: Buffer): string {
 	return signSegments(header.toString('base64url'), payload.toString('base64url'));
+}
+
+/** JSON text in which an invalid byte replaces the question mark. */
+function withByte(text: string): Buffer {
+	const bytes = Buffer.from(text);
+	bytes[text.indexOf('?')] = 0xff;
+	return bytes;
+}
+
+/** These claims with the signature of the good ones. */
+function forged(claims: TokenClaims): string {
+	return `${header}.${Buffer.from(JSON.stringify(claims)).toString('base64url')}.${signature}`;
 }
