@@ -60,7 +60,7 @@ const literal = (name: string, value: string, first = '\x00') =>
 	latin1(first + codedInteger(name.length, 0x7f, 0) + name + codedInteger(value.length, 0x7f, 0) + value);
 const add = (name: string, value: string) => literal(name, value, '\x40');
 
-/** RFC 7541 appendix C: blocks one after the other on a connection, and what they say. */
+/** RFC 7541 appendix C: successive blocks of a connection, and their fields. */
 const EXAMPLES: Record<string, [block: string, lines: Line[]][]> = {
 	'C.2.1': [['400a 6375 7374 6f6d 2d6b 6579 0d63 7573 746f 6d2d 6865 6164 6572', [['custom-key', 'custom-header']]]],
 	'C.2.2': [['040c 2f73 616d 706c 652f 7061 7468', [[':path', '/sample/path']]]],
@@ -227,7 +227,7 @@ describe('the dynamic table', () => {
 		assert.throws(() => lines(hex('bf')), ConnectionError);
 	});
 
-	it('holds the text of a new entry and no field, as long as too many of the fields before were nobody’s message', () => {
+	it('holds only the text of a new entry while too many fields before it belonged to no message', () => {
 		const { lines, earn } = decoder();
 		lines(unpaid());
 		lines(Buffer.concat([add('a', 'b'), add('c', 'd')]));

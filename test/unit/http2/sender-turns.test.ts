@@ -3,7 +3,7 @@ import { describe, it } from 'node:test';
 import fc from 'fast-check';
 import { type Sender, SenderTurns } from '../../../packages/proxy/src/http2/sender-turns.ts';
 
-/** A stream with so many frames to send. */
+/** A stream with a number of frames to send. */
 class FakeStream implements Sender {
 	readonly tenant: string | undefined;
 	readonly #sent: FakeStream[];

@@ -22,7 +22,7 @@ function memory(allKib: number, shareKib: number) {
 }
 
 describe('what is kept of bodies', () => {
-	it('has a limit of its own, of which a tenant gets a quarter', () => {
+	it('has a separate limit, of which a tenant gets a quarter', () => {
 		const { bytes, held } = memory(300, 128);
 		const quarter = 512 * KIB;
 		assert.equal(bytes.tryKeep(A, quarter), true);

@@ -221,7 +221,7 @@ function act(body: Body, action: string, size: number): void {
 		case 'release':
 			collector.release();
 			body.isReleased = true;
-			// A read that was under way still ends, on memory that has become nobody's.
+			// A read that was under way still ends, on memory that is no longer used.
 			body.room?.fill(0xff);
 	}
 }

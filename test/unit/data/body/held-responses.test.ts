@@ -19,7 +19,7 @@ class SlowClient extends Client {
 	}
 }
 
-/** A client that has taken the first of three pieces, and may make the proxy hold so many bytes. */
+/** A client that has taken the first of three pieces, and a limit on the bytes that the proxy holds for it. */
 async function slow(maxBufferedBytes: number) {
 	const edge = new Edge(streaming, 1, LIMITED, 'h2');
 	const memory = Budget.allocate(maxBufferedBytes, 1024, 1);

@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
-import { type Duplex, duplexPair } from 'node:stream';
 import { describe, it } from 'node:test';
 import type { TLSSocket } from 'node:tls';
 import { createLogger, type LogRecord, parseLogFilter } from '../../../../packages/gate/src/shared/log.ts';
@@ -13,32 +12,9 @@ import type { DataPlane } from '../../../../packages/proxy/src/data/plane/plane.
 import { RouteStats } from '../../../../packages/proxy/src/memory/route-stats.ts';
 import { until } from '../../../fixtures/wait.ts';
 import { FakePlane, LIMITS, settle } from '../fixtures/fake-plane.ts';
+import { Http1Client } from '../fixtures/http1-client.ts';
 
-/** The client's end of a connection, without any TLS. */
-class Client {
-	readonly socket: Duplex;
-	/** The server's end. */
-	readonly served: Duplex;
-	readonly front: Http1Front;
-	/** What has come and was not asked for yet. */
-	received = '';
-
-	constructor(plane: FakePlane, share = plane.share()) {
-		const [socket, served] = duplexPair();
-		this.socket = socket;
-		this.served = served;
-		socket.on('error', () => {});
-		socket.on('data', (bytes: Buffer) => {
-			this.received += bytes.toString('latin1');
-		});
-		this.front = new Http1Front(plane);
-		this.front.accept(served as TLSSocket, '192.0.2.1', share);
-	}
-
-	send(text: string): void {
-		if (!this.socket.destroyed) this.socket.write(text, 'latin1');
-	}
-
+class Client extends Http1Client {
 	/** A request, and its answer. */
 	async request(lines = 'Host: localhost\r\n'): Promise<string> {
 		this.send(`GET / HTTP/1.1\r\n${lines}\r\n`);
@@ -100,7 +76,7 @@ describe('an HTTP/1.1 connection', () => {
 		] as const) {
 			const plane = new FakePlane();
 			const share = new CountingShare(new PeerShare());
-			const client = new Client(plane, share);
+			const client = new Client(plane, { share });
 			client.send(`POST / HTTP/1.1\r\n${lines}\r\n${body}`);
 			await client.answer();
 			const what = `${share.spent} tokens for ${lines.length} bytes of fields, ${body.length} of a body`;
@@ -367,7 +343,7 @@ describe('an HTTP/1.1 connection', () => {
 		}
 	});
 
-	it('refuses what follows a HEAD as what it is', async () => {
+	it('answers 400 to malformed bytes after a HEAD request', async () => {
 		const plane = new FakePlane();
 		const client = new Client(plane);
 		client.send('HEAD / HTTP/1.1\r\nHost: localhost\r\n\r\n');

@@ -93,7 +93,7 @@ describe('a request head', () => {
 		}
 	});
 
-	it('has a tab beside neither of the values that frame its message', () => {
+	it('is refused with a tab before or after a framing value', () => {
 		for (const line of ['Transfer-Encoding: chunked\t', 'Transfer-Encoding:\tchunked', 'content-length: 5\t']) {
 			const { reader } = read(head(`Host: a\r\n${line}\r\n`, 'POST /a HTTP/1.1'));
 			assert.equal((reader.block.head as { code?: string }).code, 'bad-request', line);
@@ -135,7 +135,7 @@ describe('a head on a connection that has brought others', () => {
 		assert.deepEqual([reader.method, reader.target], ['', '']);
 	});
 
-	it('has facts of its own otherwise: another byte, a field more or less, another version', () => {
+	it('has new facts if a byte, a field or the version differs', () => {
 		for (const [lines, line] of [
 			['Host: a\r\nAuthorization: Bearer y\r\n', 'GET /a HTTP/1.1'],
 			['Host: a\r\nAuthorization: Bearer x\r\nA: b\r\n', 'GET /a HTTP/1.1'],
@@ -153,7 +153,7 @@ describe('a head on a connection that has brought others', () => {
 		}
 	});
 
-	it('asks for what it says, whatever the ones before have asked for', () => {
+	it('has the authority of its own Host field, whatever heads came before', () => {
 		const reader = new RequestHeadReader(LIMIT);
 		const asked = ['a.test', 'a.test', 'b.test:1', 'a.test', undefined].map((host, i) => {
 			const [minor, line] = host === undefined ? [0, ''] : [1, `Host: ${host}\r\n`];
@@ -201,7 +201,7 @@ describe('a head that is dripped', () => {
 });
 
 describe('whether a connection stays', () => {
-	it('is told by the options of Connection, in any case and number', () => {
+	it('depends on the options of Connection, in any case and number', () => {
 		const options = (value: string, more = '') => {
 			const { close, keepAlive, upgrade } = read(head(`Host: a\r\nConnection: ${value}\r\n${more}`)).reader.block;
 			return { close, keepAlive, upgrade };

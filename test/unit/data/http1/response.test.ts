@@ -139,7 +139,7 @@ describe('an HTTP/1.1 answer', () => {
 		assert.doesNotMatch(wire.text, /transfer-encoding|content-length/);
 	});
 
-	it('has a reason phrase also for a status that nobody knows', () => {
+	it('has a reason phrase for an unknown status, too', () => {
 		const wire = new Wire();
 		const answer = answerOn(wire);
 		answer.begin(599, new ResponseFields([]), false, false, NEW_YEAR_2027);
@@ -280,7 +280,7 @@ describe('an HTTP/1.1 answer', () => {
 		assert.equal(answer.write(Buffer.alloc(20_000)), false);
 	});
 
-	it('tells a client that waits for it to go on', () => {
+	it('sends 100 Continue to a client that waits for it', () => {
 		const wire = new Wire();
 		answerOn(wire).writeContinue();
 		assert.equal(wire.text, 'HTTP/1.1 100 Continue\r\n\r\n');

@@ -4,7 +4,7 @@ import fc from 'fast-check';
 import { UnreadBytes } from '../../../../packages/proxy/src/data/http1/unread-bytes.ts';
 
 describe('bytes that have been read and not been taken', () => {
-	it('are those that came, in their order, whatever was taken of them, and whatever becomes of the memory of the read', () => {
+	it('are the bytes that came and were not taken, in order, even if the memory of the read is overwritten', () => {
 		const share = fc.double({ min: 0, max: 1, noNaN: true });
 		const read = fc.uint8Array({ minLength: 1, maxLength: 40 });
 		const step = fc.oneof(fc.tuple(read, share), share);

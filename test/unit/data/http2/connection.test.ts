@@ -15,18 +15,14 @@ import {
 	headersFrame,
 	PREFACE,
 	pingFrame,
+	requestFields,
 	rstStreamFrame,
 	settingsFrame,
 } from '../../../fixtures/h2-frames.ts';
 import { until } from '../../../fixtures/wait.ts';
 import { FakePlane, LIMITS, settle } from '../fixtures/fake-plane.ts';
 
-const REQUEST = [
-	[':method', 'GET'],
-	[':path', '/'],
-	[':scheme', 'https'],
-	[':authority', 'localhost'],
-] as const;
+const REQUEST = requestFields('GET', '/');
 
 /** Whatever the connection does, it is read at once. */
 const UNBOUNDED = new ConnectionShare({
@@ -59,7 +55,7 @@ class Client {
 			}
 		});
 		this.send(PREFACE, settingsFrame(), ...early);
-		// What a socket has read and nobody has taken.
+		// Bytes that the socket has read before the connection takes them.
 		served.read(0);
 		new Http2Front(plane).accept(served as TLSSocket, '192.0.2.1', share);
 	}
@@ -157,7 +153,7 @@ describe('an HTTP/2 connection', () => {
 		await untilGone(plane);
 	});
 
-	it('is ended 20 s after a ping although its client reads nothing, so that nothing can be told to it', async () => {
+	it('is ended 20 s after a ping even if its client reads nothing', async () => {
 		const plane = new FakePlane();
 		const client = new Client(plane);
 		await client.request(1);

@@ -106,7 +106,7 @@ describe('our HTTP/2 and nghttp2', () => {
 					if (other === undefined && isOver) continue;
 					assert.ok(other !== undefined, `${kind} ${seed}: nghttp2 knows no request on stream ${id}: ${request.head}`);
 					assert.equal(request.head, other.head, `${kind} ${seed}: stream ${id}`);
-					// The one that has ended a connection earlier has read less of it.
+					// The server that ended the connection earlier has read less of it.
 					if (request.isWhole)
 						assert.ok(!other.isWhole || request.body === other.body, `${kind} ${seed}: stream ${id}`);
 					understood++;

@@ -16,6 +16,7 @@ import {
 	PREFACE,
 	pingFrame,
 	priorityFrame,
+	requestFields,
 	rstStreamFrame,
 	SETTING,
 	settingsAck,
@@ -26,13 +27,8 @@ import { LIMITS, ProtocolPeer } from './fixtures/protocol-peer.ts';
 
 type Lines = readonly (readonly [string, string])[];
 
-const GET: Lines = [
-	[':method', 'GET'],
-	[':path', '/a'],
-	[':scheme', 'https'],
-	[':authority', 'localhost'],
-];
-const POST: Lines = GET.map(([name, value]) => [name, name === ':method' ? 'POST' : value]);
+const GET: Lines = requestFields('GET', '/a');
+const POST: Lines = requestFields('POST', '/a');
 
 const open = (id: number, lines = POST) => headersFrame(id, lines, { endStream: false });
 const get = (id: number) => headersFrame(id, GET);
@@ -73,24 +69,27 @@ const END = (code: number) => `goaway ${code}`;
 const RESET = (id: number, code: number) => `reset ${id} ${code}`;
 const NOTHING = '';
 
-/** What a client sends behind its preface, and what it gets for it; by the section of RFC 9113 that says so. */
+/** Frames that a client sends after its preface, and the verdict on them, by section of RFC 9113. */
 const CASES: Record<string, Record<string, [frames: Buffer[], outcome: string]>> = {
 	'3.4 preface': {
-		'begins with SETTINGS that are no acknowledgement': [[settingsAck()], NOTHING],
+		'SETTINGS, then an acknowledgement': [[settingsAck()], NOTHING],
 	},
 	'4.1 frame format': {
-		'the reserved bit of a stream is ignored': [[withReservedBit(get(1))], NOTHING],
-		'flags without meaning are ignored': [[withFlags(get(1), 0xd2), withFlags(pingFrame(), 0xfe)], NOTHING],
+		'a stream identifier with its reserved bit set': [[withReservedBit(get(1))], NOTHING],
+		'flags without meaning': [[withFlags(get(1), 0xd2), withFlags(pingFrame(), 0xfe)], NOTHING],
 	},
 	'4.2 frame size': {
-		'DATA of 16,384 bytes may be': [[open(1), dataFrame(1, 'x'.repeat(16_384))], NOTHING],
-		'DATA of one byte more': [[open(1), dataFrame(1, 'x'.repeat(16_385))], END(FRAME_SIZE_ERROR)],
-		'HEADERS of one byte more': [[frame(FRAME.HEADERS, 4, 1, Buffer.alloc(16_385))], END(FRAME_SIZE_ERROR)],
-		'an unknown frame of one byte more': [[frame(0x42, 0, 1, Buffer.alloc(16_385))], END(FRAME_SIZE_ERROR)],
+		'DATA of 16,384 bytes': [[open(1), dataFrame(1, 'x'.repeat(16_384))], NOTHING],
+		'DATA of 16,385 bytes': [[open(1), dataFrame(1, 'x'.repeat(16_385))], END(FRAME_SIZE_ERROR)],
+		'HEADERS of 16,385 bytes': [[frame(FRAME.HEADERS, 4, 1, Buffer.alloc(16_385))], END(FRAME_SIZE_ERROR)],
+		'an unknown frame of 16,385 bytes': [[frame(0x42, 0, 1, Buffer.alloc(16_385))], END(FRAME_SIZE_ERROR)],
 	},
 	'4.3 header blocks': {
-		'that cannot be decoded': [[frame(FRAME.HEADERS, 5, 1, Buffer.of(0xff, 0xff, 0xff, 0xff))], END(COMPRESSION_ERROR)],
-		'are decoded on streams that nobody wants': [
+		'a block that cannot be decoded': [
+			[frame(FRAME.HEADERS, 5, 1, Buffer.of(0xff, 0xff, 0xff, 0xff))],
+			END(COMPRESSION_ERROR),
+		],
+		'a block that cannot be decoded, on a stream that was reset': [
 			[open(1), rstStreamFrame(1), frame(FRAME.HEADERS, 5, 1, Buffer.of(0xbf))],
 			END(COMPRESSION_ERROR),
 		],
@@ -99,17 +98,17 @@ const CASES: Record<string, Record<string, [frames: Buffer[], outcome: string]>>
 		'idle: DATA': [[dataFrame(1)], END(PROTOCOL_ERROR)],
 		'idle: RST_STREAM': [[rstStreamFrame(1)], END(PROTOCOL_ERROR)],
 		'idle: WINDOW_UPDATE': [[windowUpdateFrame(1, 1)], END(PROTOCOL_ERROR)],
-		'idle: PRIORITY may be': [[priorityFrame(1)], NOTHING],
+		'idle: PRIORITY': [[priorityFrame(1)], NOTHING],
 		'half-closed (remote): DATA': [[get(1), dataFrame(1, 'x')], RESET(1, STREAM_CLOSED)],
 		'half-closed (remote): HEADERS': [[get(1), get(1)], RESET(1, STREAM_CLOSED)],
-		'half-closed (remote): the others may be': [[get(1), windowUpdateFrame(1, 1), priorityFrame(1)], NOTHING],
+		'half-closed (remote): WINDOW_UPDATE and PRIORITY': [[get(1), windowUpdateFrame(1, 1), priorityFrame(1)], NOTHING],
 		'closed by RST_STREAM: DATA': [[open(1), rstStreamFrame(1), dataFrame(1, 'x')], RESET(1, STREAM_CLOSED)],
 		'closed by RST_STREAM: HEADERS': [[open(1), rstStreamFrame(1), get(1)], RESET(1, STREAM_CLOSED)],
-		'closed by RST_STREAM: WINDOW_UPDATE, PRIORITY and RST_STREAM may be': [
+		'closed by RST_STREAM: WINDOW_UPDATE, PRIORITY and RST_STREAM': [
 			[open(1), rstStreamFrame(1), windowUpdateFrame(1, 1), priorityFrame(1), rstStreamFrame(1)],
 			NOTHING,
 		],
-		'reset by us: whatever was on its way': [
+		'reset by us, with all kinds of frames still in flight': [
 			[
 				open(1),
 				windowUpdateFrame(1, 0),
@@ -122,27 +121,27 @@ const CASES: Record<string, Record<string, [frames: Buffer[], outcome: string]>>
 		],
 	},
 	'5.1.1 stream identifiers': {
-		'an even one': [[get(2)], END(PROTOCOL_ERROR)],
+		'an even identifier': [[get(2)], END(PROTOCOL_ERROR)],
 		'stream 0': [[get(0)], END(PROTOCOL_ERROR)],
-		'a lower one': [[get(5), get(3)], END(PROTOCOL_ERROR)],
-		'DATA on one that was passed over': [[get(5), dataFrame(3, 'x')], END(STREAM_CLOSED)],
+		'an identifier lower than the last one': [[get(5), get(3)], END(PROTOCOL_ERROR)],
+		'DATA on an identifier that was skipped': [[get(5), dataFrame(3, 'x')], END(STREAM_CLOSED)],
 	},
 	'5.1.2 concurrency': {
-		'more than allowed, before the limit is known': [
+		'a stream too many, before the limit is acknowledged': [
 			Array.from({ length: 9 }, (_, i) => get(1 + 2 * i)),
 			RESET(17, REFUSED_STREAM),
 		],
-		'more than allowed, after it has been acknowledged': [
+		'a stream too many, after the limit is acknowledged': [
 			[settingsAck(), ...Array.from({ length: 9 }, (_, i) => get(1 + 2 * i))],
 			END(PROTOCOL_ERROR),
 		],
-		'one that is reset makes room for the next at once': [
+		'as many streams as allowed, and another one after a reset': [
 			[settingsAck(), ...Array.from({ length: 8 }, (_, i) => get(1 + 2 * i)), rstStreamFrame(3), get(17)],
 			NOTHING,
 		],
 	},
 	'5.3 priority': {
-		'HEADERS that depend on another stream may be': [[fullHeaders(1, { dependency: 3 })], NOTHING],
+		'HEADERS that depend on another stream': [[fullHeaders(1, { dependency: 3 })], NOTHING],
 		'HEADERS that depend on themselves': [[fullHeaders(1, { dependency: 1 })], RESET(1, PROTOCOL_ERROR)],
 		'HEADERS without the priority that they announce': [[frame(FRAME.HEADERS, 0x25, 1, 'abcd')], END(FRAME_SIZE_ERROR)],
 		'PRIORITY on itself, open': [[open(1), priorityFrame(1, 1)], RESET(1, PROTOCOL_ERROR)],
@@ -150,8 +149,8 @@ const CASES: Record<string, Record<string, [frames: Buffer[], outcome: string]>>
 		'PRIORITY on itself, idle': [[priorityFrame(1, 1)], END(PROTOCOL_ERROR)],
 	},
 	'5.5 extensions': {
-		'frames of unknown types are ignored': [[frame(0x42, 0xff, 7, 'whatever'), get(1)], NOTHING],
-		'but not inside of a header block': [
+		'a frame of an unknown type': [[frame(0x42, 0xff, 7, 'whatever'), get(1)], NOTHING],
+		'a frame of an unknown type within a header block': [
 			[headersFrame(1, GET, { endHeaders: false }), frame(0x42, 0, 0)],
 			END(PROTOCOL_ERROR),
 		],
@@ -169,11 +168,14 @@ const CASES: Record<string, Record<string, [frames: Buffer[], outcome: string]>>
 		'with padding and priority': [[fullHeaders(1, { padding: 20, dependency: 0 })], NOTHING],
 		'with as much padding as payload': [[frame(FRAME.HEADERS, 0xd, 1, Buffer.of(2, 0))], END(PROTOCOL_ERROR)],
 		'padded without a pad length': [[frame(FRAME.HEADERS, 0xd, 1)], END(FRAME_SIZE_ERROR)],
-		'followed by something else than CONTINUATION': [
+		'followed by PING instead of CONTINUATION': [
 			[headersFrame(1, GET, { endHeaders: false }), pingFrame()],
 			END(PROTOCOL_ERROR),
 		],
-		'followed by DATA': [[headersFrame(1, GET, { endHeaders: false }), dataFrame(1, '')], END(PROTOCOL_ERROR)],
+		'followed by DATA instead of CONTINUATION': [
+			[headersFrame(1, GET, { endHeaders: false }), dataFrame(1, '')],
+			END(PROTOCOL_ERROR),
+		],
 	},
 	'6.3 PRIORITY': {
 		'on stream 0': [[priorityFrame(0)], END(PROTOCOL_ERROR)],
@@ -187,18 +189,15 @@ const CASES: Record<string, Record<string, [frames: Buffer[], outcome: string]>>
 	'6.5 SETTINGS': {
 		'on a stream': [[frame(FRAME.SETTINGS, 0, 1)], END(PROTOCOL_ERROR)],
 		'of a wrong length': [[frame(FRAME.SETTINGS, 0, 0, 'odd')], END(FRAME_SIZE_ERROR)],
-		'that acknowledge and say something': [
-			[frame(FRAME.SETTINGS, FLAG.ACK, 0, Buffer.alloc(6))],
-			END(FRAME_SIZE_ERROR),
-		],
-		'that acknowledge what was acknowledged': [[settingsAck(), settingsAck()], END(PROTOCOL_ERROR)],
+		'an acknowledgement with a payload': [[frame(FRAME.SETTINGS, FLAG.ACK, 0, Buffer.alloc(6))], END(FRAME_SIZE_ERROR)],
+		'a second acknowledgement': [[settingsAck(), settingsAck()], END(PROTOCOL_ERROR)],
 		'ENABLE_PUSH of 2': [[settingsFrame([[SETTING.ENABLE_PUSH, 2]])], END(PROTOCOL_ERROR)],
 		'ENABLE_CONNECT_PROTOCOL of 2 (RFC 8441 section 3)': [[settingsFrame([[0x8, 2]])], END(PROTOCOL_ERROR)],
 		'NO_RFC7540_PRIORITIES of 2 (RFC 9218 section 2.1)': [[settingsFrame([[0x9, 2]])], END(PROTOCOL_ERROR)],
 		'INITIAL_WINDOW_SIZE of 2^31': [[settingsFrame([[SETTING.INITIAL_WINDOW_SIZE, 2 ** 31]])], END(FLOW_CONTROL_ERROR)],
 		'MAX_FRAME_SIZE of 16,383': [[settingsFrame([[SETTING.MAX_FRAME_SIZE, 16_383]])], END(PROTOCOL_ERROR)],
 		'MAX_FRAME_SIZE of 2^24': [[settingsFrame([[SETTING.MAX_FRAME_SIZE, 2 ** 24]])], END(PROTOCOL_ERROR)],
-		'unknown ones are ignored': [[settingsFrame([[0x99, 0xffffffff]])], NOTHING],
+		'an unknown setting': [[settingsFrame([[0x99, 0xffffffff]])], NOTHING],
 	},
 	'6.6 PUSH_PROMISE': {
 		'from a client': [
@@ -209,20 +208,20 @@ const CASES: Record<string, Record<string, [frames: Buffer[], outcome: string]>>
 	'6.7 PING': {
 		'on a stream': [[frame(FRAME.PING, 0, 1, Buffer.alloc(8))], END(PROTOCOL_ERROR)],
 		'of a wrong length': [[frame(FRAME.PING, 0, 0, 'short')], END(FRAME_SIZE_ERROR)],
-		'that answers nothing is ignored': [[pingFrame(Buffer.alloc(8), true)], NOTHING],
+		'an acknowledgement that was not requested': [[pingFrame(Buffer.alloc(8), true)], NOTHING],
 	},
 	'6.8 GOAWAY': {
 		'on a stream': [[frame(FRAME.GOAWAY, 0, 1, Buffer.alloc(8))], END(PROTOCOL_ERROR)],
 		'of a wrong length': [[frame(FRAME.GOAWAY, 0, 0, Buffer.alloc(7))], END(FRAME_SIZE_ERROR)],
-		'without an error is answered in kind': [[get(1), goawayFrame()], END(0)],
+		'without an error': [[get(1), goawayFrame()], END(0)],
 	},
 	'6.9 WINDOW_UPDATE': {
 		'of a wrong length': [[frame(FRAME.WINDOW_UPDATE, 0, 0, 'odd')], END(FRAME_SIZE_ERROR)],
-		'by nothing, connection': [[windowUpdateFrame(0, 0)], END(PROTOCOL_ERROR)],
-		'by nothing, stream': [[get(1), windowUpdateFrame(1, 0)], RESET(1, PROTOCOL_ERROR)],
+		'of 0, connection': [[windowUpdateFrame(0, 0)], END(PROTOCOL_ERROR)],
+		'of 0, stream': [[get(1), windowUpdateFrame(1, 0)], RESET(1, PROTOCOL_ERROR)],
 		'beyond 2^31-1, connection': [[windowUpdateFrame(0, 0x7fffffff)], END(FLOW_CONTROL_ERROR)],
 		'beyond 2^31-1, stream': [[get(1), windowUpdateFrame(1, 0x7fffffff)], RESET(1, FLOW_CONTROL_ERROR)],
-		'up to 2^31-1 may be': [
+		'up to 2^31-1': [
 			[get(1), windowUpdateFrame(0, 0x7fffffff - 65_535), windowUpdateFrame(1, 0x7fffffff - 65_535)],
 			NOTHING,
 		],
@@ -234,8 +233,8 @@ const CASES: Record<string, Record<string, [frames: Buffer[], outcome: string]>>
 		],
 	},
 	'6.10 CONTINUATION': {
-		'of nothing': [[continuationFrame(1, GET)], END(PROTOCOL_ERROR)],
-		'behind a block that is complete': [[get(1), continuationFrame(1, [])], END(PROTOCOL_ERROR)],
+		'without HEADERS': [[continuationFrame(1, GET)], END(PROTOCOL_ERROR)],
+		'after a complete block': [[get(1), continuationFrame(1, [])], END(PROTOCOL_ERROR)],
 		'of another stream': [[headersFrame(1, GET, { endHeaders: false }), continuationFrame(3, [])], END(PROTOCOL_ERROR)],
 		'more than eight': [
 			[
@@ -251,8 +250,8 @@ const CASES: Record<string, Record<string, [frames: Buffer[], outcome: string]>>
 			RESET(1, PROTOCOL_ERROR),
 		],
 		'trailers with control data': [[open(1), headersFrame(1, [[':path', '/']])], RESET(1, PROTOCOL_ERROR)],
-		'trailers with a field that is none': [[open(1), headersFrame(1, [['A', 'b']])], RESET(1, PROTOCOL_ERROR)],
-		'trailers of more than a head may have': [
+		'trailers with a name in upper case': [[open(1), headersFrame(1, [['A', 'b']])], RESET(1, PROTOCOL_ERROR)],
+		'trailers with more fields than a head may have': [
 			[
 				open(1),
 				headersFrame(
@@ -268,17 +267,26 @@ const CASES: Record<string, Record<string, [frames: Buffer[], outcome: string]>>
 			[open(1, [...POST, ['content-length', '3']]), dataFrame(1, 'four')],
 			RESET(1, PROTOCOL_ERROR),
 		],
-		less: [[open(1, [...POST, ['content-length', '3']]), dataFrame(1, 'ab', true)], RESET(1, PROTOCOL_ERROR)],
-		'less, behind trailers': [
+		'less data than declared': [
+			[open(1, [...POST, ['content-length', '3']]), dataFrame(1, 'ab', true)],
+			RESET(1, PROTOCOL_ERROR),
+		],
+		'less data than declared, then trailers': [
 			[open(1, [...POST, ['content-length', '3']]), dataFrame(1, 'ab'), headersFrame(1, [])],
 			RESET(1, PROTOCOL_ERROR),
 		],
-		'some where none is declared': [
+		'data where a length of 0 is declared': [
 			[open(1, [...POST, ['content-length', '0']]), dataFrame(1, 'a')],
 			RESET(1, PROTOCOL_ERROR),
 		],
-		'none where some is declared': [[headersFrame(1, [...POST, ['content-length', '3']])], RESET(1, PROTOCOL_ERROR)],
-		'padding is no data': [[open(1, [...POST, ['content-length', '3']]), padded(1, 'abc', 9, true)], NOTHING],
+		'no data where a length of 3 is declared': [
+			[headersFrame(1, [...POST, ['content-length', '3']])],
+			RESET(1, PROTOCOL_ERROR),
+		],
+		'as much data as declared, and padding': [
+			[open(1, [...POST, ['content-length', '3']]), padded(1, 'abc', 9, true)],
+			NOTHING,
+		],
 	},
 };
 
@@ -291,13 +299,20 @@ function withFlags(bytes: Buffer, flags: number): Buffer {
 	return bytes;
 }
 
+/** In the terms of RFC 9113 section 5.4. */
+function verdictOf(outcome: string): string {
+	if (outcome === NOTHING) return 'accepted';
+	const name = Object.entries(ERROR_CODE).find(([, code]) => outcome.endsWith(` ${code}`))![0];
+	return `${outcome.startsWith('goaway') ? 'connection' : 'stream'} error ${name}`;
+}
+
 for (const [section, cases] of Object.entries(CASES)) {
 	describe(`RFC 9113 section ${section}`, () => {
 		for (const [what, [frames, outcome]] of Object.entries(cases)) {
-			it(what, () => {
+			it(`${what}: ${verdictOf(outcome)}`, () => {
 				const peer = new ProtocolPeer().send(...frames);
 				assert.equal(peer.outcome, outcome);
-				// One stream's error is nobody else's.
+				// Other streams do not notice a stream error.
 				if (outcome !== NOTHING && !outcome.startsWith('reset')) return;
 				const hasRoom = peer.protocol.streams.size < LIMITS.maxConcurrentStreams;
 				if (hasRoom) assert.ok(peer.send(get(1001)).streams.has(1001));
@@ -307,7 +322,7 @@ for (const [section, cases] of Object.entries(CASES)) {
 }
 
 describe('RFC 9113 section 3.4', () => {
-	it('is begun by the server with its SETTINGS', () => {
+	it('the server sends its SETTINGS first', () => {
 		const peer = new ProtocolPeer(false);
 		peer.flush();
 		assert.deepEqual(
@@ -316,7 +331,7 @@ describe('RFC 9113 section 3.4', () => {
 		);
 	});
 
-	it('ends a connection that does not begin with the preface as soon as that is known', () => {
+	it('a wrong preface ends the connection at its first wrong byte', () => {
 		for (const bytes of ['G', 'PRI * HTTP/1', 'PRI * HTTP/2.0\r\n\r\nXM']) {
 			const peer = new ProtocolPeer(false);
 			for (const byte of Buffer.from(bytes)) peer.send(Buffer.of(byte));
@@ -325,7 +340,7 @@ describe('RFC 9113 section 3.4', () => {
 		}
 	});
 
-	it('ends a connection whose first frame is another one', () => {
+	it('a first frame other than SETTINGS ends the connection', () => {
 		for (const first of [pingFrame(), settingsAck(), get(1), dataFrame(1), frame(0x42, 0, 0)]) {
 			assert.equal(new ProtocolPeer(false).send(PREFACE, first).outcome, END(PROTOCOL_ERROR));
 		}
@@ -336,9 +351,16 @@ describe('header fields of a request', () => {
 	const changed = (name: string, value: string | undefined): Lines =>
 		GET.flatMap((line) => (line[0] !== name ? [line] : value === undefined ? [] : [[name, value] as const]));
 	const MALFORMED: Record<string, Lines[]> = {
-		'8.2: an empty name, or one that is no token': ['', 'a b', 'a:b', 'a\x00', 'a\r\nb', 'a\x7f', 'a\x80', '(a)'].map(
-			(name) => [...GET, [name, 'x']],
-		),
+		'8.2: an empty name, or a name that is not a token': [
+			'',
+			'a b',
+			'a:b',
+			'a\x00',
+			'a\r\nb',
+			'a\x7f',
+			'a\x80',
+			'(a)',
+		].map((name) => [...GET, [name, 'x']]),
 		'8.2: a name in upper case': [
 			[...GET, ['X-A', 'x']],
 			[...GET, ['aB', 'x']],
@@ -359,27 +381,27 @@ describe('header fields of a request', () => {
 			[...GET, ['te', 'trailers, gzip']],
 			[...GET, ['te', '']],
 		],
-		'8.3: control data that is unknown, or of answers': [':status', ':protocol', ':', ':Path', ':__proto__'].map(
+		'8.3: unknown control data, or that of responses': [':status', ':protocol', ':', ':Path', ':__proto__'].map(
 			(name) => [[name, 'x'], ...GET],
 		),
 		'8.3: control data after fields': GET.map((line) => [...changed(line[0], undefined), ['a', 'b'], line]),
 		'8.3.1: control data twice': GET.map((line) => [line, ...GET]),
 		'8.3.1: control data that is missing': GET.map(([name]) => changed(name, undefined)),
-		'8.3.1: a method that is no token': ['', 'G T', 'G\r\n', 'G\x80'].map((value) => changed(':method', value)),
-		'8.3.1: a scheme that is none': ['', '1a', 'a b', 'https:'].map((value) => changed(':scheme', value)),
-		'8.3.1: a path that is none': ['', 'a', '*', '/a b', '/\x7f', 'http://a/'].map((value) => changed(':path', value)),
-		'8.3.1: an authority that is none, or names a user': ['', 'a b', 'a/b', 'me@a'].map((value) =>
+		'8.3.1: a method that is not a token': ['', 'G T', 'G\r\n', 'G\x80'].map((value) => changed(':method', value)),
+		'8.3.1: an invalid scheme': ['', '1a', 'a b', 'https:'].map((value) => changed(':scheme', value)),
+		'8.3.1: an invalid path': ['', 'a', '*', '/a b', '/\x7f', 'http://a/'].map((value) => changed(':path', value)),
+		'8.3.1: an invalid authority, or an authority with a user': ['', 'a b', 'a/b', 'me@a'].map((value) =>
 			changed(':authority', value),
 		),
 		'8.5: CONNECT with a path': [changed(':method', 'CONNECT')],
-		'RFC 9110 section 8.6: a length that is none, or two': [
+		'RFC 9110 section 8.6: an invalid length, or two lengths': [
 			...['', '+1', '-1', '1,1', '0x1', '1 '].map((value): Lines => [...GET, ['content-length', value]]),
 			[...GET, ['content-length', '0'], ['content-length', '0']],
 		],
 		'RFC 9110 section 7.2: two hosts': [[...GET, ['host', 'localhost'], ['host', 'localhost']]],
 	};
 	for (const [what, heads] of Object.entries(MALFORMED)) {
-		it(`make it malformed: ${what}`, () => {
+		it(`a malformed request resets its stream: ${what}`, () => {
 			for (const lines of heads) {
 				const peer = new ProtocolPeer().send(headersFrame(1, lines), get(3));
 				assert.equal(peer.outcome, RESET(1, PROTOCOL_ERROR), JSON.stringify(lines));
@@ -389,7 +411,7 @@ describe('header fields of a request', () => {
 		});
 	}
 
-	it('are reported as malformed without any of their bytes', () => {
+	it('a malformed request is reported without bytes of the client', () => {
 		for (const [what, lines] of [
 			['malformed field name', [...GET, ['X-Secret', 'x']]],
 			['control byte in a field value', [...GET, ['a', 'secret\n']]],
@@ -402,7 +424,7 @@ describe('header fields of a request', () => {
 		}
 	});
 
-	it('pass otherwise', () => {
+	it('well-formed header fields are accepted', () => {
 		const heads: Lines[] = [
 			[...GET, ['te', 'trailers']],
 			[...GET, ['te', 'Trailers']],
@@ -560,7 +582,7 @@ describe('flow control', () => {
 		assert.equal(peer.outcome, RESET(1, FLOW_CONTROL_ERROR));
 	});
 
-	it('copies what cannot go out at once of bytes that are only lent, and has no other stream show them', () => {
+	it('sends lent bytes on their own stream only, copied if they cannot go out at once', () => {
 		const length = fc.integer({ min: 1, max: 65_536 });
 		const step = fc.record({ stream: fc.nat(2), length, window: fc.nat(100_000), resets: fc.nat(7) });
 		fc.assert(
@@ -641,7 +663,7 @@ describe('flow control', () => {
 		assert.equal(one.outcome, `${RESET(1, PROTOCOL_ERROR)}, ${END(FLOW_CONTROL_ERROR)}`);
 	});
 
-	it("gives windows back as bodies are taken, with their padding, and the connection's when nobody wants them", () => {
+	it('opens windows again for bodies that are taken, with their padding, and the connection window for discarded ones', () => {
 		const peer = new ProtocolPeer().send(open(1));
 		const stream = peer.streams.get(1)!;
 		for (let sent = 0; sent < 400_000; sent += 1001) peer.send(padded(1, 'x'.repeat(900), 100));
@@ -657,7 +679,7 @@ describe('flow control', () => {
 		assert.equal(peer.error, undefined);
 	});
 
-	it('tells a stream once when all that it kept back has been sent, and not for a part of it', () => {
+	it('a stream that kept bytes back has room again once all of them are sent', () => {
 		const peer = new ProtocolPeer().send(settingsFrame([[SETTING.INITIAL_WINDOW_SIZE, 0]]), get(1));
 		const stream = peer.streams.get(1)!;
 		stream.sendHeaders('\x88', false);
@@ -670,7 +692,7 @@ describe('flow control', () => {
 });
 
 describe('an answer', () => {
-	it('ends its stream without a frame of its own if the end follows at once', () => {
+	it('a response whose end follows at once has END_STREAM on its last DATA', () => {
 		const peer = new ProtocolPeer().send(get(1), get(3));
 		for (const id of [1, 3]) {
 			const stream = peer.streams.get(id)!;
@@ -750,7 +772,7 @@ describe('an answer before the end of its request (section 8.1)', () => {
 		peer.send(dataFrame(1, 'end', true));
 		const stream = peer.streams.get(1)!;
 		assert.deepEqual([peer.outcome, peer.protocol.streams.size, stream.held], [NOTHING, 0, 0]);
-		// The answer was sent once, and nobody hears of the rest.
+		// The response was sent once, and the rest of the request is dropped.
 		assert.deepEqual([stream.sent, stream.gone, stream.body, stream.ended], [true, false, '', false]);
 		peer.send(dataFrame(1, 'behind the end'));
 		assert.equal(peer.outcome, END(STREAM_CLOSED));
@@ -779,7 +801,7 @@ describe('an answer before the end of its request (section 8.1)', () => {
 		assert.deepEqual([peer.outcome, peer.streams.has(3)], [RESET(1, 0), true]);
 	});
 
-	it('makes what the client goes on to send on a stream that was reset a flood, beyond the window that it had', () => {
+	it('DATA on a stream that was reset is a flood beyond the window that it had', () => {
 		const reset = (id: number) => [open(id), windowUpdateFrame(id, 0)];
 		const peer = new ProtocolPeer().send(...reset(1));
 		const piece = Buffer.alloc(16_383);
@@ -807,7 +829,7 @@ describe('an answer before the end of its request (section 8.1)', () => {
 		assert.equal(peer.outcome, RESET(1, 0));
 	});
 
-	it('resets all streams that go on once the connection has sent what all of them together may, for a while', () => {
+	it('resets streams that still send after the connection has used up the bytes for all of them, for a while', () => {
 		const peer = new ProtocolPeer();
 		const upload = (id: number) => {
 			peer.send(open(id));
@@ -824,7 +846,7 @@ describe('an answer before the end of its request (section 8.1)', () => {
 		assert.equal(peer.of(FRAME.RST_STREAM, 13).length, 0);
 	});
 
-	it('resets a stream that sends nothing more, and after half a minute one that does', () => {
+	it('resets a stream that sends nothing more, and after half a minute a stream that still sends', () => {
 		const peer = answered();
 		const { streams } = peer.protocol;
 		assert.equal(streams.cutOverdue(), true);
@@ -858,7 +880,7 @@ describe('an answer before the end of its request (section 8.1)', () => {
 		assert.deepEqual([peer.outcome, peer.streams.get(1)!.gone, streams.cutOverdue()], [NOTHING, true, false]);
 	});
 
-	it('makes a reset of the rest no flood, however often a client gives up what was refused', () => {
+	it('resets by a client whose requests were refused are not a flood', () => {
 		const peer = new ProtocolPeer();
 		for (let id = 1; id < 6000; id += 2) {
 			peer.send(open(id));
@@ -869,7 +891,7 @@ describe('an answer before the end of its request (section 8.1)', () => {
 		assert.deepEqual([peer.outcome, peer.protocol.streams.size], [NOTHING, 0]);
 	});
 
-	it('goes on while as many streams do so at once as there may be', () => {
+	it('takes the end of the rest on as many streams as are allowed at once', () => {
 		const peer = new ProtocolPeer(true, { ...LIMITS, maxConcurrentStreams: 300 });
 		const ids = Array.from({ length: 300 }, (_, i) => 1 + 2 * i);
 		peer.send(...ids.map((id) => open(id)));
@@ -917,7 +939,7 @@ describe('the end of a connection (section 6.8)', () => {
 		assert.equal(peer.error, undefined);
 	});
 
-	it('takes along what is under way when it is an error', () => {
+	it('with an error ends the streams under way', () => {
 		const peer = new ProtocolPeer().send(get(1), goawayFrame(0, ERROR_CODE.INTERNAL_ERROR));
 		assert.equal(peer.error?.reason, 'client-error');
 		assert.equal(peer.streams.get(1)!.gone, true);
@@ -990,6 +1012,11 @@ describe('a flood of', () => {
 		});
 	}
 
+	it('fewer than 40,000 DATA frames of one byte do not end the connection', () => {
+		const peer = new ProtocolPeer().send(open(1), ...times(39_900, () => dataFrame(1, 'x')));
+		assert.equal(peer.error, undefined);
+	});
+
 	it('anything after the GOAWAY of an error is not decoded', () => {
 		const peer = new ProtocolPeer().send(get(1), dataFrame(9));
 		assert.equal(peer.outcome, END(PROTOCOL_ERROR));
@@ -999,7 +1026,7 @@ describe('a flood of', () => {
 		assert.deepEqual([peer.streams.size, peer.outcome], [1, END(PROTOCOL_ERROR)]);
 	});
 
-	it('none of them, spread over time, is one', () => {
+	it('frames at the allowed rate do not end the connection', () => {
 		const peer = new ProtocolPeer();
 		for (let second = 0; second < 60; second++) {
 			peer.now += 1000;
@@ -1012,7 +1039,7 @@ describe('a flood of', () => {
 		assert.equal(peer.error, undefined);
 	});
 
-	it('window updates is none from a client that takes its answers, however often it opens its windows', () => {
+	it('window updates of a client that takes its responses do not end the connection', () => {
 		const peer = new ProtocolPeer().send(get(1));
 		const stream = peer.streams.get(1)!;
 		stream.sendHeaders('\x88', false);

@@ -199,7 +199,7 @@ describe('a connection with an end', () => {
 		assert.deepEqual([connection.drains, counted(), looks], [0, {}, 1]);
 	});
 
-	test('ends no more at its expiry when a reload has put that off, and does again when another one has not', () => {
+	test('a reload can put off the end at expiry, and a later one can bring it forward again', () => {
 		expiry = START + 10;
 		const connection = connected();
 		expiry = Number.POSITIVE_INFINITY;

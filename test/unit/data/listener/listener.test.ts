@@ -1,4 +1,4 @@
-/** A listener over real sockets, with a clock that stands still unless a test moves it. */
+/** A listener over real sockets, with a clock that only tests move. */
 import { equal, ok } from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { Listener } from '../../../../packages/proxy/src/data/listener/listener.ts';

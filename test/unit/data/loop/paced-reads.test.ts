@@ -10,7 +10,7 @@ import { Http2Front } from '../../../../packages/proxy/src/data/http2/front.ts';
 import { PacedReads, ReadQueue, type ReadSink } from '../../../../packages/proxy/src/data/loop/paced-reads.ts';
 import { ALLOWANCE, ConnectionShare, PeerShare, SHARE } from '../../../../packages/proxy/src/data/loop/read-share.ts';
 import { TurnEnd } from '../../../../packages/proxy/src/data/loop/turn-end.ts';
-import { headersFrame, PREFACE, settingsFrame } from '../../../fixtures/h2-frames.ts';
+import { headersFrame, PREFACE, requestFields, settingsFrame } from '../../../fixtures/h2-frames.ts';
 import { until } from '../../../fixtures/wait.ts';
 import { FakePlane } from '../fixtures/fake-plane.ts';
 
@@ -29,12 +29,7 @@ async function connected(): Promise<{ client: Socket; served: Socket }> {
 }
 
 const plane = new FakePlane();
-const GET = [
-	[':method', 'GET'],
-	[':path', '/'],
-	[':scheme', 'https'],
-	[':authority', 'localhost'],
-] as const;
+const GET = requestFields('GET', '/');
 
 function pace(
 	socket: Duplex,
@@ -77,7 +72,7 @@ describe('what a socket reads', () => {
 		served.end();
 	});
 
-	it('waits while the socket is paused, without end of what it takes, and comes whole and in order after that', async () => {
+	it('waits in bounded memory while the socket is paused, and then comes whole and in order', async () => {
 		const { client, served } = await connected();
 		const seen = reading(served);
 		let sent = '';

@@ -16,7 +16,7 @@ const step = (connections: number) =>
 		/** Milliseconds since the step before. */
 		pause: fc.double({ min: 0, max: 20, noNaN: true }),
 		connection: fc.nat(connections - 1),
-		/** Tokens of a frame that nobody is owed, of a head that is paid for at once, and of bytes that are read. */
+		/** Tokens of a frame that no request needs, of a head that is paid for at once, and of bytes that are read. */
 		waste: fc.double({ min: 0, max: 400, noNaN: true }),
 		paid: fc.double({ min: 0, max: 400, noNaN: true }),
 		read: fc.double({ min: 0, max: 64, noNaN: true }),
@@ -78,7 +78,7 @@ describe('a share of a worker', () => {
 		);
 	});
 
-	/** Tokens for so many connections in so many milliseconds. */
+	/** Tokens for `count` connections in `ms` milliseconds. */
 	function mostWork(count: number, ms: number): number {
 		const begun = count * ALLOWANCE.burst;
 		return begun + ALLOWANCES.burst + SHARE.burst + (ALLOWANCES.perMs + SHARE.perMs) * ms;
@@ -107,7 +107,7 @@ describe('a share of a worker', () => {
 		);
 	});
 
-	it('lends tokens for one turn only, and only the first loan of a turn is told', () => {
+	it('lends tokens for one turn only, and reports only the first loan of a turn', () => {
 		const share = new ConnectionShare(new PeerShare());
 		assert.equal(share.lend(ALLOWANCE.burst), true);
 		assert.equal(share.lend(1), false);

@@ -76,7 +76,7 @@ describe('a rest between turns of the loop', () => {
 		assert.deepEqual(worker.asked, [REST_MS, REST_MS, REST_MS]);
 	});
 
-	it('delays nobody while few requests are in flight', () => {
+	it('delays no request while few are in flight', () => {
 		const worker = new FakeWorker(MANY_REQUESTS - 1);
 		assert.equal(worker.turn(SHORT), false);
 		worker.begin(1);
@@ -85,7 +85,7 @@ describe('a rest between turns of the loop', () => {
 		assert.equal(worker.turn(SHORT), true);
 	});
 
-	it('delays nobody because of requests that have been in flight for long', () => {
+	it('delays no request because of others that have been in flight for long', () => {
 		const worker = new FakeWorker(10 * MANY_REQUESTS);
 		const rested: boolean[] = [];
 		for (let ms = 0; ms < 4 * WINDOW_MS; ms += SHORT) rested.push(worker.idleTurn(SHORT));

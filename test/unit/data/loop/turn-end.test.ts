@@ -77,7 +77,7 @@ describe('the end of a turn of the loop', () => {
 		assert.deepEqual(errors.map(String), ['Error: injected']);
 	});
 
-	it('flushes the others if one throws, which is told of it', async () => {
+	it('flushes the others if one throws, which gets the error', async () => {
 		const errors: unknown[] = [];
 		const queue = new FlushQueue(new TurnEnd((error) => errors.push(error)));
 		const told: unknown[] = [];

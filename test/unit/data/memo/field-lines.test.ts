@@ -61,7 +61,7 @@ const blocks = fc.array(
 );
 
 describe('a block of field lines that is compared with the last one', () => {
-	it('says what it says by itself, whatever came before: the same end, and the same facts', () => {
+	it('has the end and the facts that it has on a new connection, whatever blocks came before', () => {
 		const seen = { whole: 0, refused: 0, broken: 0 };
 		fc.assert(
 			fc.property(blocks, fc.constantFrom<Identifiers>('none', 'trace and request'), (changes, apart) => {

@@ -304,7 +304,7 @@ describe('version 2', () => {
 		assert.equal(readProxyHeader(version2(client, { checksum: 2 })), BAD);
 	});
 
-	it('has one checksum of four bytes at most, wherever it stands', () => {
+	it('has one checksum of four bytes at most, in any place', () => {
 		const none: Tlv = [3, Buffer.alloc(4)];
 		assert.equal(readProxyHeader(version2(client, { tlvs: [none], checksum: true })), BAD);
 		for (const length of [0, 3, 5]) {

@@ -229,7 +229,7 @@ describe('the access log', () => {
 		assert.equal(sent.at(-1)!.lines.split('\n').length - 1, 1);
 	});
 
-	it('hands over what it has when it is told to, and no timer does it again', (t) => {
+	it('hands over its lines once when it is flushed', (t) => {
 		t.mock.timers.enable({ apis: ['setTimeout'] });
 		const { log, sent, write } = accessLog();
 		write(200);

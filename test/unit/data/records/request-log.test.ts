@@ -27,7 +27,7 @@ class Logged {
 		);
 	}
 
-	/** What became of each request, in the order in which they were over. */
+	/** The end of each request, in the order of these ends. */
 	get endings(): string[] {
 		return this.records.map(({ path, status, ending, refusal }) => `${path} ${status} ${ending} (${refusal?.reason})`);
 	}

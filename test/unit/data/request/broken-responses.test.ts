@@ -21,7 +21,7 @@ const MESSAGE = '5\r\n\0\0\0\0\0\r\n';
 class Caller extends Client {
 	trailers: Trailers | undefined;
 	hasEnded = false;
-	/** It takes what it is given. */
+	/** It reads the response. */
 	reads = true;
 
 	constructor(
@@ -204,7 +204,7 @@ describe('a response of declared length from an HTTP/2 upstream', () => {
 		'the end of the connection': (socket) => socket.reset(),
 	};
 	for (const [end, ends] of Object.entries(END)) {
-		/** Its body has so many bytes, of which ten come. A client that does not read takes five of them before that end. */
+		/** Of a body of `length` bytes ten come. A client that does not read takes five of them before that end. */
 		async function ended(length: number, reads: boolean, protocol: ClientProtocol): Promise<Caller> {
 			const edge = new Edge(streaming, 1, LIMITED, 'h2');
 			const caller = new Caller(edge, { isGrpc: false, grpcTimeout: undefined }, protocol);

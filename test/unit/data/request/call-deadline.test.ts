@@ -116,7 +116,7 @@ for (const mode of [collected, streaming]) {
 			edge.assertQuiet();
 		});
 
-		it('does not lengthen what the upstream has, and a timeout of days has no deadline of its own', async () => {
+		it('does not lengthen what the upstream has, and a timeout of days sets no further deadline', async () => {
 			const { edge, first } = started();
 			const client = await edge.call(90_000_000);
 			first.sockets[0]!.accept();

@@ -35,7 +35,7 @@ for (const mode of [collected, streaming]) {
 			under.answer();
 			await settle();
 			equal(edge.waiting.total, 0);
-			ok(!under.sent.includes('x-proxy-tenant: tenant'), 'on a connection that nobody has used');
+			ok(!under.sent.includes('x-proxy-tenant: tenant'), 'on an unused connection');
 			second.sockets[1]!.accept();
 			match(second.sockets[1]!.sent, /x-proxy-tenant: tenant/);
 			await edge.plane.pass(1_000);
@@ -56,7 +56,7 @@ for (const mode of [collected, streaming]) {
 			edge.assertQuiet();
 		});
 
-		it('has its body taken along', async () => {
+		it('is sent again with its body', async () => {
 			const { edge, second, under, client } = await refused(LIMITED, 'whole');
 			under.answer();
 			await settle();
@@ -100,7 +100,7 @@ for (const mode of [collected, streaming]) {
 			edge.assertQuiet();
 		});
 
-		it('is 504 once the time is over that it had from the first', async () => {
+		it('is 504 after the upstream_timeout_secs that began with its first attempt', async () => {
 			const limits = { ...LIMITED, queueTimeoutMs: 10 * LIMITS.upstream };
 			const { edge, first, second, under, client } = await refused(limits);
 			second.elsewhere.inc();
@@ -114,7 +114,7 @@ for (const mode of [collected, streaming]) {
 			edge.assertQuiet();
 		});
 
-		it('has no more time than that after it has left, either', async () => {
+		it('is 504 at the same time if it has left the queue', async () => {
 			const { edge, second, under, client } = await refused({ ...LIMITED, queueTimeoutMs: 10 * LIMITS.upstream });
 			await edge.plane.pass(LIMITS.upstream - 10_000);
 			under.answer();
@@ -136,7 +136,7 @@ for (const mode of [collected, streaming]) {
 			edge.assertQuiet();
 		});
 
-		it('leaves by what a reload has brought', async () => {
+		it('leaves for an upstream that a reload has added', async () => {
 			const { edge, first, under, client } = await refused();
 			const third = edge.add(2);
 			edge.upstreams.push(third);
@@ -165,7 +165,7 @@ for (const mode of [collected, streaming]) {
 		it('does not delay requests that may use another upstream', async () => {
 			const { edge, first, second, under, client } = await refused();
 			const next = await edge.ask('other');
-			equal(first.sockets.length, 2, 'it need not wait for those who wait for another one');
+			equal(first.sockets.length, 2, 'it does not wait for requests to another upstream');
 			const behind = await edge.ask('third');
 			equal(edge.waiting.total, 2);
 			first.sockets[1]!.accept();
@@ -184,13 +184,13 @@ for (const mode of [collected, streaming]) {
 			edge.assertQuiet();
 		});
 
-		it('keeps nobody out of an upstream that has room, though the queue is full', async () => {
+		it('keeps no other request from an upstream that has room, even if the queue is full', async () => {
 			const { edge, first, client } = await refused({ ...LIMITED, queue: 1 });
 			const next = await edge.ask('other');
 			deepEqual([client.status, next.status, first.sockets.length], [0, 0, 2]);
 		});
 
-		it('is forgotten once it has left: nobody overtakes those who wait after it', async () => {
+		it('is forgotten once it has left: requests that wait after it are not overtaken', async () => {
 			const { edge, first, second, under, client } = await refused();
 			client.exchange.onClientGone();
 			first.elsewhere.inc();
@@ -203,7 +203,7 @@ for (const mode of [collected, streaming]) {
 			equal(edge.waiting.total, 1);
 		});
 
-		it('lets those go first who have been waiting', async () => {
+		it('goes after requests that have waited longer', async () => {
 			const edge = new Edge(mode, 3);
 			const [first, second, third] = edge.upstreams as [FakeUpstream, FakeUpstream, FakeUpstream];
 			third.elsewhere.inc();

@@ -6,7 +6,6 @@ import type { TLSSocket } from 'node:tls';
 import { createLogger, type LogRecord, parseLogFilter } from '../../../../packages/gate/src/shared/log.ts';
 import * as collected from '../../../../packages/proxy/src/data/body/collected.ts';
 import * as streaming from '../../../../packages/proxy/src/data/body/streaming.ts';
-import { Http1Front } from '../../../../packages/proxy/src/data/http1/front.ts';
 import { Http1Request } from '../../../../packages/proxy/src/data/http1/request.ts';
 import { Http2Front } from '../../../../packages/proxy/src/data/http2/front.ts';
 import { STATE } from '../../../../packages/proxy/src/data/request/state.ts';
@@ -21,6 +20,7 @@ import {
 	headersFrame,
 	PREFACE,
 	pingFrame,
+	requestFields,
 	rstStreamFrame,
 	SETTING,
 	settingsFrame,
@@ -31,6 +31,7 @@ import { Client, Edge, LIMITED, QUEUE_TIMEOUT_MS } from '../fixtures/fake-edge.t
 import { FakeHttp2Server } from '../fixtures/fake-h2-server.ts';
 import { FakePlane, LIMITS, settle } from '../fixtures/fake-plane.ts';
 import type { FakeSocket, FakeUpstream } from '../fixtures/fake-upstream.ts';
+import { Http1Client } from '../fixtures/http1-client.ts';
 
 const injected = () => {
 	throw new Error('injected');
@@ -49,41 +50,27 @@ function answerAll(socket: FakeSocket): void {
 
 for (const mode of [collected, streaming]) {
 	describe(`an internal error: ${mode.bodyMode}`, () => {
-		for (const limits of [undefined, LIMITED]) {
-			it(`an internal error while a connection is made leaves nothing counted: ${limits ? 'with' : 'without'} limits`, async () => {
+		for (const [what, limits, part] of [
+			['a connection is made, without limits', undefined, 'open'],
+			['a connection is made, with limits', LIMITED, 'open'],
+			['a connection is taken', LIMITED, 'take'],
+			['a place at the upstream is reserved', LIMITED, 'reserve'],
+			['the breaker admits it', LIMITED, 'admit'],
+		] as const) {
+			it(`an internal error while ${what} (${part}) leaves nothing counted`, async (t) => {
 				const edge = new Edge(mode, 1);
-				edge.use(edge.upstreams, limits === undefined ? { limits, pending: undefined } : { limits });
+				edge.use(
+					edge.upstreams,
+					limits ? { limits: { ...limits, maxConnections: 1 } } : { limits, pending: undefined },
+				);
 				const [{ upstream, sockets }] = edge.upstreams as [FakeUpstream];
-				const { open } = upstream.transport;
-				upstream.transport.open = injected;
-				const client = await edge.ask();
-				deepEqual(client.verdict, [500, undefined]);
+				const { breaker, pool, transport } = upstream;
+				const owner = { open: transport, take: pool, reserve: pool, admit: breaker }[part];
+				const { mock } = t.mock.method(owner as unknown as Record<string, () => void>, part, injected);
+				deepEqual((await edge.ask()).verdict, [500, undefined]);
 				deepEqual([upstream.connections.total, upstream.stats.read().active], [0, 0]);
 				edge.assertQuiet();
-				upstream.transport.open = open;
-				const next = await edge.ask();
-				sockets[0]!.accept();
-				sockets[0]!.answer();
-				equal(next.status, 200);
-				edge.assertQuiet();
-			});
-		}
-
-		for (const part of ['take', 'reserve', 'breaker'] as const) {
-			it(`an internal error while a connection or admission is claimed leaves nothing counted: ${part}`, async () => {
-				const limits = { ...LIMITED, maxConnections: 1 };
-				const edge = new Edge(mode, 1);
-				edge.use(edge.upstreams, { limits });
-				const [{ upstream, sockets }] = edge.upstreams as [FakeUpstream];
-				const { breaker, pool } = upstream;
-				const { admit } = breaker;
-				if (part === 'breaker') breaker.admit = injected;
-				else pool[part] = injected;
-				deepEqual((await edge.ask()).verdict, [500, undefined]);
-				equal(upstream.connections.total, 0);
-				edge.assertQuiet();
-				if (part === 'breaker') breaker.admit = admit;
-				else Reflect.deleteProperty(pool, part);
+				mock.restore();
 				const next = await edge.ask();
 				sockets[0]!.accept();
 				sockets[0]!.answer();
@@ -304,15 +291,10 @@ describe("an internal error in a callback of a client's connection", () => {
 			inject(t, event, 1);
 			const plane = new FakePlane();
 			plane.letsPass = true;
-			const [socket, served] = duplexPair();
-			let received = '';
-			socket.on('data', (bytes: Buffer) => {
-				received += bytes.toString('latin1');
-			});
-			new Http1Front(plane).accept(served as TLSSocket, '192.0.2.1', plane.share());
-			socket.write(`${POST}boom${GET}`);
-			await until(() => received.endsWith('no route'), 'the answer to the request behind it');
-			deepEqual(received.match(/HTTP\/1.1 \d+/g), ['HTTP/1.1 500', 'HTTP/1.1 404']);
+			const client = new Http1Client(plane);
+			client.send(`${POST}boom${GET}`);
+			await until(() => client.received.endsWith('no route'), 'the response to the next request');
+			deepEqual(client.received.match(/HTTP\/1.1 \d+/g), ['HTTP/1.1 500', 'HTTP/1.1 404']);
 		});
 
 		it(`an internal error in a callback over HTTP/2 fails only that stream: ${event}`, async (t) => {
@@ -329,9 +311,7 @@ describe("an internal error in a callback of a client's connection", () => {
 				}
 			});
 			new Http2Front(plane).accept(served as TLSSocket, '192.0.2.1', plane.share());
-			const head = [':method,POST', ':path,/', ':scheme,https', ':authority,a'].map(
-				(field) => field.split(',') as [string, string],
-			);
+			const head = requestFields('POST', '/');
 			socket.write(
 				Buffer.concat([
 					PREFACE,
@@ -373,27 +353,20 @@ describe("an internal error in a callback of a client's connection", () => {
 				),
 			});
 			plane.letsPass = true;
-			const front = new Http1Front(plane);
-			const [client, served] = duplexPair();
-			front.accept(served as TLSSocket, '192.0.2.1', plane.share());
-			client.resume().write(POST);
+			const { front, socket, served } = new Http1Client(plane);
+			socket.write(POST);
 			await settle();
 			t.mock.method(Http1Request.prototype, event, injected, { times: 1 });
-			enter(client, served);
+			enter(socket, served);
 			await until(() => served.destroyed && faults.length > 0, 'the end of the connection');
 			deepEqual(
 				faults.map(({ message }) => message),
 				['internal error'],
 			);
 
-			const [other, otherServed] = duplexPair();
-			let received = '';
-			other.on('data', (bytes: Buffer) => {
-				received += bytes.toString('latin1');
-			});
-			front.accept(otherServed as TLSSocket, '192.0.2.1', plane.share());
-			other.write(GET);
-			await until(() => received.endsWith('no route'), 'the answer to another client');
+			const other = new Http1Client(plane, { front });
+			other.send(GET);
+			await until(() => other.received.endsWith('no route'), 'the response to another client');
 			equal(plane.connections, 1);
 		});
 	}

@@ -1,14 +1,12 @@
 /** The limits on their way through an exchange: taken, given back, told. Endings that need an upstream: `test/wire/quotas.test.ts`. */
 import assert from 'node:assert/strict';
-import { type Duplex, duplexPair } from 'node:stream';
 import { describe, it } from 'node:test';
-import type { TLSSocket } from 'node:tls';
 import { Rate } from '../../../../packages/gate/src/gates/tenant-limit.ts';
 import { ConcurrencyCounts } from '../../../../packages/gate/src/memory/concurrency.ts';
-import { Http1Front } from '../../../../packages/proxy/src/data/http1/front.ts';
 import { requestsInFlight } from '../../../fixtures/requests-in-flight.ts';
 import { until } from '../../../fixtures/wait.ts';
 import { FakePlane, LIMITS, settle } from '../fixtures/fake-plane.ts';
+import { Http1Client } from '../fixtures/http1-client.ts';
 
 class Rig {
 	readonly plane = new FakePlane();
@@ -25,16 +23,8 @@ class Rig {
 		return requestsInFlight(this.memory);
 	}
 
-	/** The client's end of a connection, and what has come there. */
-	connect(): { readonly socket: Duplex; readonly served: Duplex; readonly received: () => string } {
-		const [socket, served] = duplexPair();
-		let received = '';
-		socket.on('error', () => {});
-		socket.on('data', (bytes: Buffer) => {
-			received += bytes.toString('latin1');
-		});
-		new Http1Front(this.plane).accept(served as TLSSocket, '192.0.2.1', this.plane.share());
-		return { socket, served, received: () => received };
+	connect(): Http1Client {
+		return new Http1Client(this.plane);
 	}
 }
 
@@ -44,7 +34,7 @@ const HELD = 'POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n\r\na';
 
 describe('a request that is counted as under way', () => {
 	it('takes one of its tenant, is refused if there is none, and gives it back however it ends', async () => {
-		const endings: Record<string, (rig: Rig, client: ReturnType<Rig['connect']>) => void | Promise<void>> = {
+		const endings: Record<string, (rig: Rig, client: Http1Client) => void | Promise<void>> = {
 			answered: (_, { socket }) => void socket.write('b'),
 			'client gone': (_, { served }) => void served.destroy(),
 			'too slow': (rig) => rig.plane.pass(LIMITS.requestBody + 1100),
@@ -56,8 +46,8 @@ describe('a request that is counted as under way', () => {
 			await until(() => rig.underWay === 1, `a request under way, to be ${name}`);
 			const refused = rig.connect();
 			refused.socket.write(WHOLE);
-			await until(() => refused.received().endsWith('rate limited'), 'a refusal');
-			assert.match(refused.received(), /\r\nratelimit: "concurrency";r=0\r\nretry-after: 1\r\n/);
+			await until(() => refused.received.endsWith('rate limited'), 'a refusal');
+			assert.match(refused.received, /\r\nratelimit: "concurrency";r=0\r\nretry-after: 1\r\n/);
 			assert.equal(rig.underWay, 1, 'what was refused was counted');
 			await end(rig, held);
 			await until(() => rig.underWay === 0, `it to be given back when ${name}`);
@@ -70,7 +60,7 @@ describe('a request that is counted as under way', () => {
 		const rig = new Rig(1);
 		const client = rig.connect();
 		client.socket.write(WHOLE.repeat(3));
-		await until(() => client.received().split('no route').length === 4, 'three answers');
+		await until(() => client.received.split('no route').length === 4, 'three answers');
 		await until(() => rig.underWay === 0, 'all to be given back');
 	});
 
@@ -79,7 +69,7 @@ describe('a request that is counted as under way', () => {
 		Object.assign(rig.plane, { routes: undefined });
 		const client = rig.connect();
 		client.socket.write(WHOLE);
-		await until(() => client.received().endsWith('internal error'), 'the answer');
+		await until(() => client.received.endsWith('internal error'), 'the answer');
 		await until(() => rig.underWay === 0, 'it to be given back');
 	});
 
@@ -87,9 +77,9 @@ describe('a request that is counted as under way', () => {
 		const rig = new Rig(5, new Rate(1));
 		const client = rig.connect();
 		client.socket.write(WHOLE.repeat(2));
-		await until(() => client.received().endsWith('rate limited'), 'a refusal');
+		await until(() => client.received.endsWith('rate limited'), 'a refusal');
 		assert.match(
-			client.received(),
+			client.received,
 			/\r\nratelimit-policy: "tenant";q=1;w=1\r\nratelimit: "tenant";r=0;t=1\r\nretry-after: 1\r\n/,
 		);
 		const { rateLimited } = rig.plane.stats.read();
@@ -102,13 +92,13 @@ describe('a request that is counted as under way', () => {
 		Object.assign(rig.plane.limits, { rateLimitHeaders: true });
 		const client = rig.connect();
 		client.socket.write(WHOLE);
-		await until(() => client.received().endsWith('no route'), 'the answer');
-		assert.match(client.received(), /^HTTP\/1.1 404 .*\r\n/);
+		await until(() => client.received.endsWith('no route'), 'the answer');
+		assert.match(client.received, /^HTTP\/1.1 404 .*\r\n/);
 		assert.match(
-			client.received(),
+			client.received,
 			/\r\nratelimit-policy: "tenant";q=5;w=1, "concurrency";q=3;qu="concurrent-requests"\r\n/,
 		);
-		assert.match(client.received(), /\r\nratelimit: "tenant";r=4;t=1, "concurrency";r=2\r\n/);
-		assert.doesNotMatch(client.received(), /retry-after/);
+		assert.match(client.received, /\r\nratelimit: "tenant";r=4;t=1, "concurrency";r=2\r\n/);
+		assert.doesNotMatch(client.received, /retry-after/);
 	});
 });

@@ -143,7 +143,7 @@ describe('a long answer, streaming', () => {
 		);
 	});
 
-	it('is over in all after upstream_timeout_secs, if the route also sets idle_timeout_secs, and that is no failure', async () => {
+	it('ends after upstream_timeout_secs in all if the route also sets idle_timeout_secs, without a failure of the upstream', async () => {
 		const { edge, client, failures, socket } = await begun({ idleTimeoutMs: SHORT, upstreamTimeoutMs: LONG });
 		socket.answer(CHUNKED);
 		const moves = async () => {
@@ -207,7 +207,7 @@ describe('a long answer, streaming', () => {
 		}
 	});
 
-	it('waits so for a client, too, that has yet to take the last part', async () => {
+	it('waits as long for a client that has yet to take the last part', async () => {
 		const { edge, client, socket } = await asked(streaming, LONG);
 		client.end = () => {};
 		socket.answer('HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok');

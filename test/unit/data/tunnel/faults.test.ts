@@ -1,8 +1,6 @@
 /** Errors of our own in the callbacks of WebSockets: each costs its own tunnel, and no other one. */
 import { deepEqual, equal, match } from 'node:assert/strict';
-import { type Duplex, duplexPair } from 'node:stream';
 import { describe, it, type TestContext } from 'node:test';
-import type { TLSSocket } from 'node:tls';
 import { UNLIMITED } from '../../../../packages/gate/src/gates/quota.ts';
 import type { RevokedTokens } from '../../../../packages/gate/src/identity/revocations.ts';
 import * as collected from '../../../../packages/proxy/src/data/body/collected.ts';
@@ -13,6 +11,7 @@ import { acceptOf } from '../../../../packages/proxy/src/gates/web-socket.ts';
 import { Edge, LIMITED } from '../fixtures/fake-edge.ts';
 import { settle } from '../fixtures/fake-plane.ts';
 import type { FakeSocket } from '../fixtures/fake-upstream.ts';
+import { Http1Client } from '../fixtures/http1-client.ts';
 import { frame } from './fixtures/frames.ts';
 
 const IDLE_MS = 20_000;
@@ -47,10 +46,8 @@ class TunnelEdge {
 
 	async open(): Promise<OpenTunnel> {
 		const { plane, upstreams } = this.edge;
-		const [client, served] = duplexPair();
-		const tunnel = new OpenTunnel(client, served);
-		this.#front.accept(served as TLSSocket, '192.0.2.1', plane.share());
-		client.write(HANDSHAKE);
+		const tunnel = new OpenTunnel(plane, { front: this.#front });
+		tunnel.send(HANDSHAKE);
 		await settle();
 		const upstream = upstreams[0]!.sockets.at(-1)!;
 		upstream.accept();
@@ -71,23 +68,12 @@ class TunnelEdge {
 	}
 }
 
-class OpenTunnel {
-	readonly client: Duplex;
-	readonly served: Duplex;
+class OpenTunnel extends Http1Client {
 	upstream!: FakeSocket;
-	received = '';
-
-	constructor(client: Duplex, served: Duplex) {
-		this.client = client;
-		this.served = served;
-		client.on('data', (bytes: Buffer) => {
-			this.received += bytes.toString('latin1');
-		});
-	}
 
 	/** Bytes pass in both directions. */
 	async assertPasses(): Promise<void> {
-		this.client.write(FROM_CLIENT);
+		this.socket.write(FROM_CLIENT);
 		this.upstream.answer(FROM_UPSTREAM);
 		await settle();
 		equal(this.upstream.sent.endsWith(FROM_CLIENT.toString('latin1')), true);
@@ -102,8 +88,8 @@ describe('an internal error in a callback of a tunnel', () => {
 		keyof Tunnel & `on${string}`,
 		(tunnel: OpenTunnel, edge: Edge) => unknown,
 	])[] = [
-		['bytes of the client', 'onRequestBody', ({ client }) => client.write(FROM_CLIENT)],
-		['the end of the client', 'onRequestEnd', ({ client }) => client.end()],
+		['bytes of the client', 'onRequestBody', ({ socket }) => socket.write(FROM_CLIENT)],
+		['the end of the client', 'onRequestEnd', ({ socket }) => socket.end()],
 		['a client that takes more', 'onClientDrained', ({ served }) => served.emit('drain')],
 		['bytes of the upstream', 'onBody', ({ upstream }) => upstream.answer(FROM_UPSTREAM)],
 		['the end of the upstream', 'onEnd', ({ upstream }) => Object.assign(upstream, { readableEnded: true }).crash()],

@@ -29,7 +29,7 @@ for (const mode of [collected, streaming]) {
 			await settle();
 		}
 
-		/** Answers so many streams of an HTTP/2 connection, from the first that has had no answer. */
+		/** Answers `count` streams of an HTTP/2 connection, from the first without a response. */
 		async function answerStreams(socket: FakeSocket, from: number, count: number): Promise<void> {
 			const isFirst = from === 1;
 			if (isFirst) socket.answer(settingsFrame());
@@ -132,7 +132,7 @@ for (const mode of [collected, streaming]) {
 			equal(sockets.length, 1);
 			await accept(sockets[0]!, 'http/1.1');
 			equal(sockets.length, 2);
-			// Those that wait for a turn are retries: each gets a connection that nobody has used.
+			// Those that wait for a turn are retries: each gets an unused connection.
 			for (const [i] of clients.entries()) {
 				equal(upstream.upstream.connections.total, 2);
 				if (i > 0) await accept(sockets[i]!, 'http/1.1');
@@ -143,7 +143,7 @@ for (const mode of [collected, streaming]) {
 			edge.assertQuiet();
 		});
 
-		it('never delivers a request that is cancelled while it waits, and makes no connection for nobody', async () => {
+		it('never delivers a request that is cancelled while it waits, and ends a connection without requests', async () => {
 			const { edge, upstream, sockets } = setUp();
 			const [wanted, unwanted] = await ask(edge, 2);
 			unwanted!.reset();

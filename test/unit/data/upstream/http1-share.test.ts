@@ -332,6 +332,6 @@ describe('an HTTP/1.1 upstream that has used up its share', () => {
 		assert.equal(seen.isOver, true);
 		assert.equal(socket.destroyed, false);
 		socket.answer(OK);
-		assert.equal(socket.destroyed, true, 'nobody has asked');
+		assert.equal(socket.destroyed, true, 'a response without a request');
 	});
 });

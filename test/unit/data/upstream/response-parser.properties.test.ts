@@ -91,7 +91,7 @@ describe('any response, valid or damaged', () => {
 });
 
 describe('a valid response', () => {
-	it('is told as it was written', () => {
+	it('is reported as it was written', () => {
 		for (let seed = 1; seed <= 1500; seed++) {
 			const valid = validResponse(new Random(seed));
 			const told = parsePieces(valid, [valid.text]);

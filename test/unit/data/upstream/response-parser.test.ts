@@ -48,7 +48,7 @@ class Recorder implements ResponseEvents {
 	}
 }
 
-/** A parser that waits for a response, and what it tells. */
+/** A parser that waits for a response, and a recorder of its reports. */
 function expecting(method = 'GET', parser = new ResponseParser()): { parser: ResponseParser; recorder: Recorder } {
 	const recorder = new Recorder();
 	parser.expect(method, recorder);
@@ -82,7 +82,7 @@ function everyCut(text: string): string[][] {
 	return cuts;
 }
 
-/** The one thing that is told, however the bytes are cut. */
+/** The report of a response, which is the same for all cuts of its bytes. */
 function parseAnyhow(text: string, arrival?: Arrival): Told {
 	const whole = parse([text], arrival);
 	for (const pieces of everyCut(text)) assert.deepEqual(parse(pieces, arrival), whole, JSON.stringify(pieces));
@@ -174,7 +174,7 @@ describe('a response', () => {
 		assert.deepEqual(told.heads[0]!.fields, []);
 	});
 
-	it('may follow interim responses, of which nothing is told', () => {
+	it('may follow interim responses, which are not reported', () => {
 		const told = accepts(
 			`HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 102 Processing\r\nx: y\r\n\r\nHTTP/1.1 103 Early Hints\r\nlink: </a>\r\n\r\n${OK}content-length: 2\r\n\r\nok`,
 		);
@@ -192,7 +192,7 @@ describe('a parser', () => {
 				/neither content-length nor chunked over TLS/,
 			);
 			assert.deepEqual([recorder.heads, recorder.body, parser.isDone], [[], '', false]);
-			// What has no body, or says how long it is, ends as ever.
+			// A response without a body, or with a declared length, ends as over TCP.
 			for (const [method, text] of [
 				['HEAD', `${head}\r\n`],
 				['GET', `${head.replace('200', '204')}\r\n`],
@@ -369,7 +369,7 @@ describe('a response is refused', () => {
 
 /** response-parser.properties.test.ts has what holds of every response, right or damaged. */
 describe('responses in a row', () => {
-	it('are each told as if there had been no other one before it, however much they are alike', () => {
+	it('are each reported as on a new connection, however similar they are', () => {
 		const plain = fc.constantFrom('A: 1', 'A: 2', 'a:1', 'A: 1 ', 'Keep-Alive: timeout=5', 'A : 1');
 		const line = fc.oneof(plain, fc.constantFrom('Connection: close', 'Connection: z', 'Trailer: z'));
 		const head = fc.tuple(

@@ -142,7 +142,7 @@ describe('a transport over TLS', () => {
 			}
 		});
 
-		test(`sends nothing before it knows who is there, and takes nothing, ${maxVersion}`, async () => {
+		test(`sends and takes nothing before the upstream is verified, ${maxVersion}`, async () => {
 			const seen: string[] = [];
 			const server = createServer({ cert: pki.server.certPem, key: pki.server.keyPem, maxVersion }, (socket) => {
 				socket.on('error', () => {});
@@ -160,7 +160,7 @@ describe('a transport over TLS', () => {
 		});
 	}
 
-	test('says with a close_notify that it is over', async () => {
+	test('ends a connection with close_notify', async () => {
 		const server = await serve();
 		const transport = transportTo(server.port, TLS);
 		await exchange(transport);
@@ -180,12 +180,12 @@ describe('a transport over TLS', () => {
 		await opened.closed;
 	});
 
-	test('finds the address of a name at which somebody listens', async () => {
+	test('finds the address of a name that accepts connections', async () => {
 		const server = await serve();
 		equal((await exchange(transportTo(server.port, TLS, 'localhost'))).read, 'HELLO');
 	});
 
-	test('wants the name of the address, or the one that was set', async () => {
+	test('requires the name of the address in the certificate, or the configured name', async () => {
 		const server = await serve();
 		for (const [serverName, host, fits] of [
 			[undefined, '127.0.0.1', true],
@@ -225,7 +225,7 @@ describe('a transport over TLS', () => {
 		}
 	});
 
-	test('of an address that chooses its protocol may offer only HTTP/1.1, which must be chosen then', async () => {
+	test('an auto transport that offers only HTTP/1.1 requires that the upstream chooses it', async () => {
 		const both = await serve({ ALPNProtocols: ['h2', 'http/1.1'] });
 		equal((await exchange(transportTo(both.port, TLS, undefined, 'auto'), 'http/1.1')).read, 'HELLO');
 		for (const options of [{ ALPNProtocols: ['h2'] }, {}]) {

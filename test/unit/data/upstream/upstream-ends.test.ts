@@ -1,4 +1,4 @@
-/** How an upstream ends a connection: what that says of the request at hand, what the breaker is told, and when. */
+/** The end of a connection by its upstream: the verdict on the request at hand, the report to the breaker, and its time. */
 import { deepEqual, equal } from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import * as collected from '../../../../packages/proxy/src/data/body/collected.ts';

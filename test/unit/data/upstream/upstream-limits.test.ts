@@ -101,7 +101,7 @@ describe('a group of few places', () => {
 		assert.equal(other.connections.total, 2);
 	});
 
-	it('does so, too, if the request may go again to each of them', () => {
+	it('closes an idle connection, too, for a retry that may go to any address again', () => {
 		const only = testUpstream('a:1', new FakePlane());
 		const kept = [idle(only), idle(only)];
 		const group = new Upstream({ ...settings, endpoints: [only], weights: [1], limits: LIMITS });
@@ -148,7 +148,7 @@ describe('a thread with requests that wait', () => {
 			connections: new UpstreamLoad(memory, worker),
 		})) as [Thread, Thread];
 		here.connections.inc();
-		assert.equal(here.pending.owes(here.connections), false, 'nobody waits');
+		assert.equal(here.pending.owes(here.connections), false, 'no request waits');
 		for (let i = 0; i < 50; i++) here.pending.enter('heavy', waits());
 		assert.equal(here.pending.owes(here.connections), false, 'only its own wait');
 		const light = there.pending.enter('light', waits())!;
@@ -183,7 +183,7 @@ describe('a full queue of two threads', () => {
 		return { seed, plane, count, refused, enter };
 	}
 
-	it('keeps no small tenant of the other thread out: a greedy one gives way, until all have as many', async () => {
+	it('admits small tenants of the other thread: a greedy one gives way until all have as many places', async () => {
 		const { count, refused, enter } = twoQueues();
 		for (let i = 0; i < 60; i++) enter(0, 'greedy');
 		for (let i = 0; i < 8; i++) for (const worker of [0, 1]) assert.ok(enter(worker, `small-${i}-${worker}`), `${i}`);
@@ -197,7 +197,7 @@ describe('a full queue of two threads', () => {
 		assert.deepEqual([refused.get('greedy'), count.total], [40 + 18, QUEUE]);
 	});
 
-	it('holds no more than it may, and is empty when all have left, though places were claimed of a thread that had none left', async () => {
+	it('keeps to its size, and is empty when all have left, even if a claimed place was already free', async () => {
 		const { count, enter } = twoQueues();
 		const places = Array.from({ length: QUEUE }, () => enter(0, 'greedy')!);
 		const claimed = Array.from({ length: 5 }, (_, i) => enter(1, `small-${i}`)!);
@@ -290,7 +290,7 @@ describe('requests that wait', () => {
 		assert.equal(Atomics.notify(new Int32Array(wanted), 0), 0);
 	});
 
-	it('hear of the end of what was under way before there were limits', async () => {
+	it('learn that a request from before the limits has ended', async () => {
 		const plane = new FakePlane();
 		const { upstream, pending, groupOf } = testQueue(plane);
 		const connection = idle(upstream);

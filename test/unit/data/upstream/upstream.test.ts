@@ -120,7 +120,7 @@ describe('a group of addresses', () => {
 		assert.ok(new Set(later).size > 1);
 	});
 
-	it('goes on with what it has counted if a reload makes it anew', () => {
+	it('keeps its counts when a reload replaces it', () => {
 		const all = [upstream(1), upstream(2), upstream(3)];
 		const parts = { balance: 'round-robin', random: () => 0 } as const;
 		const first = group(all, parts);

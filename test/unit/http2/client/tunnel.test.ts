@@ -90,15 +90,6 @@ describe('an extended CONNECT', () => {
 		assert.equal(tunnel.isClosed, true);
 	});
 
-	it('still receives after we have ended our side, and ends with the server’s', () => {
-		const { peer, tunnel } = opened();
-		sends(peer, tunnel, 'last', true);
-		peer.send(dataFrame(1, 'still'));
-		assert.deepEqual([tunnel.body, peer.protocol.streams.size], ['still', 1]);
-		peer.send(dataFrame(1, '', true));
-		assert.deepEqual([tunnel.isWhole, peer.protocol.streams.size, peer.ends, peer.outcome], [true, 0, 1, '']);
-	});
-
 	it('may end with its head, and still take bytes', () => {
 		const peer = new ClientPeer();
 		const tunnel = peer.request('CONNECT', undefined, false);

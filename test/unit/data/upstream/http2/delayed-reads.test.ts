@@ -16,7 +16,7 @@ import { FakeHttp2Server } from '../../fixtures/fake-h2-server.ts';
 import { settle } from '../../fixtures/fake-plane.ts';
 import type { FakeSocket } from '../../fixtures/fake-upstream.ts';
 
-/** More frames than there are tokens for, in one read. Time stands still, so no tokens come back. */
+/** More frames than there are tokens for, in one read. The clock does not move, so no tokens come back. */
 const FLOOD = Array.from({ length: 2_000 }, () => pingFrame());
 const ok = (id: number) => headersFrame(id, [[':status', '200']]);
 const ENDS: Readonly<Record<string, (socket: FakeSocket) => void>> = {
@@ -118,7 +118,7 @@ for (const [what, end] of Object.entries(ENDS)) {
 			deepEqual([client.status, scene.sockets.length], [502, 1]);
 		});
 
-		it('are read before the requests are judged: one that the GOAWAY in them leaves out is sent again', async () => {
+		it('are read before the requests are judged: a request above the last stream of a GOAWAY is sent again', async () => {
 			const scene = new Scene();
 			const server = await scene.used();
 			const client = await scene.edge.ask('tenant', 'body');
@@ -156,7 +156,7 @@ describe('small messages of a response, fifty in a millisecond', () => {
 	}
 });
 
-/** A client whose body comes in pieces, all in one turn or each in one of its own. */
+/** A client whose body comes in pieces, in one turn or in several. */
 class PiecesClient extends Client {
 	readonly #inTurns: boolean;
 

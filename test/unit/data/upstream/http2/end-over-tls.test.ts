@@ -105,8 +105,8 @@ async function ask(body?: string): Promise<{ client: Client; endpoint: Endpoint 
 
 describe('the end of an HTTP/2 connection over TLS', () => {
 	for (const [what, body, status] of [
-		['an idle one', undefined, 200],
-		['one that breaks the protocol', 'body', 502],
+		['idle', undefined, 200],
+		['after a protocol error', 'body', 502],
 	] as const) {
 		it(`is a GOAWAY and a close_notify: ${what}`, async () => {
 			goaways.length = 0;
