@@ -13,7 +13,7 @@ import { listening, type Running } from './mtls-server.ts';
 const INTERNAL_ERROR = 2;
 const boom = () => new Error('boom');
 
-/** A server whose faults are kept, and a connection of somebody else, who must notice nothing. */
+/** A server that keeps its faults, and a connection of another client, which must not be disturbed. */
 class Watched {
 	readonly faults: unknown[] = [];
 	readonly changes = new Changes();

@@ -134,7 +134,7 @@ export const FRAMEWORKS = {
 	},
 } satisfies Record<string, Serve>;
 
-/** Nobody can add to the headers of a redirect. */
+/** The headers of a redirect are immutable. */
 function passed({ url }: Request): Response {
 	return new URL(url).pathname === '/away' ? Response.redirect(AWAY) : new Response(PASSED);
 }

@@ -48,13 +48,6 @@ describe('a gate', () => {
 		assert.deepEqual({ ...refusal(undefined), code: 0 }, { ...refusal(''), code: 0 });
 	});
 
-	it('accepts a list of one header, and refuses a list of two', () => {
-		const gate = newGate();
-		const value = bearer();
-		assert.ok(gate.check([value]).ok);
-		assert.ok(!gate.check([value, value]).ok);
-	});
-
 	it('refuses anything that is not a header value, and never throws', () => {
 		const value = bearer();
 		const throwing = new Proxy([value], {
@@ -78,7 +71,7 @@ describe('a gate', () => {
 		assert.ok(gate.check(value).ok);
 	});
 
-	it('refuses every value except the token itself', () => {
+	it('refuses every value except the token, and a list of one header with it', () => {
 		const gate = newGate();
 		const anything = fc.anything({
 			withBigInt: true,

@@ -40,7 +40,7 @@ const register = async (options: unknown) => {
 	await app.ready();
 };
 
-/** What says nothing by keys of its own; somebody who forgets an `await` gives the first one. */
+/** Objects without keys that count. A missing `await` gives the first one. */
 const NOT_PLAIN: readonly unknown[] = [
 	Promise.resolve({ scopes: ['admin'] }),
 	new Map([['scopes', ['admin']]]),
@@ -155,7 +155,7 @@ describe('options of a guard', () => {
 				app.get('/x', { config }, () => 'secret');
 				await app.ready();
 			});
-			// A route from before the plugin was registered answers nobody.
+			// A route that is older than the plugin refuses all requests.
 			const app = Fastify();
 			app.get('/x', { config }, () => 'secret');
 			await app.register(fastifyGuard, { gate });

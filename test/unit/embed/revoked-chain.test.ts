@@ -109,7 +109,7 @@ interface Asked {
 	readonly session: Buffer | undefined;
 }
 
-/** One request on a connection of its own, by a client that sends exactly these certificates. */
+/** One request on a new connection, by a client that sends exactly these certificates. */
 async function ask(
 	{ port }: Running,
 	protocol: Protocol,
@@ -248,7 +248,7 @@ for (const protocol of PROTOCOLS) {
 			const gate = () => gateWith({ certificates: thumbprints('root') });
 
 			for (const ca of ['other', 'other root']) {
-				it(`if one of its names has CAs of its own, beside ${ca}`, async () => {
+				it(`if one of its names has other CAs than ${ca}`, async () => {
 					const { certPem: cert, keyPem } = pki.server;
 					await using running = await serve(gate(), plain(protocol, { ca: names(ca) }));
 					running.server.addContext('localhost', { cert, key: keyPem, ca: names('root') });
@@ -314,7 +314,7 @@ for (const protocol of PROTOCOLS) {
 			equal((await ask(running, protocol, 'below intermediate')).answer, REVOKED);
 		});
 
-		it('a client without a certificate is refused, and one whose certificate nobody has checked', async () => {
+		it('a client without a certificate is refused, and one whose certificate was not checked', async () => {
 			const gate = gateWith({ certificates: thumbprints('root') });
 			await using running = await serve(gate, plain(protocol, { ca: names('root'), rejectUnauthorized: false }));
 			equal((await ask(running, protocol, '')).answer, NONE);

@@ -1,4 +1,4 @@
-/** The recipes of docs/reference/embed.md for servers of gRPC and Connect, as they stand there, behind mutual TLS. */
+/** The recipes of docs/reference/embed.md for servers of gRPC and Connect, unchanged, behind mutual TLS. */
 import { deepEqual, equal, match, ok, throws } from 'node:assert/strict';
 import { X509Certificate } from 'node:crypto';
 import { writeFileSync } from 'node:fs';

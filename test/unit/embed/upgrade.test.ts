@@ -108,7 +108,7 @@ describe('a guarded upgrade', () => {
 			if (lines !== '') await changes.until(() => sockets.length > 0, 'the upgrade');
 			raw.close();
 		}
-		// As the kernel would tell of a reset, with nobody of the handler's own listening.
+		// As the kernel reports a reset, without a listener of the handler.
 		sockets[0]!.emit('error', new Error('read ECONNRESET'));
 		assert.equal((await request('h1', running, { token: null })).status, 200);
 	});

@@ -3,7 +3,7 @@ import { describe, test } from 'node:test';
 import fc from 'fast-check';
 import { FairQueue, type Turn } from '../../../packages/proxy/src/gates/fair-queue.ts';
 
-/** Everybody has its turn, but for those who pass. */
+/** Serves all requests except those that pass. @returns them in their order. */
 function drain(queue: FairQueue<string, string>, passes: readonly string[] = []): string[] {
 	const served: string[] = [];
 	queue.serve((waiting) => {

@@ -12,26 +12,13 @@ describe('a method', () => {
 	});
 
 	it('is refused with 501 if it is not on the list', () => {
-		for (const method of [
-			'FOO',
-			'CHECKIN',
-			'LABEL',
-			'PRI',
-			'DESCRIBE',
-			'get',
-			'Get',
-			'GETX',
-			'GE',
-			'G',
-			'!',
-			'A'.repeat(9999),
-		]) {
+		for (const method of ['FOO', 'PRI', 'get', 'GETX', 'GE', 'A'.repeat(9999)]) {
 			assert.equal(refuseMethod(method), METHOD_NOT_IMPLEMENTED, method);
 		}
 	});
 
 	it('is refused with 400 if it is not a token', () => {
-		for (const method of ['', ' ', 'G T', 'GET ', ' GET', 'GET\n', 'G(T', 'G\x80', 'G\0', 'G/', '{}']) {
+		for (const method of ['', 'G T', 'GET\n', 'G\x80', 'G/']) {
 			assertRefusal(refuseMethod(method), BAD_REQUEST, JSON.stringify(method), 'malformed method');
 		}
 	});

@@ -13,7 +13,7 @@ function read({ fields }: RateLimitFields): Record<string, string> {
 	return Object.fromEntries(fields.map((name, i) => [name, fields[i + 1]!]).filter((_, i) => i % 2 === 0));
 }
 
-/** A bucket of which so many requests have been taken at the moment 0. */
+/** A bucket from which this many requests were taken at 0 ms. */
 function taken(rate: Rate, requests: number): Bucket {
 	const bucket = new Bucket();
 	for (let i = 0; i < requests; i++) bucket.admit(rate, 0);

@@ -199,7 +199,7 @@ function assertServedBy(
 	for (const segment of path.split('/')) assert.ok(segment !== '.' && segment !== '..', `${sent} read as ${path}`);
 }
 
-/** All texts of at most so many of the tokens. */
+/** All texts of up to this many tokens. */
 function wordsOf(tokens: readonly string[], length: number): string[] {
 	if (length === 0) return [''];
 	const shorter = wordsOf(tokens, length - 1);

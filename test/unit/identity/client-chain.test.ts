@@ -73,14 +73,16 @@ interface Rules {
 	readonly crls?: readonly CrlSeed[];
 	readonly required?: boolean;
 	readonly list?: Partial<RevocationList>;
+	/** When OpenSSL accepted the chain, seconds since the epoch. */
+	readonly seconds?: number;
 }
 
 function judge(
 	certificate: X509Certificate,
-	{ bundle = [root], crls = [], required = false, list }: Rules,
+	{ bundle = [root], crls = [], required = false, list, seconds = Date.now() / 1000 }: Rules,
 ): ChainFault | 'good' {
 	const revoked = new RevokedCertificates({ ...NOTHING_REVOKED, ...list });
-	const admission = { bundle: { cas: bundle }, seconds: Date.now() / 1000 };
+	const admission = { bundle: { cas: bundle }, seconds };
 	return new ChainRevocation(crls, required, revoked).judge(certificate, admission, NOW) ?? 'good';
 }
 
@@ -138,12 +140,42 @@ describe("a client's chain", () => {
 		assert.equal(judge(whole, { crls: [crlOf(root, [certificateOf(upper)])] }), 'revoked');
 	});
 
-	test('is refused if the client presents a maze of certificates', async () => {
+	test('is refused if the client presents more than 32 certificates of one CA', async () => {
 		const keys = await newKeys();
-		const many = await Promise.all(Array.from({ length: 40 }, () => certify(pki.ca, 'Many', keys)));
-		const [end] = (await pki.issueClient({}, many[0])).certPem.split(/(?<=END CERTIFICATE-----\n)/);
-		assert.equal(judge(presenting([end!, ...many.map(({ certPem }) => certPem)]), {}), 'bad certificate');
-		assert.equal(judge(presenting([end!, ...many.slice(0, 9).map(({ certPem }) => certPem)]), {}), 'good');
+		const many = await Promise.all(Array.from({ length: 33 }, () => certify(pki.ca, 'Many', keys)));
+		const middle = await certify(many[0], 'Middle', await newKeys());
+		for (const [issuer, between] of [
+			[many[0], []],
+			[middle, [middle]],
+		] as const) {
+			const [end] = (await pki.issueClient({}, issuer)).certPem.split(/(?<=END CERTIFICATE-----\n)/);
+			const verdict = (count: number) =>
+				judge(presenting([end!, ...[...between, ...many.slice(0, count)].map(({ certPem }) => certPem)]), {});
+			const most = 32 - between.length;
+			assert.deepEqual([verdict(most), verdict(most + 1)], ['good', 'bad certificate']);
+		}
+	});
+
+	test('may have a CA that has expired within the last minute, and none that is not valid yet', async () => {
+		const ca = await certify(pki.ca, 'Hour', await newKeys(), { from: -1, to: 1 });
+		const { notBefore, notAfter } = ca.certificate;
+		const [end] = (await pki.issueClient({}, ca)).certPem.split(/(?<=END CERTIFICATE-----\n)/);
+		const at = (seconds: number) => judge(presenting([end!, ca.certPem]), { seconds });
+		const [from, to] = [notBefore, notAfter].map((date) => date.getTime() / 1000) as [number, number];
+		assert.deepEqual([from - 1, from, to + 60, to + 61].map(at), ['unknown CA', 'good', 'good', 'unknown CA']);
+	});
+
+	test('is as long as a CA allows, not counting certificates that the CA has issued to itself', async () => {
+		const top = await certify(undefined, 'Top', await newKeys(), { pathLength: 0 });
+		const bundle = [certificateOf(top)];
+		for (const [name, verdict] of [
+			['Top', 'good'],
+			['Other', 'unknown CA'],
+		] as const) {
+			const ca = await certify(top, name, await newKeys());
+			const [end] = (await pki.issueClient({}, ca)).certPem.split(/(?<=END CERTIFICATE-----\n)/);
+			assert.equal(judge(presenting([end!, ca.certPem]), { bundle }), verdict, name);
+		}
 	});
 
 	test('is revoked by the serial number that DER has, negative or not, and by no other', async () => {

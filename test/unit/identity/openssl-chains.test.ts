@@ -20,7 +20,7 @@ import {
 
 /** What is revoked for `openssl verify` has to be revoked for us, whatever else clients send. */
 
-/** Second certificates of a CA's key; by some of them nobody can be let in. */
+/** Second certificates of a CA's key. Some of them admit no client. */
 const SECOND: Record<string, CertificateOptions> = {
 	plain: {},
 	'another one': { to: 24 * 30 },

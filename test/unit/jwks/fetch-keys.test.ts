@@ -219,7 +219,7 @@ for (const [name, scheme, ask] of WAYS) {
 				[/no jwks_uri/, JSON.stringify({ issuer: issuer.url, jwks_uri: 'jwks.json' })],
 				[/not an https:\/\/ address/, JSON.stringify({ issuer: issuer.url, jwks_uri: 'http://127.0.0.1:1/jwks.json' })],
 				[/not an https:\/\/ address/, JSON.stringify({ issuer: issuer.url, jwks_uri: 'file:///etc/passwd' })],
-				// Both places say the same, and it is told once.
+				// Both addresses have the same fault, which is reported once.
 				[/^no metadata: the metadata is not a JSON object$/, '[]'],
 			];
 			for (const [cause, metadata] of cases) {

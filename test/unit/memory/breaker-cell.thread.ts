@@ -3,7 +3,7 @@ import type { OpeningRule } from '../../../packages/proxy/src/gates/breaker.ts';
 import { BreakerCell, type Failure, NORMAL, REFUSED } from '../../../packages/proxy/src/memory/breaker-cell.ts';
 import { meet, type ThreadData } from './thread-pool.ts';
 
-/** What becomes of the probe of a round; `silent` never reports. */
+/** The outcome of the probe of a round; `silent` never reports. */
 export const FATES = ['failure', 'abandoned', 'silent', 'success'] as const;
 
 /** In each round every thread asks many times at the same moment, one cooldown after the last. */

@@ -2,7 +2,7 @@ import { workerData } from 'node:worker_threads';
 import { ConcurrencyCounts, type ConcurrencyMemory } from '../../../packages/gate/src/memory/concurrency.ts';
 import { meet, type ThreadData } from './thread-pool.ts';
 
-/** All threads take what they can of each tenant at once, then give it back, over and over. */
+/** All threads take as many slots of each tenant as they can at once, then release them, repeatedly. */
 export interface TakeTask {
 	readonly memory: ConcurrencyMemory;
 	readonly tenants: readonly bigint[];

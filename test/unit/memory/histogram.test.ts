@@ -41,7 +41,7 @@ describe('the histogram', () => {
 		);
 	});
 
-	it('is off by at most 1.6 % at every bound of a bucket, too', () => {
+	it('is off by at most 1.6 % at every bound of a bucket', () => {
 		for (let us = 32; us < 2 ** 28; us += Math.max(1, us >> 8)) {
 			const histogram = create();
 			histogram.record(us / 1000, 0);
@@ -50,7 +50,7 @@ describe('the histogram', () => {
 		}
 	});
 
-	it('is off by at most a microsecond below 32 of them', () => {
+	it('is off by at most a microsecond below 32 microseconds', () => {
 		for (let us = 0; us < 32; us += 0.125) {
 			const histogram = create();
 			histogram.record(us / 1000, 0);
@@ -69,27 +69,8 @@ describe('the histogram', () => {
 		] as const) {
 			const histogram = create();
 			histogram.record(ms, 0);
-			const told = summaryOf([histogram], 0).quantile(0.5);
-			assert.ok(least <= told && told <= most, `${ms} ms is told as ${told}`);
-		}
-	});
-
-	it('counts each duration of a mixture in its bucket', () => {
-		const histogram = create();
-		for (let i = 0; i < 90; i++) histogram.record(1, 0);
-		for (let i = 0; i < 9; i++) histogram.record(100, 0);
-		histogram.record(5000, 0);
-		const summary = summaryOf([histogram], 0);
-		for (const [q, ms] of [
-			[0, 1],
-			[0.5, 1],
-			[0.9, 1],
-			[0.91, 100],
-			[0.99, 100],
-			[0.995, 5000],
-			[1, 5000],
-		] as const) {
-			assert.ok(Math.abs(summary.quantile(q) - ms) / ms <= 0.016, `${q}`);
+			const median = summaryOf([histogram], 0).quantile(0.5);
+			assert.ok(least <= median && median <= most, `${ms} ms is ${median}`);
 		}
 	});
 
@@ -98,23 +79,12 @@ describe('the histogram', () => {
 		assert.ok(Number.isNaN(summaryOf([], 0).quantile(0.5)));
 	});
 
-	it('keeps sum and count over all time', () => {
-		const histogram = create();
-		for (let hour = 0; hour < 100; hour++) histogram.record(hour, hour * 3_600_000);
-		const summary = summaryOf([histogram], 1e9);
-		assert.equal(summary.count, 100);
-		assert.equal(summary.sumMs, 4950);
-		assert.ok(Number.isNaN(summary.quantile(0.5)));
-	});
-
 	it('shows a record for at least 50 seconds and at most 60', () => {
-		for (let recorded = 0; recorded < 140_000; recorded += 1234) {
+		for (const recorded of [0, 1, 9999, 10_000, 59_999, 123_456]) {
 			for (const [age, visible] of [
 				[0, 1],
 				[49_999, 1],
 				[60_000, 0],
-				[70_000, 0],
-				[80_000, 0],
 				[1e9, 0],
 			] as const) {
 				const histogram = create();
@@ -124,7 +94,7 @@ describe('the histogram', () => {
 		}
 	});
 
-	it('agrees with a list of all records about what the window holds', () => {
+	it('has the sum and count of all records, and the quantiles of those in the window, as a list of records has', () => {
 		const step = fc.oneof(fc.nat(100), fc.nat(15_000), fc.nat(200_000));
 		const events = fc.array(fc.record({ step, look: fc.boolean(), ms: fc.integer({ min: 1, max: 250_000 }) }));
 		fc.assert(
@@ -157,7 +127,7 @@ describe('the histogram', () => {
 		);
 	});
 
-	it('adds up over regions to exactly what one region would have held', () => {
+	it('has the same summary of several regions as of one with all their records', () => {
 		const record = fc.record({ ms: fc.nat(300_000), step: fc.nat(9000), region: fc.nat(3) });
 		fc.assert(
 			fc.property(fc.array(record, { maxLength: 60 }), (records) => {
@@ -193,7 +163,7 @@ describe('the histogram', () => {
 		assert.equal(HISTOGRAM_BYTES % 8, 0);
 	});
 
-	it('goes on in the region of a writer that is gone', () => {
+	it('keeps the records of an earlier writer in its region', () => {
 		const memory = new SharedArrayBuffer(HISTOGRAM_BYTES);
 		new Histogram(memory).record(10, 1000);
 		const successor = new Histogram(memory);
@@ -202,7 +172,7 @@ describe('the histogram', () => {
 		assert.deepEqual([summary.count, summary.sumMs, inWindow(summary)], [2, 30, 2]);
 	});
 
-	it('shows a reader whose clock is behind neither what is ahead of it nor what has been cleared', () => {
+	it('has a whole window for a reader whose clock is behind', () => {
 		const histogram = create();
 		for (let slice = 0; slice < 7; slice++) histogram.record(5, slice * 10_000);
 		// The writer has begun its seventh slice; the window of a reader in the sixth is still whole.

@@ -183,7 +183,7 @@ describe('the limiter over threads', () => {
 		const rps = 3;
 		const slots = 8;
 		const keys = Array.from({ length: 40 }, (_, i) => BigInt(i * 0x9e3779b9 + 1));
-		// Half a burst later nobody may have lost his debt; a whole one later everybody starts anew.
+		// Half a burst later all debts must still be there; a whole one later all buckets are full.
 		const grid = Array.from({ length: 80 }, (_, i) => Math.floor(i / 2) * 2048 + (i % 2) * 400);
 		const admitted = await hammer({ rps, keys, moments: grid.map(ms), attempts: 2, slots });
 		const exact = new ExactLimits(rps);
@@ -234,7 +234,7 @@ describe('the limiter when another thread gets in between two of its steps', () 
 	 * Runs a request of one thread, and within it, before its `at`-th access to the shared memory, the requests of
 	 * another.
 	 *
-	 * @returns `waits` when the other one would have had to wait for the lock, which is no interleaving of its own;
+	 * @returns `waits` when the other one would have had to wait for the lock, which is not another interleaving;
 	 *   `over` when the request has fewer accesses.
 	 */
 	function interleave(

@@ -3,7 +3,7 @@ import type { LimiterMemory } from '../../../packages/gate/src/memory/limiter.ts
 import { FixedRateLimiter } from './fixed-rate.ts';
 import { meet, type ThreadData } from './thread-pool.ts';
 
-/** Every thread asks for every tenant at each moment; the clock stands still until all are through. */
+/** Every thread asks for every tenant at each moment; the clock moves only when all are done. */
 export interface HammerTask {
 	readonly memory: LimiterMemory;
 	readonly rps: number;

@@ -3,7 +3,7 @@ import { Worker } from 'node:worker_threads';
 
 /**
  * Worker threads that run one module side by side. They meet at a barrier between the steps of a test, so that within a
- * step all of them really run at once, and what they do there is decided before it.
+ * step all of them run at once, and their work in it is decided before it.
  */
 
 /** What each thread of a test gets as `workerData`. */

@@ -11,32 +11,7 @@ const COUNTERS = new URL('./upstream-load.thread.ts', import.meta.url);
 const VICTIM = new URL('./upstream-load-victim.thread.ts', import.meta.url);
 
 describe('the requests in flight at an upstream', () => {
-	it('is the sum across all workers, for any order of requests and deaths', () => {
-		const step = fc.record({ worker: fc.nat(2), action: fc.constantFrom('inc', 'inc', 'dec', 'die') });
-		fc.assert(
-			fc.property(fc.array(step, { maxLength: 100 }), (steps) => {
-				const memory = UpstreamLoad.allocate(3, 0);
-				const loads = [0, 1, 2].map((worker) => new UpstreamLoad(memory, worker));
-				const held = [0, 0, 0];
-				for (const { worker, action } of steps) {
-					if (action === 'inc') {
-						loads[worker]!.inc();
-						held[worker]! += 1;
-					} else if (action === 'dec' && held[worker]! > 0) {
-						loads[worker]!.dec();
-						held[worker]! -= 1;
-					} else if (action === 'die') {
-						UpstreamLoad.reclaim(memory, worker);
-						held[worker] = 0;
-					}
-					const total = held.reduce((sum, own) => sum + own, 0);
-					for (const load of loads) assert.deepEqual([load.total, load.recent], [total, total]);
-				}
-			}),
-		);
-	});
-
-	it('is not counted for others in the same region', () => {
+	it('are the sum across all workers, for any order of requests and deaths, and not of other upstreams in the region', () => {
 		const step = fc.record({
 			at: fc.nat(3),
 			worker: fc.nat(2),
@@ -81,7 +56,7 @@ describe('the requests in flight at an upstream', () => {
 		);
 	});
 
-	it('is exact with threads that count at once', async () => {
+	it('are exact with threads that count at once', async () => {
 		const memory = UpstreamLoad.allocate(4, 0);
 		const seen = new SharedArrayBuffer(4 * 20);
 		await runThreads<LoadTask>(COUNTERS, 4, { memory, rounds: 20, each: 500, seen });
@@ -89,24 +64,24 @@ describe('the requests in flight at an upstream', () => {
 		assert.equal(new UpstreamLoad(memory, 0).total, 0);
 	});
 
-	it('never exceeds a limit, and refuses no request while there is room, with threads that ask at once', async () => {
+	it('never exceed a limit, and no request is refused below it, with threads that ask at once', async () => {
 		const memory = UpstreamLoad.allocate(4, 0);
 		const seen = new SharedArrayBuffer(4 * 50);
 		await runThreads<LoadTask>(COUNTERS, 4, { memory, rounds: 50, each: 500, limit: 777, seen });
-		// They ask for 2,000: to the last place it is filled, and by not one more.
+		// They ask for 2,000 slots: all 777 are taken, and no more.
 		assert.deepEqual([...new Int32Array(seen)], Array(50).fill(777));
 		assert.equal(new UpstreamLoad(memory, 0).total, 0);
 	});
 
-	it('frees the lock of a thread that died holding it', () => {
+	it('have a lock that is freed if its thread dies', () => {
 		const memory = UpstreamLoad.allocate(2, 0);
-		// What a thread leaves behind that dies while it looks at the words.
+		// A thread that dies while it reads the words leaves this behind.
 		Atomics.store(new Int32Array(memory), 4, 2);
 		UpstreamLoad.reclaim(memory, 1);
 		assert.equal(new UpstreamLoad(memory, 0).tryInc(1), true);
 	});
 
-	it('is released when a thread dies, at any point', async () => {
+	it('are released when a thread dies, at any point', async () => {
 		const memory = UpstreamLoad.allocate(2, 0);
 		const survivor = new UpstreamLoad(memory, 0);
 		survivor.inc();

@@ -44,12 +44,8 @@ describe("a worker's stats", () => {
 		loop: { sampledAt: 0, utilization: 0, activeMs: 0, idleMs: 0, delayP50: 0, delayP99: 0, delayMax: 0 },
 	};
 
-	it('are all zero at first', () => {
-		assert.deepEqual(new WorkerStats(WorkerStats.allocate()).read(), ZERO);
-	});
-
 	for (const [name, labels] of Object.entries(LISTS) as [keyof typeof LISTS, readonly never[]][]) {
-		it(`count each label of ${name} by itself, and apart from all else`, () => {
+		it(`count each label of ${name} separately`, () => {
 			const stats = new WorkerStats(WorkerStats.allocate());
 			for (const [i, label] of labels.entries()) for (let n = 0; n <= i; n++) stats.count(name, label);
 			assert.deepEqual(stats.read(), { ...ZERO, [name]: new Map(labels.map((label, i) => [label, i + 1])) });
@@ -57,7 +53,7 @@ describe("a worker's stats", () => {
 		});
 	}
 
-	it('tell every status from every other, and from all else', () => {
+	it('count each status separately', () => {
 		const stats = new WorkerStats(WorkerStats.allocate());
 		for (const status of STATUSES) for (let i = 0; i < status; i++) stats.responded(status);
 		assert.deepEqual(stats.read(), { ...ZERO, responses: new Map(STATUSES.map((status) => [status, status])) });
@@ -70,7 +66,7 @@ describe("a worker's stats", () => {
 		assert.equal(stats.read().connections.get('h2'), 1);
 	});
 
-	it('count further in the region of a worker that died, whose connections are gone', () => {
+	it('continue in the region of a worker that died, without its connections', () => {
 		const memory = WorkerStats.allocate();
 		const dead = new WorkerStats(memory);
 		dead.count('auth', 'missing');
@@ -94,12 +90,6 @@ describe("a worker's stats", () => {
 		assert.deepEqual([count, sumMs], [2, 12]);
 	});
 
-	it('are seen through any view of the memory', () => {
-		const memory = WorkerStats.allocate();
-		new WorkerStats(memory).count('rateLimited', 'route');
-		assert.equal(new WorkerStats(memory).read().rateLimited.get('route'), 1);
-	});
-
 	it('do not mix with the handshake times', () => {
 		const stats = new WorkerStats(WorkerStats.allocate());
 		for (let now = 0; now < 80_000; now += 10_000) stats.handshakes.record(1e9, now);
@@ -110,14 +100,14 @@ describe("a worker's stats", () => {
 describe("a worker's event loop in its stats", () => {
 	const SAMPLE = { sampledAt: 5, utilization: 0.5, activeMs: 10, idleMs: 20, delayP50: 1, delayP99: 2, delayMax: 3 };
 
-	it('is as it was sampled last, and the time it was busy is added up', () => {
+	it('is the last sample, with the sum of its active and idle time', () => {
 		const stats = new WorkerStats(WorkerStats.allocate());
 		stats.loopSampled(SAMPLE);
 		stats.loopSampled({ ...SAMPLE, sampledAt: 6, utilization: 0.25 });
 		assert.deepEqual(stats.read().loop, { ...SAMPLE, sampledAt: 6, utilization: 0.25, activeMs: 20, idleMs: 40 });
 	});
 
-	it('is gone with its thread, but for the time that it was busy', () => {
+	it('is gone with its thread, except the active and idle time', () => {
 		const stats = new WorkerStats(WorkerStats.allocate());
 		stats.loopSampled(SAMPLE);
 		stats.clearGauges();

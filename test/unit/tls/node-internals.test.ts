@@ -94,7 +94,7 @@ for (const protocol of ['TCP', 'TLS'] as const) {
 			}
 		});
 
-		it('stops where the callback says so, and goes on when it is told to', async () => {
+		it('stops where the callback says so, and continues when it is asked to', async () => {
 			await using pairs = await pairsOver(protocol);
 			const { client, served } = await pairs.connected();
 			const shared = Buffer.alloc(65_536);

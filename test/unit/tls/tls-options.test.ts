@@ -23,7 +23,7 @@ before(async () => {
 	material = { cert: pki.server.certPem, key: pki.server.keyPem, ca: pki.ca.certPem };
 });
 
-/** Self-signed: nobody looks at it here. Everything else of the tests is ECDSA. */
+/** Self-signed, which these tests do not check. The other tests use ECDSA. */
 async function rsaIdentity(): Promise<Pick<TlsMaterial, 'cert' | 'key'>> {
 	const { X509CertificateGenerator } = await loadX509();
 	const algorithm = { name: 'RSASSA-PKCS1-v1_5', hash: 'SHA-256' };
