@@ -30,7 +30,7 @@ class Body {
 	readonly taken: Buffer[] = [];
 	room: Buffer | undefined;
 	isReleased = false;
-	/** It is read first, and passed on only when it is whole: lent as a request, or taken piece by piece as an answer. */
+	/** It is read first, and passed on only when it is whole: lent as a request, or taken piece by piece as a response. */
 	isWhole = false;
 	isLent = false;
 

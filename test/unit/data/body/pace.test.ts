@@ -1,4 +1,4 @@
-/** When an answer that is taken slowly is cut off, by the clock, in both body modes. */
+/** When a response that is taken slowly is cut off, by the clock, in both body modes. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import type { Principal } from '../../../../packages/gate/src/gates/token-cache.ts';
@@ -53,7 +53,7 @@ function sent(client: FakeClient, plane: FakePlane, Mode: BodyModeClass, connect
 	return exchange;
 }
 
-/** An answer in `pieces`, all of which have come. */
+/** A response in `pieces`, all of which have come. */
 function collected(pieces: number, leastRate?: number): Taking {
 	const plane = planeWith(leastRate);
 	const client = new FakeClient();
@@ -76,7 +76,7 @@ function collected(pieces: number, leastRate?: number): Taking {
 	};
 }
 
-/** An answer of which the upstream has the next piece as soon as the client has taken the one before. */
+/** A response of which the upstream has the next piece as soon as the client has taken the one before. */
 function streamed(leastRate?: number, upstreamMs = 0): Taking & { upstreamDropped: boolean } {
 	const plane = planeWith(leastRate);
 	const client = new FakeClient();
@@ -119,7 +119,7 @@ async function cutAfter({ client, take }: Taking, ms: number, most: number): Pro
 
 const msPerPiece = (bytesPerSec: number) => (PIECE / bytesPerSec) * 1000;
 
-describe('a client that takes a collected answer', () => {
+describe('a client that takes a collected response', () => {
 	it('is cut off when a window is over, below 4 KiB/s if nothing else is configured', async () => {
 		assert.equal(await cutAfter(collected(100), msPerPiece(4000), 90), Math.ceil(LIMITS.upstream / msPerPiece(4000)));
 	});
@@ -144,7 +144,7 @@ describe('a client that takes a collected answer', () => {
 	});
 });
 
-describe('a client that takes a streamed answer', () => {
+describe('a client that takes a streamed response', () => {
 	it('may take its time if no rate is configured', async () => {
 		assert.equal(await cutAfter(streamed(), msPerPiece(400), 50), undefined);
 		assert.equal(await cutAfter(streamed(0), msPerPiece(400), 50), undefined);

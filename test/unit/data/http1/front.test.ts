@@ -15,14 +15,14 @@ import { FakePlane, LIMITS, settle } from '../fixtures/fake-plane.ts';
 import { Http1Client } from '../fixtures/http1-client.ts';
 
 class Client extends Http1Client {
-	/** A request, and its answer. */
+	/** A request, and its response. */
 	async request(lines = 'Host: localhost\r\n'): Promise<string> {
 		this.send(`GET / HTTP/1.1\r\n${lines}\r\n`);
 		return await this.answer();
 	}
 
 	async answer(): Promise<string> {
-		await until(() => this.received.endsWith('unauthorized'), 'the answer');
+		await until(() => this.received.endsWith('unauthorized'), 'the response');
 		await settle();
 		const { received } = this;
 		this.received = '';
@@ -44,7 +44,7 @@ async function untilGone(plane: FakePlane): Promise<void> {
 }
 
 describe('an HTTP/1.1 connection', () => {
-	it('still gives an answer of the same turn to a client that ends its side after its request', async () => {
+	it('still gives a response of the same turn to a client that ends its side after its request', async () => {
 		const server = createServer().listen(0, '127.0.0.1');
 		await once(server, 'listening');
 		const client = connect({ port: (server.address() as AddressInfo).port, host: '127.0.0.1', allowHalfOpen: true });
@@ -143,7 +143,7 @@ describe('an HTTP/1.1 connection', () => {
 		await untilGone(plane);
 	});
 
-	it('is ended 60 s after an answer although the next head has begun, however steadily it comes', async () => {
+	it('is ended 60 s after a response although the next head has begun, however steadily it comes', async () => {
 		const plane = new FakePlane();
 		const client = new Client(plane);
 		await client.request();
@@ -168,7 +168,7 @@ describe('an HTTP/1.1 connection', () => {
 		await plane.pass(LIMITS.requestBody - 1000);
 		assert.equal(plane.connections, 1);
 		client.send('b');
-		await until(() => client.received.endsWith('no route'), 'the answer');
+		await until(() => client.received.endsWith('no route'), 'the response');
 		client.served.destroy();
 		await untilGone(plane);
 	});
@@ -229,7 +229,7 @@ describe('an HTTP/1.1 connection', () => {
 			await settle();
 		}
 		client.send('\r\n');
-		await until(() => client.received.endsWith('no route'), 'the answer');
+		await until(() => client.received.endsWith('no route'), 'the response');
 		client.served.destroy();
 		await untilGone(plane);
 	});
@@ -250,7 +250,7 @@ describe('an HTTP/1.1 connection', () => {
 		await untilGone(plane);
 	});
 
-	it('is ended by a drain when the rest of a request comes after its answer', async (test) => {
+	it('is ended by a drain when the rest of a request comes after its response', async (test) => {
 		test.mock.timers.enable({ apis: ['setTimeout'] });
 		const plane = new FakePlane();
 		const client = new Client(plane);
@@ -291,7 +291,7 @@ describe('an HTTP/1.1 connection', () => {
 		}
 	});
 
-	it('reads on after its last answer for as long as the client sends, within a bound in time and in bytes', async () => {
+	it('reads on after its last response for as long as the client sends, within a bound in time and in bytes', async () => {
 		const refused = async () => {
 			const plane = new FakePlane();
 			const client = new Client(plane);
@@ -347,7 +347,7 @@ describe('an HTTP/1.1 connection', () => {
 		const plane = new FakePlane();
 		const client = new Client(plane);
 		client.send('HEAD / HTTP/1.1\r\nHost: localhost\r\n\r\n');
-		await until(() => client.received.endsWith('\r\n\r\n'), 'the answer');
+		await until(() => client.received.endsWith('\r\n\r\n'), 'the response');
 		client.send('GE');
 		await settle();
 		client.socket.end();
@@ -374,10 +374,10 @@ describe('an HTTP/1.1 connection', () => {
 		});
 		const client = new Client(broken);
 		client.send('GET / HTTP/1.1\r\nHost: localhost\r\n\r\n');
-		await until(() => client.received.endsWith('internal error'), 'the answer');
+		await until(() => client.received.endsWith('internal error'), 'the response');
 		plane.requestLog = undefined;
 		client.send('GET / HTTP/1.1\r\nHost: localhost\r\n\r\n');
-		await until(() => client.received.includes('HTTP/1.1 401 '), 'the next answer');
+		await until(() => client.received.includes('HTTP/1.1 401 '), 'the next response');
 		assert.deepEqual(
 			faults.map(({ target, message }) => [target, message]),
 			[['proxy::exchange', 'internal error']],

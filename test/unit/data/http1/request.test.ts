@@ -52,7 +52,7 @@ describe('an HTTP/1.1 request whose body breaks off', () => {
 		'with the connection': (request: Http1Request) => request.onClientEnd(),
 	};
 	for (const [way, breakOff] of Object.entries(ways)) {
-		it(`${way} is over, also when a part of its answer is out: nothing more will come of it`, () => {
+		it(`${way} is over, also when a part of its response is out: nothing more will come of it`, () => {
 			for (const begins of [false, true]) {
 				const { request, broken } = upload();
 				if (begins) request.begin(200, new ResponseFields([]), true);
@@ -61,7 +61,7 @@ describe('an HTTP/1.1 request whose body breaks off', () => {
 			}
 		});
 
-		it(`${way} keeps the answer that has been given whole`, () => {
+		it(`${way} keeps the response that has been given whole`, () => {
 			const { request, broken } = upload();
 			request.begin(200, new ResponseFields([]), true);
 			request.end();

@@ -12,7 +12,7 @@ import { SLAB_BYTES, SLABS } from '../../../../packages/proxy/src/shared/slabs.t
 
 const NEW_YEAR_2027 = 1_798_761_600;
 
-/** The client's socket, as far as an answer knows it. */
+/** The client's socket, as far as a response knows it. */
 class Wire extends Writable {
 	readonly writes: string[] = [];
 	/** Set: what is written stays under way until it is called. */
@@ -63,12 +63,12 @@ function readBack(text: string, method = 'GET') {
 		},
 	});
 	const used = parser.push(Buffer.from(text, 'latin1'));
-	assert.equal(used, text.length, 'bytes behind the answer');
+	assert.equal(used, text.length, 'bytes behind the response');
 	read.whole = parser.isDone;
 	return read;
 }
 
-describe('an HTTP/1.1 answer', () => {
+describe('an HTTP/1.1 response', () => {
 	it('a response with its body in one piece is one write', async () => {
 		for (const body of ['hello', Buffer.from('hello')]) {
 			const wire = new Wire();

@@ -64,10 +64,10 @@ class Client {
 		if (!this.socket.destroyed) this.socket.write(Buffer.concat(frames));
 	}
 
-	/** A request, and its answer. */
+	/** A request, and its response. */
 	async request(streamId: number): Promise<void> {
 		this.send(headersFrame(streamId, REQUEST));
-		await until(() => this.count(FRAME.HEADERS, streamId) === 1, 'the answer');
+		await until(() => this.count(FRAME.HEADERS, streamId) === 1, 'the response');
 		await settle();
 	}
 
@@ -190,7 +190,7 @@ describe('an HTTP/2 connection', () => {
 		for (let seconds = 0; seconds < 180; seconds += 10) await plane.pass(10_000);
 		assert.equal(plane.connections, 1);
 		client.send(dataFrame(1, 'the end', true));
-		await until(() => client.count(FRAME.DATA, 1) === 1, 'the answer');
+		await until(() => client.count(FRAME.DATA, 1) === 1, 'the response');
 		await plane.pass(LIMITS.ping + 100);
 		await untilGone(plane);
 	});
@@ -210,7 +210,7 @@ describe('an HTTP/2 connection', () => {
 			assert.equal(plane.connections, 1);
 			if (isTaken) {
 				client.socket.resume();
-				await until(() => client.count(FRAME.DATA, ids.at(-1)!) === 1, 'the last answer');
+				await until(() => client.count(FRAME.DATA, ids.at(-1)!) === 1, 'the last response');
 				await settle();
 			} else {
 				await plane.pass(LIMITS.upstream - LIMITS.linger - 2000);

@@ -100,7 +100,7 @@ describe('our HTTP/2 and nghttp2', () => {
 				// Node ends a connection over a body of another length than declared, which costs the stream only (section 8.1.1).
 				const isOver = hasFailed && resets.includes(ERROR_CODE.PROTOCOL_ERROR);
 				for (const [id, request] of ours) {
-					// Refused with an answer; nghttp2 refuses some of these without one.
+					// Refused with a response; nghttp2 refuses some of these without one.
 					if (request.isRefused) continue;
 					const other = theirs.get(id);
 					if (other === undefined && isOver) continue;

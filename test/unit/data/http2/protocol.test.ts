@@ -691,7 +691,7 @@ describe('flow control', () => {
 	});
 });
 
-describe('an answer', () => {
+describe('a response', () => {
 	it('a response whose end follows at once has END_STREAM on its last DATA', () => {
 		const peer = new ProtocolPeer().send(get(1), get(3));
 		for (const id of [1, 3]) {
@@ -748,7 +748,7 @@ describe('an answer', () => {
 	});
 });
 
-describe('an answer before the end of its request (section 8.1)', () => {
+describe('a response before the end of its request (section 8.1)', () => {
 	const PIECE = 'x'.repeat(16_000);
 	function answered(...frames: Buffer[]): ProtocolPeer {
 		const peer = new ProtocolPeer().send(open(1), ...frames);
@@ -778,7 +778,7 @@ describe('an answer before the end of its request (section 8.1)', () => {
 		assert.equal(peer.outcome, END(STREAM_CLOSED));
 	});
 
-	it('gives back what was held of the body, also if the answer waits for the client to open a window', () => {
+	it('gives back what was held of the body, also if the response waits for the client to open a window', () => {
 		const peer = new ProtocolPeer().send(settingsFrame([[SETTING.INITIAL_WINDOW_SIZE, 0]]), open(1));
 		const stream = peer.streams.get(1)!;
 		stream.holds = true;
@@ -870,7 +870,7 @@ describe('an answer before the end of its request (section 8.1)', () => {
 		assert.deepEqual([streams.cutOverdue(), streams.size, peer.cuts], [false, 0, [2]]);
 	});
 
-	it('leaves a stream open to looks as long as its answer is not out', () => {
+	it('leaves a stream open to looks as long as its response is not out', () => {
 		const peer = new ProtocolPeer().send(settingsFrame([[SETTING.INITIAL_WINDOW_SIZE, 0]]), open(1));
 		const { streams } = peer.protocol;
 		streams.dropBody(peer.streams.get(1)!);

@@ -305,14 +305,14 @@ describe('requests that are refused', () => {
 				accept(plane, served);
 				client.write(Buffer.concat([preface, ...Array.from({ length: COUNT }, (_, i) => request(i))]));
 				if (isPaid) {
-					await until(() => answered() === COUNT, 'all answers');
+					await until(() => answered() === COUNT, 'all responses');
 				} else {
 					for (let turns = 0; turns < 500; turns++) await turn();
 					const paidFor = (SHARE.burst + ALLOWANCE.burst) / price;
 					assert.ok(answered() > paidFor / 2 && answered() < paidFor * 1.25, `${answered()} answers`);
 					const [before] = [answered()];
 					await plane.pass(Math.ceil(price / 40));
-					await until(() => answered() > before, 'more answers');
+					await until(() => answered() > before, 'more responses');
 					assert.ok(answered() < before + 20, `${answered() - before} answers at once`);
 					assert.equal(plane.stats.read().readsDelayed.get(protocol === 'HTTP/2' ? 'h2' : 'http/1.1')! > 0, true);
 				}

@@ -105,7 +105,7 @@ describe('the line of a request', () => {
 		assert.deepEqual([line.reason, line.upstream_ms, line.attempt], ['no route', undefined, undefined]);
 	});
 
-	it('says how it ended, if not with a whole answer', () => {
+	it('says how it ended, if not with a whole response', () => {
 		const fake = new Fake();
 		const [gone, broken] = [fake.begin(), fake.begin()];
 		gone.losesClient();

@@ -46,7 +46,7 @@ describe('the span of a request', () => {
 		assert.deepEqual([span.status, span.refused, span.reason], [401, 'token-missing', 'no token']);
 	});
 
-	it('tells that an answer was broken off, after the verdict on the upstream', () => {
+	it('tells that a response was broken off, after the verdict on the upstream', () => {
 		const fixture = new Fixture();
 		const record = fixture.begin();
 		record.span!.enters('upstream');

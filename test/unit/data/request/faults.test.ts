@@ -144,7 +144,7 @@ for (const mode of [collected, streaming]) {
 				enter(server, socket);
 				await settle();
 				equal(client.isReset || client.status === 500, true);
-				// It is sent again where it may be, and has its answer in any case.
+				// It is sent again where it may be, and has its response in any case.
 				if (!socket.destroyed) server.answer(3);
 				for (const another of sockets.slice(1)) {
 					another.accept();
@@ -322,7 +322,7 @@ describe("an internal error in a callback of a client's connection", () => {
 			await settle();
 			const bodies = ['fine', 'boom', 'fine'].map((text, i) => dataFrame(2 * i + 1, text, true));
 			socket.write(Buffer.concat(bodies));
-			await until(() => answered.size === 3, 'all answers');
+			await until(() => answered.size === 3, 'all responses');
 			deepEqual([...answered].sort(), [
 				[1, 'no route'],
 				[3, 'internal error'],

@@ -60,7 +60,7 @@ describe('a request that is counted as under way', () => {
 		const rig = new Rig(1);
 		const client = rig.connect();
 		client.socket.write(WHOLE.repeat(3));
-		await until(() => client.received.split('no route').length === 4, 'three answers');
+		await until(() => client.received.split('no route').length === 4, 'three responses');
 		await until(() => rig.underWay === 0, 'all to be given back');
 	});
 
@@ -69,7 +69,7 @@ describe('a request that is counted as under way', () => {
 		Object.assign(rig.plane, { routes: undefined });
 		const client = rig.connect();
 		client.socket.write(WHOLE);
-		await until(() => client.received.endsWith('internal error'), 'the answer');
+		await until(() => client.received.endsWith('internal error'), 'the response');
 		await until(() => rig.underWay === 0, 'it to be given back');
 	});
 
@@ -87,12 +87,12 @@ describe('a request that is counted as under way', () => {
 		await until(() => rig.underWay === 0, 'the first one to be given back');
 	});
 
-	it('says what is left in answers of all kinds, if all are to say it', async () => {
+	it('says what is left in responses of all kinds, if all are to say it', async () => {
 		const rig = new Rig(3, new Rate(5));
 		Object.assign(rig.plane.limits, { rateLimitHeaders: true });
 		const client = rig.connect();
 		client.socket.write(WHOLE);
-		await until(() => client.received.endsWith('no route'), 'the answer');
+		await until(() => client.received.endsWith('no route'), 'the response');
 		assert.match(client.received, /^HTTP\/1.1 404 .*\r\n/);
 		assert.match(
 			client.received,

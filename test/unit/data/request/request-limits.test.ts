@@ -86,7 +86,7 @@ for (const mode of [collected, streaming]) {
 	});
 }
 
-it('a collected answer has no end where upstream_timeout_secs is 0', async () => {
+it('a collected response has no end where upstream_timeout_secs is 0', async () => {
 	const { edge, client, socket } = await asked(collected, 0);
 	await edge.plane.pass(10 * LONG);
 	equal(client.status, 0);
@@ -107,7 +107,7 @@ describe('the body_timeout_secs of a route, collected', () => {
 	}
 });
 
-describe('a long answer, streaming', () => {
+describe('a long response, streaming', () => {
 	it('is broken off after a silence of the upstream as long as the upstream_timeout_secs of the route', async () => {
 		for (const ms of [SHORT, LONG]) {
 			const { edge, client, upstream, socket } = await asked(streaming, ms);
@@ -215,7 +215,7 @@ describe('a long answer, streaming', () => {
 	});
 });
 
-it('a collected answer waits for its client as long as [limits] says, whatever the route gives its upstream', async () => {
+it('a collected response waits for its client as long as [limits] says, whatever the route gives its upstream', async () => {
 	for (const ms of [SHORT, LONG]) {
 		const { edge, client, socket } = await asked(collected, ms);
 		client.respond = () => {};

@@ -109,7 +109,7 @@ for (const mode of [collected, streaming]) {
 				socket.answer('HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\ncontent-length: 2\r\n\r\nno'),
 			'a connection without a response': (socket) => socket.crash(),
 			'no HTTP': (socket) => socket.answer('nonsense\r\n\r\n'),
-			'half an answer': (socket) => {
+			'half a response': (socket) => {
 				socket.answer('HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nhalf');
 				socket.crash();
 			},
@@ -123,7 +123,7 @@ for (const mode of [collected, streaming]) {
 	});
 }
 
-describe('a collected answer that breaks off', () => {
+describe('a collected response that breaks off', () => {
 	const half = 'HTTP/1.1 200 OK\r\ncontent-length: 5000\r\n\r\nhalf';
 
 	it('a collected response to GET that breaks off is requested again, and contains nothing of the first', async () => {

@@ -251,26 +251,6 @@ describe('requests that wait', () => {
 		});
 	}
 
-	it('pending requests of a tenant that fills the queue make room for other tenants', () => {
-		const { pending } = testQueue(new FakePlane());
-		const gone: string[] = [];
-		const enter = (tenant: string, name: string) => {
-			return pending.enter(
-				tenant,
-				waits(
-					() => 'full',
-					() => void gone.push(name),
-				),
-			);
-		};
-		for (let i = 0; i < limits.queue; i++) assert.ok(enter('heavy', `heavy-${i}`));
-		assert.equal(enter('heavy', 'one too many'), undefined);
-		for (let i = 0; i < limits.queue / 2; i++) assert.ok(enter('light', `light-${i}`));
-		assert.equal(enter('light', 'more than the other one'), undefined);
-		assert.deepEqual(gone, ['heavy-9', 'heavy-8', 'heavy-7', 'heavy-6', 'heavy-5']);
-		assert.equal(pending.stats.total('full'), 7);
-	});
-
 	it('pending requests of a removed upstream are served, and its queue then stops listening', async () => {
 		const { pending, groupOf, wanted } = testQueue(new FakePlane());
 		const connectionLimits = { ...limits, maxConnections: 1 };

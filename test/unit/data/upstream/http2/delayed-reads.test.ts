@@ -56,7 +56,7 @@ class Scene {
 
 for (const [what, end] of Object.entries(ENDS)) {
 	describe(`bytes of an HTTP/2 upstream that wait for its share, when the connection ends with ${what}`, () => {
-		it('are read: the response in them is the answer', async () => {
+		it('are read: a response in them is delivered', async () => {
 			const scene = new Scene();
 			const server = await scene.used();
 			const client = await scene.edge.ask();

@@ -99,7 +99,7 @@ async function ask(body?: string): Promise<{ client: Client; endpoint: Endpoint 
 	);
 	endpoint.use(real!, seed);
 	const client = await edge.ask('tenant', body);
-	await until(() => client.status !== 0, 'an answer');
+	await until(() => client.status !== 0, 'a response');
 	return { client, endpoint };
 }
 
