@@ -122,24 +122,20 @@ describe('running the proxy', () => {
 	});
 
 	it('prefers a flag to its environment variable, even to one that is wrong', () => {
-		assert.deepEqual(parse(['--workers', '2'], { PROXY_WORKERS: 'many' }), { ...defaults, workers: 2 });
+		assert.deepEqual(parse(['run', '--workers', '2'], { PROXY_WORKERS: 'many' }), { ...defaults, workers: 2 });
 	});
 
-	it('takes an empty variable for one that is not set', () => {
+	it('ignores an empty variable', () => {
 		const empty = Object.fromEntries(Object.keys(environment).map((name) => [name, '']));
 		assert.deepEqual(parse([], empty), defaults);
 	});
 
-	it('accepts the command "run" by its name', () => {
-		assert.deepEqual(parse(['run', '--workers', '2']), { ...defaults, workers: 2 });
-	});
-
-	it('uses one worker for each core when told auto', () => {
+	it('uses one worker for each core with --workers=auto', () => {
 		assert.deepEqual(parse(['--workers=auto'], { PROXY_WORKERS: '2' }), defaults);
 		assert.deepEqual([threads('auto', 6), threads(2, 6)], [6, 2]);
 	});
 
-	it('reads back any address that it could be given', () => {
+	it('reads any host name or IP address, with brackets for IPv6', () => {
 		const host = fc.oneof(
 			fc.domain().map((name) => [name, name]),
 			fc.ipV4().map((address) => [address, address]),
@@ -156,7 +152,7 @@ describe('running the proxy', () => {
 });
 
 describe('the other commands', () => {
-	it('check what running in the same way would do', () => {
+	it('gives "check" the options of the run', () => {
 		const found = { ...parse([]), command: 'check', json: false };
 		assert.deepEqual(parse(['check']), found);
 		assert.deepEqual(parse(['check', '--json', '--config=a.toml']), { ...found, config: 'a.toml', json: true });
@@ -217,26 +213,18 @@ describe('wrong usage', () => {
 	it('names the flag or the variable, what is wrong and the remedy', () => {
 		const cases: [argv: string[], env: Environment, message: string][] = [
 			[['--bnid=x'], {}, 'unknown option "--bnid"; did you mean --bind?'],
-			[['--metrics_bind=x'], {}, 'unknown option "--metrics_bind"; did you mean --metrics-bind?'],
 			[['--frobnicate'], {}, 'unknown option "--frobnicate"; see proxy --help'],
-			[['-x'], {}, 'unknown option "-x"; see proxy --help'],
-			[['--bnid', 'x:1'], {}, 'unknown option "--bnid"; did you mean --bind?'],
 			[['--__proto__'], {}, 'unknown option "--__proto__"; see proxy --help'],
 			[['--no-help'], {}, 'unknown option "--no-help"; see proxy --help'],
 			[['--once'], {}, 'unknown option "--once"; it belongs to the demo: proxy demo --once'],
-			[['--json'], {}, 'unknown option "--json"; it belongs to the check: proxy check --json'],
 			[['chekc'], {}, 'unknown command "chekc"; did you mean proxy check?'],
-			[['check', '--jsno'], {}, 'unknown option "--jsno"; did you mean --json?'],
 			[['check'], { PROXY_BIND: 'x' }, 'PROXY_BIND: must be HOST:PORT (got "x"): it has no port; write x:PORT'],
 			[['--workers=2', '--workers=3'], {}, '--workers: is given twice ("2" and "3"); give it once'],
-			[['--config', 'a', '--config', 'a'], {}, '--config: is given twice ("a" and "a"); give it once'],
-			[['dmeo'], {}, 'unknown command "dmeo"; did you mean proxy demo?'],
 			[['serve'], {}, 'unknown command "serve"; see proxy --help'],
 			[['--config', 'a', 'b'], {}, 'unexpected argument "b"; every value needs its flag before it, see proxy --help'],
 			[['key', 'sing', 'a'], {}, 'unknown command "key sing"; did you mean proxy key sign?'],
 			[['key', 'frobnicate'], {}, 'unknown command "key frobnicate"; did you mean proxy key sign?'],
 			[['kye', 'sign'], {}, 'unknown command "kye"; did you mean proxy key sign?'],
-			[['kye', 'sign', '--fast'], {}, 'unknown command "kye"; did you mean proxy key sign?'],
 			[['key'], {}, 'proxy key: needs a second word; there is proxy key sign'],
 			[['key', 'sign', '--by=b'], {}, 'NAME: is missing; write proxy key sign NAME'],
 			[['key', 'sign', '', '--by=b'], {}, 'NAME: must not be empty (got ""); name one'],
@@ -248,7 +236,6 @@ describe('wrong usage', () => {
 				{},
 				'unknown option "--bind"; it belongs to others: proxy --bind, proxy check --bind',
 			],
-			[['key', 'sign', 'a', '--by=b', '--at=c'], {}, '--at: must be HOST:PORT (got "c"): it has no port; write c:PORT'],
 			[['--config', 'a', 'check'], {}, 'unexpected argument "check"; a command comes first: proxy check'],
 			[['--version', '--bnid=x'], {}, 'unknown option "--bnid"; did you mean --bind?'],
 			[['--', 'b'], {}, 'unexpected argument "b"; every value needs its flag before it, see proxy --help'],
@@ -256,7 +243,6 @@ describe('wrong usage', () => {
 			[['--config', '--bind'], {}, '--config: needs a value; write --config=VALUE'],
 			[['--config='], {}, '--config: must be a path (got ""); name one'],
 			[['demo', '--once=no'], {}, '--once: takes no value (got "no"); leave it out'],
-			[['--version=1'], {}, '--version: takes no value (got "1"); leave it out'],
 			[
 				[],
 				{ PROXY_WORKERS: '0' },
@@ -268,11 +254,6 @@ describe('wrong usage', () => {
 				['--bind', '9000'],
 				{},
 				'--bind: must be HOST:PORT (got "9000"): "9000" is not an IPv4 address; write 0.0.0.0:9000',
-			],
-			[
-				['--bind', 'localhost'],
-				{},
-				'--bind: must be HOST:PORT (got "localhost"): it has no port; write localhost:PORT',
 			],
 			[
 				['--bind', '::1:80'],
@@ -288,23 +269,17 @@ describe('wrong usage', () => {
 		for (const [argv, env, message] of cases) assert.equal(errorOf(argv, env).message, message);
 	});
 
-	it('includes an address that is not one of a TCP listener', () => {
+	it('includes an address of another kind of listener', () => {
 		const cases: [text: string, reason: string, remedy: string][] = [
 			['https://0.0.0.0:8443', 'it is a URL, not an address', '0.0.0.0:8443'],
 			['https://[::]:8443/', 'it is a URL, not an address', '[::]:8443'],
 			['tcp://edge', 'it is a URL, not an address', 'for example 0.0.0.0:8443'],
 			['unix:/run/a.sock', 'the listener is TCP, Unix sockets are not supported', 'for example 127.0.0.1:8443'],
-			['unix:///run/a.sock', 'the listener is TCP, Unix sockets are not supported', 'for example 127.0.0.1:8443'],
 			['/run/a.sock', 'the listener is TCP, Unix sockets are not supported', 'for example 127.0.0.1:8443'],
-			['./a.sock', 'the listener is TCP, Unix sockets are not supported', 'for example 127.0.0.1:8443'],
 		];
 		for (const [text, reason, remedy] of cases) {
-			for (const flag of ['--bind', '--metrics-bind']) {
-				assert.equal(
-					errorOf([flag, text]).message,
-					`${flag}: must be HOST:PORT (got "${text}"): ${reason}; write ${remedy}`,
-				);
-			}
+			const message = `--bind: must be HOST:PORT (got "${text}"): ${reason}; write ${remedy}`;
+			assert.equal(errorOf(['--bind', text]).message, message);
 		}
 	});
 

@@ -1,11 +1,9 @@
 /** `[upstreams.tls]`, and `https://` in the URL of a route. */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { parseConfig as load } from '../../../packages/proxy/src/config/load.ts';
-import { parseToml } from '../../../packages/proxy/src/config/toml.ts';
 import { configWarnings } from '../../../packages/proxy/src/config/warnings.ts';
 import { MINIMAL } from './minimal.ts';
-import { parseConfig, schemaProblems } from './parse.ts';
+import { errorIn, parseConfig } from './parse.ts';
 
 const GROUP = '[[upstreams]]\nname = "billing"\naddresses = ["10.0.0.1:8443"]\n';
 const ROUTE = '[[routes]]\nprefix = "/a"\nupstream = "billing"\n';
@@ -62,32 +60,19 @@ describe('TLS to the addresses of an upstream', () => {
 		assert.match(`${warning?.line}: ${warning?.message}`, /^12: is true: any server at these addresses/);
 	});
 
-	for (const [what, table, problem, inSchema = true] of [
+	for (const [table, problem] of [
+		['cert_path = "c.pem"', /:12: upstreams\[0\]\.tls\.cert_path: needs key_path: .*set both, or neither/],
+		['key_path = "k.pem"', /key_path: needs cert_path: /],
 		[
-			'a certificate without its key',
-			'cert_path = "c.pem"',
-			/:12: upstreams\[0\]\.tls\.cert_path: needs key_path: .*set both, or neither/,
-		],
-		['a key without its certificate', 'key_path = "k.pem"', /key_path: needs cert_path: /],
-		[
-			'CAs that nobody would ask',
 			'ca_path = "ca.pem"\ninsecure_skip_verify = true',
 			/:13: upstreams\[0\]\.tls\.insecure_skip_verify: is true, so ca_path would have no effect; remove one/,
 		],
-		[
-			'a name with a port',
-			'server_name = "a:1"',
-			/must be a host name or an IP address, without a port \(got "a:1"\)/,
-			false,
-		],
-		['another version', 'min_version = "1.1"', /must be "1.2" or "1.3" \(got "1.1"\)/],
-		['a key of another table', 'client_ca_path = "ca.pem"', /unknown key; it belongs in \[tls\]/],
-		['a misspelt key', 'sever_name = "a"', /unknown key; did you mean server_name\?/],
+		['server_name = "a:1"', /must be a host name or an IP address, without a port \(got "a:1"\)/],
+		['min_version = "1.1"', /must be "1.2" or "1.3" \(got "1.1"\)/],
+		['client_ca_path = "ca.pem"', /unknown key; it belongs in \[tls\]/],
 	] as const) {
-		test(`refuses ${what}`, () => {
-			const text = `${MINIMAL}${GROUP}[upstreams.tls]\n${table}\n${ROUTE}`;
-			assert.throws(() => load(text, 'config.toml'), problem);
-			if (inSchema) assert.notDeepEqual(schemaProblems(parseToml(text, 'config.toml').root), []);
+		test(`refuses ${table}`, () => {
+			assert.match(errorIn(`${MINIMAL}${GROUP}[upstreams.tls]\n${table}\n${ROUTE}`)?.message ?? '', problem);
 		});
 	}
 });
@@ -102,8 +87,8 @@ describe('an https:// upstream of a route', () => {
 	test('cannot be plain for another route', () => {
 		const routes =
 			'[[routes]]\nprefix = "/a"\nupstream = "https://a:80"\n[[routes]]\nprefix = "/b"\nupstream = "http://a"\n';
-		assert.throws(
-			() => load(`${MINIMAL}${routes}`, 'config.toml'),
+		assert.match(
+			errorIn(`${MINIMAL}${routes}`)?.message ?? '',
 			/:13: routes\[1\]\.upstream: is http:\/\/ here and https:\/\/ for routes\[0\] on line 10, for the same upstream "a:80"/,
 		);
 	});

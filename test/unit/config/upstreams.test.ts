@@ -1,23 +1,13 @@
 /** `[[upstreams]]`: a name for several addresses. */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { parseConfig } from '../../../packages/proxy/src/config/load.ts';
 import { configWarnings } from '../../../packages/proxy/src/config/warnings.ts';
 import { MINIMAL } from './minimal.ts';
+import { errorIn, parseConfig } from './parse.ts';
 
 /** @param head above the first table. */
-function parse(tables: string, head = '') {
-	return parseConfig(`${head}${MINIMAL}${tables}`, 'config.toml');
-}
-
-function problemsOf(tables: string): string[] {
-	try {
-		parse(tables);
-	} catch (error) {
-		return (error as Error).message.split('\n');
-	}
-	return [];
-}
+const parse = (tables: string, head = '') => parseConfig(`${head}${MINIMAL}${tables}`);
+const problemsOf = (tables: string) => errorIn(`${MINIMAL}${tables}`)?.message.split('\n') ?? [];
 
 const TWO = '[[upstreams]]\nname = "billing"\naddresses = ["10.0.0.1:8080", "[fd00::1]:80"]\n';
 const DNS = '[[upstreams]]\nname = "billing"\ndns = "billing.internal:8080"\n';
@@ -107,15 +97,16 @@ describe('an upstream with a name', () => {
 		assert.match(`${warning?.key}: ${warning?.message}`, /^upstreams\[0\].name: no route uses it/);
 	});
 
+	const second = (address: string) => TWO.replace('"[fd00::1]:80"', address);
 	for (const [what, tables, problem] of [
 		[
-			'a name that nobody has',
+			'a name without an upstream',
 			ROUTE,
 			/upstream: there is no \[\[upstreams\]\] with the name "billing"; write one, or "http:\/\/billing"/,
 		],
-		['a name that is nearly right', `${TWO.replace('billing', 'biling')}${ROUTE}`, /did you mean "biling"\?/],
+		['a misspelt name', `${TWO.replace('billing', 'biling')}${ROUTE}`, /did you mean "biling"\?/],
 		[
-			'two of one name',
+			'a duplicate name',
 			`${TWO}${TWO}${ROUTE}`,
 			/upstreams\[1\].name: "billing" is already the name of upstreams\[0\] on line 9/,
 		],
@@ -124,24 +115,19 @@ describe('an upstream with a name', () => {
 			TWO.replace('billing', 'a.b'),
 			/name: must be a name of letters, digits, "-" and "_" \(got "a.b"\)/,
 		],
-		['no addresses', TWO.replace(/\[".*\]/, '[]'), /addresses: must be a list of addresses, at least one/],
+		['an empty list', TWO.replace(/\[".*\]/, '[]'), /addresses: must be a list of addresses, at least one/],
 		[
 			'an address without a port',
 			TWO.replace(':8080', ''),
 			/addresses\[0\]: must be host:port \(got "10.0.0.1"\): the port is missing/,
 		],
 		[
-			'an address with a scheme',
+			'a URL as an address',
 			TWO.replace('"10', '"http://10'),
 			/addresses\[0\]: must be host:port \(got "http:\/\/10.0.0.1:8080"\): it is a URL; write it as "10.0.0.1:8080"/,
 		],
 		[
-			'an address with the scheme of TLS',
-			TWO.replace('"10', '"https://10'),
-			/addresses\[0\]: must be host:port .*: it is a URL; write it as "10.0.0.1:8080", and a table \[upstreams.tls\] below/,
-		],
-		[
-			'a URL as a name',
+			'an https:// URL as a DNS name',
 			DNS.replace('billing.internal:8080', 'https://billing.internal/'),
 			/dns: must be host:port .*: it is a URL; write it as "billing.internal:443", and a table \[upstreams.tls\] below/,
 		],
@@ -151,7 +137,7 @@ describe('an upstream with a name', () => {
 			/addresses\[0\]: must be host:port \(got "http:\/\/\*\*\*@10.0.0.1:8080"\): user info is not sent to upstreams; write it as/,
 		],
 		[
-			'a password in a URL without its scheme',
+			'a password in an address of a route, without a scheme',
 			'[[routes]]\nprefix = "/"\nupstream = "u:hunter2@10.0.0.1:8080"\n',
 			/upstream: must be http.* \(got "\*\*\*@10.0.0.1:8080"\)/,
 		],
@@ -161,93 +147,73 @@ describe('an upstream with a name', () => {
 			/routes\[0\].tls: unknown key; it belongs in \[\[upstreams\]\]/,
 		],
 		[
-			'an address that is there twice',
-			TWO.replace('[fd00::1]:80', '10.0.0.1:8080'),
-			/addresses\[1\]: "10.0.0.1:8080" is duplicated/,
-		],
-		[
-			'an address of another kind',
-			TWO.replace('"[fd00::1]:80"', '8080'),
+			'a number as an address',
+			second('8080'),
 			/addresses\[1\]: must be "host:port" or { address = "host:port", weight = 2 } \(got the number 8080\); write it as/,
 		],
 		[
 			'a weight without an address',
-			TWO.replace('"[fd00::1]:80"', '{ weight = 2 }'),
+			second('{ weight = 2 }'),
 			/:\d+: upstreams\[0\].addresses\[1\].address: is missing; write it as "10.0.0.1:8080"/,
 		],
 		[
-			'a weight of none',
-			TWO.replace('"[fd00::1]:80"', '{ address = "b:1", weight = 0 }'),
+			'a weight of 0',
+			second('{ address = "b:1", weight = 0 }'),
 			/:\d+: upstreams\[0\].addresses\[1\].weight: must be a whole number, at least 1 \(got 0\); set it to 1 or more/,
 		],
 		[
-			'an address with a key that it has not',
-			TWO.replace('"[fd00::1]:80"', '{ address = "b:1", wieght = 2 }'),
+			'an unknown key of an address',
+			second('{ address = "b:1", wieght = 2 }'),
 			/:\d+: upstreams\[0\].addresses\[1\].wieght: unknown key; the keys of an address are address and weight/,
 		],
 		[
-			'an address with a weight that is there twice',
-			TWO.replace('"[fd00::1]:80"', '{ address = "10.0.0.1:8080", weight = 2 }'),
+			'a duplicate address with a weight',
+			second('{ address = "10.0.0.1:8080", weight = 2 }'),
 			/addresses\[1\]: "10.0.0.1:8080" is duplicated/,
 		],
 		[
-			'a balance that there is not',
+			'an unknown balance',
 			`${TWO}balance = "least-connections"\n`,
 			/balance: must be "least-requests", "round-robin" or "hash" \(got "least-connections"\); leave it out for "least-requests"/,
 		],
 		[
-			'a retry too many',
+			'11 retries',
 			`${TWO}retries = 11\n`,
 			/retries: must be a whole number of retries, at most 10 \(got 11\); set it to 10 or less, or leave it out for 1/,
 		],
 		[
-			'a slow start before the beginning',
-			`${TWO}slow_start_secs = -1\n`,
-			/slow_start_secs: must be a number of seconds, 0 or more \(got -1\); leave it out for 0/,
-		],
-		[
-			'what holds for all of its routes beside one of them',
+			'a key of the upstream in one of its routes',
 			`${TWO}${ROUTE}health = false`,
 			/routes\[0\].health: applies to all routes to \[\[upstreams\]\] "billing"; move it there/,
 		],
-		['dns beside addresses', `${TWO}dns = "a.b:80"\n${ROUTE}`, /dns: conflicts with addresses; keep one of the two/],
+		['dns and addresses', `${TWO}dns = "a.b:80"\n${ROUTE}`, /dns: conflicts with addresses; keep one of the two/],
 		[
-			'neither',
+			'neither dns nor addresses',
 			`[[upstreams]]\nname = "billing"\n${ROUTE}`,
 			/addresses: is missing; set it to a list of addresses, or set dns/,
 		],
-		['what is for dns without it', `${TWO}dns_server = "127.0.0.1:53"\n${ROUTE}`, /dns_server: needs dns; set dns/],
+		['dns_server without dns', `${TWO}dns_server = "127.0.0.1:53"\n${ROUTE}`, /dns_server: needs dns; set dns/],
 		[
-			'an address as a name',
+			'an IP address as a DNS name',
 			DNS.replace('billing.internal', '10.0.0.1'),
 			/dns: must be host:port .*: it is an IP address/,
 		],
 		[
-			'a name without a port',
-			DNS.replace('internal:8080', 'internal'),
-			/dns: must be host:port .*: the port is missing/,
-		],
-		[
-			'a server by its name',
+			'a DNS server by its name',
 			`${DNS}dns_server = "localhost:53"\n`,
 			/dns_server: must be the address and the port of a DNS/,
 		],
-		['a queue for nothing', `${TWO}queue = 5\n${ROUTE}`, /queue: needs max_requests or max_connections; set one/],
+		['a queue without a limit', `${TWO}queue = 5\n${ROUTE}`, /queue: needs max_requests or max_connections; set one/],
 		[
-			'a limit of nothing',
+			'a limit of 0',
 			`${TWO}max_requests = 0\n${ROUTE}`,
 			/max_requests: must be a whole number of requests in flight, at least 1/,
 		],
-		[
-			'one pair of brackets',
-			TWO.replace('[[upstreams]]', '[upstreams]'),
-			/upstreams: must be a list of tables .*write \[\[upstreams\]\]/,
-		],
 	] as const) {
 		test(`refuses ${what}`, () => {
-			const said = problemsOf(tables).join('\n');
-			assert.match(said, problem);
-			assert.doesNotMatch(said, /hunter2/);
+			const message = problemsOf(tables).join('\n');
+			assert.match(message, problem);
+			assert.doesNotMatch(message, /hunter2/);
 		});
 	}
 });

@@ -3,97 +3,58 @@ import assert from 'node:assert/strict';
 import { existsSync, globSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
-import { config, ROOT, text, yaml } from './files.ts';
+import { ROOT, text } from './files.ts';
 
 const page = text('docs/how-to/deploy.md');
 const commands = Array.from(page.matchAll(/^```sh\n(.*?)^```$/gms), ([, block]) =>
 	block!.replaceAll('\\\n', ' ').trim().split('\n'),
 ).flat();
 
-/** Each form of command, and what it has to find. */
-const FORMS: readonly (readonly [RegExp, (...parts: string[]) => void])[] = [
+/** Each form of command, and where the repository has its parts: files, each with a line in which $1 is the first part. */
+const FORMS: readonly (readonly [RegExp, Readonly<Record<string, string>>])[] = [
+	[/^docker build --tag \S+ \.$/, {}],
+	[/^docker build .*--build-arg (\w+)=(\w+) /, { Dockerfile: '^ARG $1=[^]*^ +$2\\) node tools/build' }],
+	[/^docker run .*:(\/[\w/]+):ro" .*:(\d+) .*:(\d+) mtls-edge-proxy$/, { Dockerfile: '^WORKDIR $1\nEXPOSE $2 $3$' }],
+	[/^docker run .*:(\/[\w/]+):ro" mtls-edge-proxy check$/, { Dockerfile: '^WORKDIR $1$' }],
+	[/^docker kill --signal (HUP) edge$/, { 'packages/proxy/src/main.ts': 'SIG$1' }],
+	[/^docker compose (?:up|down|stop) (?!-)(\w+)/, { 'compose.yaml': '^  $1:$' }],
+	[/^docker compose (?:up|down)\b/, {}],
+	[/^docker compose cp edge:\/etc\/edge\/(\w+) dev$/, { 'deploy/compose/config.toml': '^cert_path = "$1/' }],
+	[/^TOKEN=\$\(docker compose run --rm -T --no-deps (\w+) token /, { 'compose.yaml': '^  $1:$' }],
 	[
-		/^docker build .*?(?:--build-arg (\w+)=(\w+) )?\.$/,
-		(name = 'BODY_MODE', value = 'collected') => {
-			assert.match(text('Dockerfile'), new RegExp(`^ARG ${name}=`, 'm'));
-			assert.match(text('Dockerfile'), new RegExp(`^ +${value}\\) node tools/build`, 'm'));
-		},
+		/^curl --cacert dev\/(ca\.crt) .*localhost:(\d+)(\/\w+)\//,
+		{ 'compose.yaml': ':$2:', 'deploy/compose/config.toml': 'client_ca_path = "\\S*$1"[^]*^prefix = "$3"' },
 	],
-	[
-		/^docker run .*:(\/[\w/]+):ro"(.*) mtls-edge-proxy(?: check)?$/,
-		(folder, rest) => {
-			assert.match(text('Dockerfile'), new RegExp(`^WORKDIR ${folder}$`, 'm'));
-			for (const [, port] of rest.matchAll(/--publish \S*?(\d+)(?= |$)/g))
-				assert.match(text('Dockerfile'), new RegExp(`^EXPOSE.* ${port}\\b`, 'm'));
-		},
-	],
-	[/^docker kill --signal (HUP) edge$/, () => assert.match(text('packages/proxy/src/main.ts'), /SIGHUP/)],
-	[
-		/^docker compose (?:up|down|stop)((?: [a-z]+)?)/,
-		(service) => {
-			if (service) assert.ok(service.trim() in yaml('compose.yaml').services);
-		},
-	],
-	[
-		/^docker compose cp edge:(\S+) dev$/,
-		(folder) => {
-			assert.equal(join('/etc/edge', config('deploy/compose/config.toml').tls.certPath, '..'), folder);
-		},
-	],
-	[
-		/^TOKEN=\$\(docker compose run --rm -T --no-deps (\w+) token /,
-		(service) => assert.ok(service in yaml('compose.yaml').services),
-	],
-	[
-		/^curl --cacert (dev\/ca\.crt) .*localhost:(\d+)(\/\w+)\//,
-		(ca, port, prefix) => {
-			const { tls, routes } = config('deploy/compose/config.toml');
-			assert.equal(ca, tls.clientCaPath);
-			assert.ok(routes.some((route) => route.prefix === prefix));
-			assert.ok(yaml('compose.yaml').services.edge.ports.some((published: string) => published.includes(`:${port}:`)));
-		},
-	],
-	[
-		/^kubectl create namespace (\w+)$/,
-		(namespace) => {
-			assert.equal(yaml('deploy/kubernetes/overlays/example/kustomization.yaml').namespace, namespace);
-		},
-	],
+	[/^kubectl create namespace (\w+)$/, { 'deploy/kubernetes/overlays/example/kustomization.yaml': '^namespace: $1$' }],
 	[
 		/^kubectl --namespace edge create configmap edge-trust --from-file=(\S+) --from-file=(\S+)$/,
-		(...files) => {
-			for (const file of files)
-				assert.match(text('deploy/kubernetes/base/config.toml'), new RegExp(`"/run/edge/trust/${file}"`));
-		},
+		{ 'deploy/kubernetes/base/config.toml': '"/run/edge/trust/$1"[^]*"/run/edge/trust/$2"' },
 	],
 	[
 		/^kubectl --namespace edge create secret tls (\S+) /,
-		(name) => {
-			assert.match(text('deploy/kubernetes/base/deployment.yaml'), new RegExp(`secretName: ${name},`));
-		},
+		{ 'deploy/kubernetes/base/deployment.yaml': 'secretName: $1,' },
 	],
-	[/^kubectl apply --kustomize (\S+)$/, (folder) => assert.ok(existsSync(join(ROOT, folder, 'kustomization.yaml')))],
-	[
-		/^useradd --system .* (\w+)$/,
-		(user) => assert.match(text('deploy/systemd/edge.service'), new RegExp(`^User=${user}$`, 'm')),
-	],
-	[/^cp (\S+) \/etc\/systemd\/system\/edge\.service$/, (unit) => assert.ok(existsSync(join(ROOT, unit)))],
-	[/^systemctl enable --now edge$/, () => {}],
-	[/^npm install --global (\S+)$/, (name) => assert.equal(JSON.parse(text('packages/proxy/package.json')).name, name)],
-	[/^proxy check --config config\.toml$/, () => {}],
+	[/^kubectl apply --kustomize (\S+)$/, { 'deploy/kubernetes/overlays/example/kustomization.yaml': '^resources:' }],
+	[/^useradd --system .* (\w+)$/, { 'deploy/systemd/edge.service': '^User=$1$' }],
+	[/^cp deploy\/systemd\/edge\.service \/etc\/systemd\/system\/edge\.service$/, {}],
+	[/^systemctl enable --now edge$/, {}],
+	[/^npm install --global (\S+)$/, { 'packages/proxy/package.json': '"name": "$1"' }],
+	[/^proxy check --config config\.toml$/, {}],
 ];
 
 describe('docs/how-to/deploy.md', () => {
 	for (const command of commands) {
 		test(`matches the repository: ${command.slice(0, 70)}`, () => {
-			const form = FORMS.find(([pattern]) => pattern.test(command));
-			assert.ok(form, `no check is known for this command: ${command}`);
-			const [pattern, check] = form;
-			check(...pattern.exec(command)!.slice(1));
+			const [form, lines] = FORMS.find(([one]) => one.test(command)) ?? assert.fail('add its form to FORMS');
+			const parts = form.exec(command)!.map((part) => part.replaceAll(/[.\\/]/g, '\\$&'));
+			for (const [file, line] of Object.entries(lines)) {
+				const wanted = line.replaceAll(/\$(\d)/g, (_, i) => parts[i]!);
+				assert.match(text(file), new RegExp(wanted, 'm'), file);
+			}
 		});
 	}
 
-	test('names only existing alerts, files and numbers', () => {
+	test('names only existing alerts, files and versions', () => {
 		const alerts = new Set(text('deploy/prometheus/rules.yaml').match(/MtlsEdge\w+/g));
 		for (const [alert] of page.matchAll(/MtlsEdge\w+/g)) assert.ok(alerts.has(alert), alert);
 		for (const [, path = ''] of page.matchAll(/`((?:deploy|\.github)\/[\w./-]+)`/g))

@@ -1,5 +1,4 @@
-/** Numbers in deploy/ that have to fit each other, and stand in different files. */
-
+/** Numbers and names of deploy/ that several files have to agree on. */
 import assert from 'node:assert/strict';
 import { existsSync, globSync } from 'node:fs';
 import { join } from 'node:path';

@@ -56,18 +56,18 @@ describe('the rule about blocks of code', () => {
 	const cases: readonly (readonly [mark: string, language: string, code: string, problem?: RegExp])[] = [
 		['', 'toml', `${SCHEMA_LINE}\n${WHOLE}`],
 		['', 'toml', WHOLE, /begin with #:schema/],
-		['', 'toml', `${SCHEMA_LINE}\nx = 1\n${WHOLE}`, /x: unknown key/],
-		['fragment', 'toml', '[[issuers]]\nissuer = "https://a.test"\ndiscovery = true\n'],
-		['fragment', 'toml', '[limits]\nmax_conections = 1\n', /did you mean max_connections/],
+		[
+			'fragment',
+			'toml',
+			'[limits]\nmax_conections = 1\n',
+			/^limits\.max_conections: .* did you mean max_connections\?$/,
+		],
 		['revoked by hand', 'toml', 'tokens = 5\n', /tokens: must be/],
-		['', 'json', '{"a": 1}\n{"b": 2}\n'],
 		['', 'json', '{a: 1}\n', /not JSON/],
 		['anything', 'sh', 'ls\n', /no test runs it/],
 		['run by test/nowhere.test.ts: it', 'sh', 'ls\n', /no such file/],
 		[`run by ${HERE}: the rule`, 'sh', 'ls\n', /has no blockNamed/],
 		[`checked by ${HERE}: the rule about blocks`, 'sh', 'ls\n'],
-		['not run: needs a cluster', 'sh', 'ls\n'],
-		['not run:', 'sh', 'ls\n', /no test runs it/],
 	];
 
 	it('accepts a marked block, and refuses one without a test or a reason', () => {

