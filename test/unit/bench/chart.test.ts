@@ -43,7 +43,7 @@ describe('the chart', () => {
 		assert.deepEqual(
 			bars.map(([, kind]) => kind),
 			['ours', 'whole', 'ours', 'whole', 'tls', 'ours'],
-			'those with the whole job stand first',
+			'rows with the whole job come first',
 		);
 		const widths = bars.map(([, , width]) => Number(width));
 		const longest = Math.max(...widths);

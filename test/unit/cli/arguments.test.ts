@@ -7,7 +7,7 @@ import { check } from '../../../packages/proxy/src/cli/commands/inspect.ts';
 import { run } from '../../../packages/proxy/src/cli/commands/run.ts';
 import { help } from '../../../packages/proxy/src/cli/commands/shell.ts';
 import { demo, embedDemo } from '../../../packages/proxy/src/cli/commands/try-it.ts';
-import { type Address, parseAddress } from '../../../packages/proxy/src/cli/options.ts';
+import { type Address, parseAddress, parseDuration } from '../../../packages/proxy/src/cli/options.ts';
 import { threads } from '../../../packages/proxy/src/cli/run-options.ts';
 import { anyText } from '../../fixtures/any-text.ts';
 
@@ -121,7 +121,7 @@ describe('running the proxy', () => {
 		});
 	});
 
-	it('prefers a flag to its environment variable, even to one that is wrong', () => {
+	it('prefers a flag to its environment variable, even a wrong one', () => {
 		assert.deepEqual(parse(['run', '--workers', '2'], { PROXY_WORKERS: 'many' }), { ...defaults, workers: 2 });
 	});
 
@@ -310,6 +310,11 @@ describe('wrong usage', () => {
 		for (const text of ['0', '1025', '-1', '1.5', '1e2', ' 2', '0x2', 'two', '٣']) {
 			assert.match(errorOf([`--workers=${text}`]).message, /^--workers: must be a whole number/, text);
 		}
+	});
+
+	it('includes a duration without a value above 0, or with an unknown unit', () => {
+		assert.deepEqual(['30s', '500ms', '5m', '30'].map(parseDuration), [30_000, 500, 300_000, 30_000]);
+		for (const text of ['', '0', '0s', '-1s', '5w']) assert.throws(() => parseDuration(text), Malformed, text);
 	});
 
 	it('is reported with all problems', () => {

@@ -73,16 +73,6 @@ describe('the folder of the demo', () => {
 		assert.equal(config.routes[0]?.cooldownMs, 1000);
 	});
 
-	it('holds upstreams of several addresses, if it has any', async () => {
-		const addresses = ['127.0.0.1:1', '127.0.0.1:2'];
-		workspace.writeConfig([{ prefix: '/svc-c', upstream: 'svc-c' }], [{ name: 'svc-c', addresses }]);
-		const { routes } = await loadConfig(workspace.paths.config);
-		assert.deepEqual(
-			routes[0]?.upstream.addresses.map(({ authority }) => authority),
-			addresses,
-		);
-	});
-
 	it('holds tokens that verify with the key in it', async () => {
 		const key = await importSPKI(readFileSync(join(dir, 'jwt.pub'), 'utf8'), 'RS256');
 		for (const tenant of ['tenant-a', 'tenant-b'] as const) {
@@ -115,7 +105,7 @@ describe('the folder of the demo', () => {
 		assert.equal(statSync(join(dir, 'server.key')).mode & 0o777, 0o600);
 	});
 
-	it('is refused where files of somebody else are there, and leaves these as they are', async () => {
+	it('is refused if it has other files, and these stay as they are', async () => {
 		const foreign = join(parent, 'foreign');
 		mkdirSync(foreign);
 		writeFileSync(join(foreign, 'server.key'), 'mine');
@@ -178,7 +168,7 @@ describe('the sample upstream', () => {
 describe('the sample upstream that dies', () => {
 	const get = async (authority: string, path: string) => (await fetch(`http://${authority}${path}`)).status;
 
-	it('does so with the next request in its hands, and comes back on the same port', async () => {
+	it('dies during the next request, and returns on the same port', async () => {
 		const { authority, ...upstream } = await startSampleUpstream('svc');
 		try {
 			const death = upstream.die();
@@ -193,7 +183,7 @@ describe('the sample upstream that dies', () => {
 		}
 	});
 
-	it('can be closed when it is dead', async () => {
+	it('can be closed after its death', async () => {
 		const { authority, ...upstream } = await startSampleUpstream('svc');
 		const death = upstream.die();
 		await assert.rejects(get(authority, '/a'));

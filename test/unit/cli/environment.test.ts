@@ -9,7 +9,7 @@ const namesOf = (...names: string[]) =>
 	unknownVariables(Object.fromEntries(names.map((name) => [name, 'secret']))).map(({ name }) => name);
 
 describe('unknown PROXY_ variables', () => {
-	it('are named with the one that was meant, and without their value', () => {
+	it('are named with the variable that was meant, without their value', () => {
 		assert.deepEqual(unknownVariables({ PROXY_BNID: 'secret', PROXY_XYZZYPLUGH: 'secret', PATH: '/bin' }), [
 			{ name: 'PROXY_BNID', message: 'is not a variable of the proxy; did you mean PROXY_BIND?' },
 			{

@@ -169,7 +169,7 @@ describe('[[issuers]]', () => {
 		assert.deepEqual([warning!.key, warning!.line], ['issuers[0].audience', 5]);
 	});
 
-	it('cause a warning about tenants that none of their tokens can name', () => {
+	it('cause a warning about tenants that no token can name', () => {
 		const route = (tenants: string) => `[[routes]]\nprefix = "/"\nupstream = "http://a"\ntenants = ${tenants}\n`;
 		const warnings = (prefix: string) =>
 			configWarnings(
@@ -177,10 +177,10 @@ describe('[[issuers]]', () => {
 					`${GOOD}audience = "a"\n${prefix}\n[[tenants]]\nname = "joe"\nrps = 1\n[[tenants]]\nname = "a/joe"\nrps = 1\n${route('["a/joe", "joe"]')}`,
 				),
 			).map(({ line, key, message }) => `${line} ${key}: ${message}`);
-		const nobody = `is not the name of any issuer's tenant: their names begin with "a/"; write it with the prefix`;
+		const message = `is not the name of any issuer's tenant: their names begin with "a/"; write it with the prefix`;
 		assert.deepEqual(warnings('tenant_prefix = "a/"'), [
-			`19 routes[0].tenants[1]: ${nobody}`,
-			`11 tenants[0].name: ${nobody}`,
+			`19 routes[0].tenants[1]: ${message}`,
+			`11 tenants[0].name: ${message}`,
 		]);
 		assert.deepEqual(warnings(''), []);
 	});

@@ -505,7 +505,7 @@ describe('an invalid configuration', () => {
 		);
 	});
 
-	it('is reported with all problems, in the order of the file, with line, key and remedy', () => {
+	it('reports all problems in the order of the file, with line, key and remedy', () => {
 		assert.deepEqual(
 			messageOf(`health_interval_secs = 0
 tenant_rsp = 5
@@ -580,7 +580,7 @@ cert_path = ""`).split('\n'),
 		assert.equal('polluted' in {}, false);
 	});
 
-	it('gets a message that shows the brackets to write', () => {
+	it('for the wrong kind of table shows the brackets to write', () => {
 		assert.match(
 			messageOf(`${MINIMAL}[routes]\nprefix = "/"`),
 			/:8: routes: must be a list of tables \(got a table\); write \[\[routes\]\]/,
@@ -603,7 +603,7 @@ cert_path = ""`).split('\n'),
 		assert.equal(parse(MINIMAL.replace('ca.pem', './c:/ca.pem')).tls.clientCaPath, './c:/ca.pem');
 	});
 
-	it('gets a message that the URL of a route is one address', () => {
+	it('for several addresses in one URL names [[upstreams]]', () => {
 		const route = (upstream: string) => `${MINIMAL}[[routes]]\nprefix = "/"\nupstream = ${upstream}`;
 		assert.match(
 			messageOf(route('["http://a", "http://b"]')),
@@ -739,7 +739,7 @@ health = false
 		]);
 	});
 
-	it('refuses routes to one upstream that disagree about health_grpc, and the key beside an [[upstreams]]', () => {
+	it('refuses different values of health_grpc for one upstream, and the key on a route to [[upstreams]]', () => {
 		const routes = (...values: string[]) =>
 			MINIMAL + values.map((own, i) => `[[routes]]\nprefix = "/${i}"\nupstream = "h2c://x"\n${own}\n`).join('');
 		for (const other of ['', 'health_grpc = false', 'health_grpc = "x"']) {

@@ -83,7 +83,7 @@ describe('a route that cuts its prefix', () => {
 });
 
 describe('rules of two routes', () => {
-	it('are equally strict only if nobody passes just one of them', () => {
+	it('are equally strict only if no caller passes just one of them', () => {
 		const some = (...values: string[]) => fc.option(fc.subarray(values, { minLength: 1 }), { nil: undefined });
 		const names = ['dns:a', 'dns:b', 'cn:c'];
 		const rules = fc.record({

@@ -136,7 +136,7 @@ describe('text that is nested deeper than any configuration', () => {
 					.join(' . ')} = 1`,
 		],
 		['table headers', (depth) => `[${Array(depth).fill('a').join('.')}]`],
-		['lists that nobody closes', (depth) => `a = ${'['.repeat(depth)}`],
+		['unclosed lists', (depth) => `a = ${'['.repeat(depth)}`],
 	];
 	for (const [what, text] of nested) {
 		it(`is refused before it is parsed, with its line: ${what}`, () => {
@@ -147,7 +147,7 @@ describe('text that is nested deeper than any configuration', () => {
 						'config.toml:2: is nested deeper than 8 levels, deeper than any key of the configuration; see docs/reference/configuration.md for the keys',
 				});
 			}
-			if (!what.endsWith('closes')) parse(`# first\n${text(8)}\n`);
+			if (!what.startsWith('unclosed')) parse(`# first\n${text(8)}\n`);
 		});
 	}
 

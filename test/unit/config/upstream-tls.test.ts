@@ -53,7 +53,7 @@ describe('TLS to the addresses of an upstream', () => {
 		);
 	});
 
-	test('that verifies nothing causes a warning', () => {
+	test('without verification causes a warning', () => {
 		const config = parseConfig(`${MINIMAL}${GROUP}[upstreams.tls]\ninsecure_skip_verify = true\n${ROUTE}`);
 		assert.equal(config.routes[0]!.upstream.tls?.verify, false);
 		const [warning] = configWarnings(config).filter(({ key }) => key?.endsWith('insecure_skip_verify'));

@@ -25,7 +25,7 @@ describe('an upstream with a name', () => {
 		assert.deepEqual(upstreams, [routes[0]!.upstream]);
 	});
 
-	test('has probe settings of its own, or those at the top of the file', () => {
+	test('has its own probe settings, or those at the top of the file', () => {
 		const { routes } = parse(
 			`${TWO}health_path = "/own"\nupstream_idle_timeout_secs = 9\n${ROUTE}`,
 			'unhealthy_after = 3\n',

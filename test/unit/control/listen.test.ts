@@ -28,7 +28,9 @@ describe('trying an address', () => {
 		await close(await listen({ port }));
 	});
 
-	test('one that another process would share counts as taken', { skip: process.platform !== 'linux' }, async () => {
+	test('an address that another process would share counts as taken', {
+		skip: process.platform !== 'linux',
+	}, async () => {
 		const server = await listen({ port: 0, reusePort: true });
 		const port = portOf(server);
 		await assert.rejects(assertFree({ host: '127.0.0.1', port }, '--bind'), {
@@ -38,7 +40,7 @@ describe('trying an address', () => {
 		await close(server);
 	});
 
-	test('one that this machine does not have is refused', async () => {
+	test('an address of another machine is refused', async () => {
 		await assert.rejects(assertFree({ host: '192.0.2.1', port: 8443 }, '--bind'), {
 			name: 'StartError',
 			message: /^cannot listen on 192\.0\.2\.1:8443 \(--bind\): no interface of this machine has this address/,

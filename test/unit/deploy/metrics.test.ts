@@ -41,7 +41,7 @@ const dashboard = JSON.parse(text('deploy/grafana/mtls-edge-proxy.json'));
 const panels: readonly Panel[] = dashboard.panels;
 const queries = panels.flatMap(({ title, targets = [] }) => targets.map(({ expr }) => ({ title, expr })));
 
-/** What an expression asks for and nobody writes: series, and labels in their selectors. */
+/** Series of an expression, and labels in their selectors, that the proxy does not write. */
 function unknownIn(expr: string): string[] {
 	const selectors = expr.matchAll(/\b((?:proxy|process|nodejs)_[a-z0-9_]+)(?:\{([^}]*)\})?/g);
 	return Array.from(selectors).flatMap(([, name = '', matchers = '']) => {
@@ -88,7 +88,7 @@ describe('the alerts', () => {
 			assert.equal(annotations.runbook_url, `docs/how-to/alerts.md#${alert.toLowerCase()}`);
 	});
 
-	test('each have a test that fires and one that is quiet', () => {
+	test('each have a test that fires and a quiet test', () => {
 		const { tests } = yaml('deploy/prometheus/rules.test.yaml');
 		assert.deepEqual(
 			tests.map(({ name }: { name: string }) => name),
@@ -149,7 +149,7 @@ describe('the dashboard', () => {
 		}
 	});
 
-	test('says of each panel what it shows, and no two lie over each other', () => {
+	test('has a description of each panel, and no two panels overlap', () => {
 		assert.equal(new Set(panels.map(({ id }) => id)).size, panels.length);
 		const taken = new Map<string, string>();
 		for (const { title, type, description, gridPos } of panels) {

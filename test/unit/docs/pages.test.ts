@@ -39,7 +39,7 @@ it('every page of docs/ is at most two clicks from README.md', () => {
 	);
 });
 
-it('configurations of the repository name their schema by a path that is right here, or next to a copy of the file', () => {
+it('configurations name their schema by its path in the repository, or next to the file', () => {
 	for (const file of globSync('{deploy,examples,docs,bench}/**/*.toml', {
 		cwd: ROOT,
 		exclude: ['**/node_modules/**'],

@@ -58,7 +58,7 @@ describe('npm test', () => {
 		assert.match(stdout, /failing tests:\n\n.*\n✖ fits \[streaming\]/);
 	});
 
-	test('fails a file that does not load, and one that leaves something open, says what, and goes on', (t) => {
+	test('fails a file that does not load, names what a file leaves open, and goes on', (t) => {
 		const leak = `${PASSING} import net from 'node:net'; net.createServer().listen(0, '127.0.0.1');`;
 		const { status, stdout } = runner(t, {
 			'test/unit/a.test.ts': leak,
@@ -110,7 +110,7 @@ describe('npm test', () => {
 		assert.doesNotMatch(stdout, /unsteady/);
 	});
 
-	test('tells files of the second body mode so, unless they are named: they leave out what one mode proves', (t) => {
+	test('sets PROXY_TEST_SECOND_MODE for files in the second body mode, unless they are named', (t) => {
 		const files = {
 			'test/wire/a.test.ts':
 				"import { test } from 'node:test'; test('a', (t) => t.diagnostic('second: ' + process.env.PROXY_TEST_SECOND_MODE));",

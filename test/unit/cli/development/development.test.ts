@@ -80,7 +80,7 @@ describe('files for development', () => {
 			for (const host of ['localhost', 'edge.test']) assert.equal(server.checkHost(host), host);
 		});
 
-		it('says in the CA what it is for', () => {
+		it('names the CA as one for development', () => {
 			assert.match(certificate(join(root, 'edge/dev/ca.crt')).subject, /development CA \(not for production\)/);
 		});
 

@@ -40,7 +40,7 @@ test('a doubt in a target is found exactly if the gate refuses it, with the same
 	);
 });
 
-test('the longest prefix that fits is the one that is taken', () => {
+test('the longest prefix that fits is taken', () => {
 	const path = fc.array(fc.constantFrom('a', 'b', '/', '/'), { maxLength: 6 }).map((parts) => `/${parts.join('')}`);
 	fc.assert(
 		fc.property(fc.uniqueArray(path, { maxLength: 12 }), path, (prefixes, target) => {

@@ -105,7 +105,7 @@ test('the head of a request over HTTP/2 is that of its block: pseudo-header fiel
 	assert.match(gate(said, 'upstream')!.details.join(), /^h2c:\/\/127\.0\.0\.1:2; /);
 });
 
-describe('what a route says of streams', () => {
+describe('the keys of a route for streams', () => {
 	const route = (prefix: string, keys: string) =>
 		`[[routes]]\nprefix = "${prefix}"\nupstream = "h2c://127.0.0.1:3"\n${keys}\n`;
 	const stream = 'trailers = false\nidle_timeout_secs = "2m"\nend_streams_at_expiry = true';
@@ -119,7 +119,7 @@ describe('what a route says of streams', () => {
 		);
 	};
 
-	test('is shown with the place of each key, and what this build cannot do', async () => {
+	test('are shown with the place of each key, and without effect in the other build', async () => {
 		const only = (what: string) =>
 			BODY_MODE === 'streaming'
 				? what
@@ -135,7 +135,7 @@ describe('what a route says of streams', () => {
 		assert.deepEqual((await details('/talk', 'upstream')).length, 1);
 	});
 
-	test('a gRPC call on a route without trailers is told that it will have no status', async () => {
+	test('a gRPC call on a route without trailers has a note that it gets no status', async () => {
 		const own = await filesOf('streams.toml', text);
 		const headers = ['content-type: application/grpc'];
 		const said = await explained(own, { name: '', reason: undefined, path: '/stream', method: 'POST', headers });
@@ -145,7 +145,7 @@ describe('what a route says of streams', () => {
 		);
 	});
 
-	test('is told of a WebSocket: when it ends, by a key or the default, and how much it may send', async () => {
+	test('includes when a WebSocket ends, by a key or the default, and how much it may send', async () => {
 		const own = (lines: string[]) => lines.slice(1).map((line) => line.replace(/^routes\[\d+\]\./, ''));
 		assert.deepEqual(own(await details('/talk', 'protocol change', HANDSHAKE)), [
 			'idle_timeout_secs (the default): it ends after 300 s without a byte',
@@ -270,7 +270,7 @@ test('a refused path is shown with the offending part', async () => {
 	assert.equal(await words('/plain#x'), '"#" at character 7: fragment, space or byte outside ASCII');
 });
 
-test('fields that are not forwarded are told with the reason', async () => {
+test('fields that are not forwarded are shown with the reason', async () => {
 	const headers = ['Connection: X-Mine', 'X-Mine: 1', 'X_Proxy_Tenant: a', 'Forwarded: for=x', 'Accept: */*'];
 	assert.deepEqual(gate(await ask({ headers }), 'header fields')!.details, [
 		'connection: not forwarded: it is only for this connection',
@@ -336,8 +336,8 @@ upstream = "http://127.0.0.1:9"
 	issuer.publish = (_, response) => response.writeHead(503).end();
 	assert.match((await of(false)).notes[0]!, /could not be fetched from .+: status 503$/);
 
-	const nobody: Logger = { ...({} as Logger), warn: () => assert.fail('not kept') };
-	await createKeyStore(stateDir, nobody).save(remote.remotes[0]!, set, Date.now() / 1000 - 120);
+	const silent: Logger = { ...({} as Logger), warn: () => assert.fail('not kept') };
+	await createKeyStore(stateDir, silent).save(remote.remotes[0]!, set, Date.now() / 1000 - 120);
 	const kept = await of(true);
 	assert.equal(kept.outcome, 'passes');
 	assert.match(kept.notes[0]!, /used 1 key from state_dir, 2 min old$/);
@@ -378,75 +378,73 @@ test('secrets are redacted by the name of their field or parameter, and by their
 	assert.equal(redactText('the secret1 is secret1', ['secret1', 'is']), 'the [redacted] is [redacted]');
 });
 
-test('the circuit breaker and the health of the upstream, by the metrics of a running proxy', async () => {
-	const state = async (circuit: number, alive?: number) => {
-		const samples = [`proxy_circuit_state{upstream="127.0.0.1:9"} ${circuit}`, 'proxy_circuit_state{upstream="x:1"} 1'];
-		if (alive !== undefined) samples.push(`proxy_upstream_alive{upstream="127.0.0.1:9"} ${alive}`);
-		const said = await explained(files, { name: '', reason: undefined }, samples.join('\n'));
-		return [said.outcome, said.reason, gate(said, 'circuit breaker')!.details[0], gate(said, 'upstream')!.details[0]];
-	};
-	const health = 'http://127.0.0.1:9; its last health probe: ';
-	assert.deepEqual(await state(0), ['passes', null, 'of 127.0.0.1:9: closed', `${health}not probed`]);
-	assert.deepEqual(await state(0, 1), ['passes', null, 'of 127.0.0.1:9: closed', `${health}passed`]);
-	const open = ['refused', 'circuit open', 'of 127.0.0.1:9: open', `${health}failed, or not made yet`];
-	assert.deepEqual(await state(1, 0), open);
-	assert.equal((await state(2, 0))[0], 'refused');
+describe('the circuit breaker and the health of the upstream, by the metrics of a running proxy', () => {
+	type Status = NonNullable<Parameters<typeof explained>[3]>;
 	const at = '2026-11-22T10:00:00.000Z';
-	const last_probe = {
-		at,
-		passed: false,
-		found: 'GET /health answered 404',
-		remedy: 'set health_path, or health = false',
+	const HEALTH = 'http://127.0.0.1:9; its last health probe: ';
+	const state = async (page: string, status?: Status, own = files, path = '/plain') => {
+		const said = await explained(own, { name: '', reason: undefined, path }, page, status);
+		const [circuit, ...more] = gate(said, 'circuit breaker')!.details;
+		return { ended: said.reason ?? said.outcome, circuit, more, health: gate(said, 'upstream')?.details[0] };
 	};
-	const breaker = { state: 'open', since: at, reason: 'health', cause: 'health: 404', opened_total: 1 } as const;
-	const page = 'proxy_circuit_state{upstream="127.0.0.1:9"} 1\nproxy_upstream_alive{upstream="127.0.0.1:9"} 0';
-	const trouble = { upstream: '127.0.0.1:9', group: null, breaker, last_probe };
-	const why = await explained(files, { name: '', reason: undefined }, page, { dns: [], upstreams: [trouble] });
-	assert.equal(gate(why, 'circuit breaker')!.details[0], `of 127.0.0.1:9: open since ${at}, because: health: 404`);
-	assert.equal(
-		gate(why, 'upstream')!.details[0],
-		`${health}failed: GET /health answered 404: set health_path, or health = false`,
-	);
-	const overTls = await filesOf('parts-tls.toml', explainConfig('https://127.0.0.1:9'));
-	const said = await explained(
-		overTls,
-		{ name: '', reason: undefined },
-		'proxy_circuit_state{upstream="127.0.0.1:9"} 0',
-	);
-	assert.equal(gate(said, 'upstream')!.details[0], 'https://127.0.0.1:9; its last health probe: not probed');
-	const unknown = await explained(files, { name: '', reason: undefined }, 'proxy_circuit_state{upstream="x:1"} 1');
-	assert.match(gate(unknown, 'circuit breaker')!.details[0]!, /the running proxy does not know this upstream$/);
-	const tables =
-		'[[upstreams]]\nname = "pods"\ndns = "pods.test:80"\n\n[[routes]]\nprefix = "/pods"\nupstream = "pods"\n';
-	const pods = await filesOf('parts-dns.toml', `${explainConfig('http://127.0.0.1:9')}\n${tables}`);
-	const none = await explained(
-		pods,
-		{ name: '', reason: undefined, path: '/pods' },
-		'proxy_dns_addresses{group="pods"} 0',
-	);
-	assert.deepEqual([none.outcome, none.reason], ['refused', 'circuit open']);
-	assert.deepEqual(gate(none, 'circuit breaker')!.details, ['DNS has returned no address for pods.test:80 yet']);
-	const failing = { name: 'pods.test:80', routes: ['/pods'], addresses: 0, age_seconds: null, failures: 7 };
-	const since = { failing_since: '2026-11-22T10:00:00.000Z', cause: 'the name has no addresses' };
-	const told = await explained(
-		pods,
-		{ name: '', reason: undefined, path: '/pods' },
-		'proxy_dns_addresses{group="pods"} 0',
-		{
-			dns: [
-				{ ...failing, group: 'others', failing_since: null, cause: null },
-				{ ...failing, group: 'pods', ...since },
-			],
-			upstreams: [],
-		},
-	);
-	assert.equal(
-		gate(told, 'circuit breaker')!.details[1],
-		'the name has no addresses; 7 lookups have failed since 2026-11-22T10:00:00.000Z',
-	);
+	const metrics = (circuit: number, alive?: number) =>
+		[
+			`proxy_circuit_state{upstream="127.0.0.1:9"} ${circuit}`,
+			...(alive === undefined ? [] : [`proxy_upstream_alive{upstream="127.0.0.1:9"} ${alive}`]),
+		].join('\n');
+
+	test('closed, open and half-open', async () => {
+		const closed = { ended: 'passes', circuit: 'of 127.0.0.1:9: closed', more: [] };
+		assert.deepEqual(await state(metrics(0)), { ...closed, health: `${HEALTH}not probed` });
+		assert.deepEqual(await state(metrics(0, 1)), { ...closed, health: `${HEALTH}passed` });
+		assert.deepEqual(await state(metrics(1, 0)), {
+			...{ ended: 'circuit open', circuit: 'of 127.0.0.1:9: open', more: [] },
+			health: `${HEALTH}failed, or not made yet`,
+		});
+		assert.equal((await state(metrics(2, 0))).ended, 'circuit open');
+		const overTls = await filesOf('parts-tls.toml', explainConfig('https://127.0.0.1:9'));
+		assert.match((await state(metrics(0), undefined, overTls)).health!, /^https:\/\/127\.0\.0\.1:9; .* not probed$/);
+	});
+
+	test('the time and cause of an open breaker, and the remedy for a failed probe', async () => {
+		const remedy = 'set health_path, or health = false';
+		const last_probe = { at, passed: false, found: 'GET /health answered 404', remedy };
+		const breaker = { state: 'open', since: at, reason: 'health', cause: 'health: 404', opened_total: 1 } as const;
+		const upstreams = [{ upstream: '127.0.0.1:9', group: null, breaker, last_probe }];
+		const { circuit, health } = await state(metrics(1, 0), { dns: [], upstreams });
+		assert.equal(circuit, `of 127.0.0.1:9: open since ${at}, because: health: 404`);
+		assert.equal(health, `${HEALTH}failed: GET /health answered 404: ${remedy}`);
+	});
+
+	test('an upstream that the running proxy does not know', async () => {
+		const { circuit } = await state('proxy_circuit_state{upstream="x:1"} 1');
+		assert.match(circuit!, /the running proxy does not know this upstream$/);
+	});
+
+	test('a name without addresses, with the failed look-ups', async () => {
+		const tables =
+			'[[upstreams]]\nname = "pods"\ndns = "pods.test:80"\n\n[[routes]]\nprefix = "/pods"\nupstream = "pods"\n';
+		const pods = await filesOf('parts-dns.toml', `${explainConfig('http://127.0.0.1:9')}\n${tables}`);
+		const failing = { name: 'pods.test:80', routes: ['/pods'], addresses: 0, age_seconds: null, failures: 7 };
+		const dns = [
+			{ ...failing, group: 'others', failing_since: null, cause: null },
+			{ ...failing, group: 'pods', failing_since: at, cause: 'the name has no addresses' },
+		];
+		for (const [status, more] of [
+			[undefined, []],
+			[{ dns, upstreams: [] }, [`the name has no addresses; 7 lookups have failed since ${at}`]],
+		] as const) {
+			const found = await state('proxy_dns_addresses{group="pods"} 0', status, pods, '/pods');
+			assert.deepEqual(
+				[found.ended, found.circuit],
+				['circuit open', 'DNS has returned no address for pods.test:80 yet'],
+			);
+			assert.deepEqual(found.more, more);
+		}
+	});
 });
 
-test('Host of several addresses: the first stands for whichever is chosen, and that is said', async () => {
+test('Host of several addresses is that of the first, with a note', async () => {
 	const [head] = explainConfig('two').split('[[routes]]');
 	const group = (name: string, from: string) => `[[upstreams]]\nname = "${name}"\n${from}\n`;
 	const to = (name: string, path = name, keys = '') =>
@@ -480,8 +478,8 @@ test('a few of many addresses are shown, those with problems first', async () =>
 	const [head] = explainConfig('many').split('[[routes]]');
 	const tables = `[[routes]]\nprefix = "/"\nupstream = "many"\n[[upstreams]]\nname = "many"\naddresses = ${JSON.stringify(addresses)}\n`;
 	const many = await filesOf('parts-many.toml', head + tables);
-	const nobody = await explained(many, { name: '', reason: undefined });
-	assert.match(gate(nobody, 'upstream')!.details[0]!, /^http:\/\/10.0.0.1:80, .*10.0.0.8:80, and 12 more; needs/);
+	const unasked = await explained(many, { name: '', reason: undefined });
+	assert.match(gate(unasked, 'upstream')!.details[0]!, /^http:\/\/10.0.0.1:80, .*10.0.0.8:80, and 12 more; needs/);
 	const samples = addresses.map((one, i) => `proxy_circuit_state{upstream="${one}",group="many"} ${i === 18 ? 1 : 0}`);
 	const said = await explained(many, { name: '', reason: undefined }, samples.join('\n'));
 	assert.equal(said.outcome, 'passes');

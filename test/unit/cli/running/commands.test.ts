@@ -72,7 +72,7 @@ describe('proxy reload', () => {
 		assert.equal(after(4, 2, false), 1, 'which of the two has failed cannot be told');
 	});
 
-	test('is bounded, and says that the reload goes on', async () => {
+	test('ends after its time limit, and says that the reload goes on', async () => {
 		const machine = new FakeMachine();
 		machine.facts = { ...machine.facts, reloading: true };
 		await assert.rejects(
@@ -97,7 +97,7 @@ describe('proxy reload', () => {
 		assert.equal(out.text, 'process 42 was told to reload; its log has the outcome\n');
 	});
 
-	test('notices when the process ends over it', async () => {
+	test('fails if the process ends meanwhile', async () => {
 		const machine = new FakeMachine();
 		machine.onSleep = () => {
 			machine.processes.clear();
@@ -109,7 +109,7 @@ describe('proxy reload', () => {
 		);
 	});
 
-	test('says whose process it is if it may not signal it', async () => {
+	test('names the owner of the process if it may not signal it', async () => {
 		for (const [code, message] of [
 			['EPERM', /belongs to another user \(EPERM\); run the command as that user/],
 			['ESRCH', /is gone/],
@@ -157,7 +157,7 @@ describe('proxy drain', () => {
 		}
 	});
 
-	test('waits no longer than its limit, and cuts nothing short', async () => {
+	test('waits no longer than its limit, and sends no second signal', async () => {
 		const machine = new FakeMachine();
 		await assert.rejects(
 			drain({ ...target, wait: true }, new Printed(), machine),

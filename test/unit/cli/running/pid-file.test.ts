@@ -81,7 +81,7 @@ describe('the pid file', () => {
 		for (const text of ['', '\n']) assert.equal(parsePid(text), undefined, text);
 	});
 
-	test('names its writer only: one that can be a proxy and has not begun after the file was written', () => {
+	test('names only a process that can be a proxy and started before the file was written', () => {
 		const proxy = { startTicks: 1, startedMs: 10_000, args: ['node', '-C', 'boxed_body', MAIN, '--config', 'a'] };
 		assert.equal(isWriter(proxy, 11_000, MAIN), true);
 		assert.equal(isWriter(proxy, 9_000, MAIN), true, 'clocks have grains');

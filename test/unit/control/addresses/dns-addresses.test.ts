@@ -207,7 +207,7 @@ describe('the addresses of a name', () => {
 		assert.equal(dns.addresses.addressesOf(whole.upstream)[0]!.hostField, 'billing.test:8080');
 	});
 
-	test('are what they were when the process is on its way out, and nobody is asked any more', async () => {
+	test('stay the same while the process ends, without further look-ups', async () => {
 		const dns = await Dns.knowing(['10.0.0.1']);
 		dns.addresses.stop();
 		await dns.addresses.follow([BILLING, named('other')]);

@@ -168,7 +168,7 @@ describe('when the prober asks', () => {
 		assert.deepEqual(prober.asked, ['stays:1', 'leaves:2', 'stays:1']);
 	});
 
-	test('one that is about to be watched is asked once, at once', async () => {
+	test('a new upstream is probed once, immediately', async () => {
 		const prober = new TestProber();
 		await prober.start();
 		const fresh = upstream('fresh:1');
@@ -236,7 +236,7 @@ describe('when the prober asks', () => {
 		assert.ok(many.every(({ alive }) => alive === true));
 	});
 
-	test('reloads in quick succession keep nobody waiting for ever', async () => {
+	test('reloads in quick succession all end', async () => {
 		const prober = new TestProber();
 		const all = ['a:1', 'b:2', 'c:3', 'd:4'].map((authority) => upstream(authority));
 		prober.watch(all);

@@ -261,7 +261,7 @@ describe('a health probe over TLS', () => {
 		assert.equal(names.length, 4);
 	});
 
-	test('says of an upstream that speaks plain HTTP, or refuses us within the handshake, what it is', async () => {
+	test('names the cause if the upstream speaks plain HTTP or refuses the handshake', async () => {
 		const { certPem: cert, keyPem: key } = (await testPki()).server;
 		const asking = { cert, key, requestCert: true, maxVersion: 'TLSv1.2' as const };
 		for (const [server, cause] of [

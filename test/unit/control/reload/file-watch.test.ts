@@ -73,7 +73,7 @@ describe('changed files', () => {
 });
 
 describe('files that a new configuration names', () => {
-	test('are watched from what they were before they were read', () => {
+	test('are watched from their state before they were read', () => {
 		const changes = watched('config', 'old');
 		changes.reading(stamps('config@2', 'old@1'));
 		changes.follow(['config', 'new'], stamps('new@1'));

@@ -139,7 +139,7 @@ describe('a reload', () => {
 		assert.equal(test.journal.recent[0]!.asked, 'files changed');
 	});
 
-	test('applies the identity in a round of its own, if the configuration says so', async () => {
+	test('applies the identity in a separate round if the configuration reloads it', async () => {
 		const test = await TestReload.started();
 		test.readConfig = () => withJwt({ ...configWith(OLD_ROUTES), reloadsIdentity: true });
 		await test.reloader.request();

@@ -18,7 +18,7 @@ import { RecordedLog } from '../fixtures/recorded-log.ts';
 import { HEALTH, route, withUpstream } from '../fixtures/routes.ts';
 
 const WORKERS = 2;
-/** A group in which nobody waits. */
+/** A group without a queue. */
 const UNLIMITED = { limits: undefined, waiting: undefined };
 
 function testUpstreams(log = new RecordedLog(), time = new FakeTime()): Upstreams {
@@ -174,7 +174,7 @@ describe('which breakers a reload keeps', () => {
 		assert.equal(find(upstreams, 'x:1').breaker.circuit, OPEN);
 	});
 
-	test('an upstream that was away comes back unproven', () => {
+	test('a removed upstream returns unproven', () => {
 		const upstreams = provenUpstreams(before);
 		use(upstreams, []);
 		use(upstreams, before);
@@ -264,7 +264,7 @@ describe('the counters of an upstream', () => {
 		assert.equal(answered(upstreams, 'x:1'), 1);
 	});
 
-	test('go on for what health probes make of its circuit, too, which is told of', () => {
+	test('count transitions by health probes too, and log each', () => {
 		const log = new RecordedLog();
 		const upstreams = testUpstreams(log);
 		for (const prefix of ['/a', '/b']) {
@@ -333,7 +333,7 @@ describe('the counters of a route', () => {
 });
 
 describe('the last transition of an upstream', () => {
-	test('is that of the last one: a worker, or a health probe', () => {
+	test('is the latest, of a worker or a health probe', () => {
 		const upstreams = testUpstreams();
 		use(upstreams, [route('/a', 'x:1')]);
 		const upstream = find(upstreams, 'x:1');
@@ -358,8 +358,8 @@ describe('the last transition of an upstream', () => {
 	});
 });
 
-describe('a breaker that is made anew', () => {
-	test('is open since then, and not since what another one before it did last; its counters go on', async () => {
+describe('a fresh breaker', () => {
+	test('is open since its creation, not since the last transition of its predecessor; its counters continue', async () => {
 		const time = new FakeTime();
 		const upstreams = testUpstreams(undefined, time);
 		use(upstreams, [route('/a', 'x:1')]);
@@ -385,7 +385,7 @@ describe('the addresses of one upstream', () => {
 		});
 	const keys = (upstreams: Upstreams) => [...upstreams.current.endpoints.keys()];
 
-	test('stay as they are when others come and go', () => {
+	test('stay as they are when others are added and removed', () => {
 		const upstreams = provenUpstreams([billing([a, b])]);
 		const stays = find(upstreams, 'billing/b:2');
 		const plan = upstreams.plan([billing([b, c])]);
@@ -395,14 +395,14 @@ describe('the addresses of one upstream', () => {
 		assert.deepEqual(plan.fresh, [find(upstreams, 'billing/c:3')]);
 	});
 
-	test('are others than those of a URL, and of another name', () => {
+	test('differ from those of a URL and of another name', () => {
 		const other = { ...withUpstream(billing([a]), { name: 'other' }), prefix: '/other' };
 		const upstreams = provenUpstreams([billing([a]), other, route('/url', 'a:1')]);
 		assert.deepEqual(keys(upstreams), ['billing/a:1', 'other/a:1', 'a:1']);
 		assert.equal(new Set([...upstreams.current.endpoints.values()].map(({ breakerId }) => breakerId)).size, 3);
 	});
 
-	test('stay as they are when they are weighed and balanced in another way', () => {
+	test('stay as they are when weights and balance change', () => {
 		const upstreams = provenUpstreams([billing([a, b])]);
 		const before = [...upstreams.current.endpoints.values()];
 		const balancing = { balance: 'hash', slowStartMs: 5_000, retries: 3 } as const;
@@ -415,7 +415,7 @@ describe('the addresses of one upstream', () => {
 		assert.deepEqual(group, { name: 'billing', endpoints: [0, 1], weights: [7, 8], balancing, ...UNLIMITED });
 	});
 
-	test('have their requests under way counted in one memory, and forgotten of a worker that is gone', () => {
+	test('share one count of requests under way; those of a dead worker are removed', () => {
 		const upstreams = provenUpstreams([billing([a, b])]);
 		const places = [0, 1].map((worker) => routingSeed(upstreams.current, worker).endpoints[1]!.place);
 		const [one, two] = places.map(({ loads, at }, worker) => new UpstreamLoad(loads, worker, at));
@@ -427,7 +427,7 @@ describe('the addresses of one upstream', () => {
 		assert.equal(one!.total, 1);
 	});
 
-	test('are adjacent in memory; one that comes back gets a fresh place', () => {
+	test('are adjacent in memory; an address that returns gets a fresh place', () => {
 		const many = Array.from({ length: 70 }, (_, i) => `a:${i + 1}`);
 		const upstreams = testUpstreams();
 		const placesOf = (addresses: typeof many) => {

@@ -56,7 +56,7 @@ describe('a routing table that is set', () => {
 		assert.deepEqual(table.steps, ['follow old', 'keep old', 'follow new', 'keep new']);
 	});
 
-	test('a routing table that is refused ends the look-ups of its own names', async () => {
+	test('a refused routing table ends the look-ups of its names', async () => {
 		const table = await Table.serving();
 		table.pool.thread(1).temper = 'refusing';
 		await assert.rejects(table.set(named('new')), /worker 1 refused/);

@@ -173,7 +173,7 @@ describe('the last ten minutes', () => {
 		assert.equal(history.latest('a:1').error_share, null);
 	});
 
-	test('are forgotten after ten minutes, and a gap in which nobody looked stays one', () => {
+	test('are forgotten after ten minutes; a gap between samples stays a gap', () => {
 		const { history, answers, pass, now } = historyOf('a:1');
 		const busy = () => answers.set('a:1', answers.get('a:1')! + 7);
 		pass(20, busy);

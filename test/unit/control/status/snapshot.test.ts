@@ -179,7 +179,7 @@ describe('a problem of a snapshot', () => {
 });
 
 describe('a problem', () => {
-	test('says how much of the last minute went wrong, since when, and what to look at', () => {
+	test('has the share of the last minute that failed, the time it began, and what to look at', () => {
 		const share = (kind: ShareStatus['kind'], count: number, total: number, over_since: string | null = ago(70)) => {
 			return { kind, count, total, last_ten_minutes: { count, total }, bound: 0.05, over_since };
 		};
@@ -206,7 +206,7 @@ describe('a problem', () => {
 		assert.match(problems[0]!.look, /proxy::auth/);
 	});
 
-	test('links to the upstreams that it is about, wherever they stand among those that are well', () => {
+	test('links to its upstreams, on whichever page they are', () => {
 		const upstreams = Array.from({ length: 40 }, (_, i) => ({ ...UPSTREAM, upstream: `u${i}:80` }));
 		const dead: Partial<UpstreamStatus> = {
 			breaker: { ...inState('open'), since: '2027-01-15T08:00:00.000Z' },
@@ -227,7 +227,7 @@ describe('a problem', () => {
 		assert.deepEqual(shown(38), ['u38:80']);
 	});
 
-	test('says since when, wherever that is known', () => {
+	test('has its beginning if that is known', () => {
 		const certificates = [{ ...WELL.certificates[0]!, not_after: ago(-86_400 * 9), days_left: 9 }];
 		const upstreams = [{ ...UPSTREAM, health: 'unhealthy' as const, health_since: ago(8) }];
 		const issuers = [{ ...WELL.issuers[0]!, keys: [], age_seconds: null }];
@@ -254,7 +254,7 @@ describe('a problem', () => {
 });
 
 describe('refusals', () => {
-	test('are by reason and status, the latest first, and leave out what has never been', () => {
+	test('are by reason and status, the latest first, without those that never happened', () => {
 		const refusals = countsOf(
 			'refusals',
 			{
@@ -299,7 +299,7 @@ describe('statuses of gRPC', () => {
 		of('d:4', [14, 80, 0]),
 	];
 
-	test('are added up over upstreams: failures first, OK last, each with those that had it of late', () => {
+	test('are added up over upstreams: failures first, OK last, each with its recent upstreams', () => {
 		assert.deepEqual(grpcStatuses(upstreams), [
 			{
 				...{ code: 14, status: 'UNAVAILABLE', total: 155, last_ten_minutes: 3 },
@@ -311,7 +311,7 @@ describe('statuses of gRPC', () => {
 		]);
 	});
 
-	test('are a panel and words at the upstream once there was a call; what failed of late has a sign', () => {
+	test('are in a panel and at the upstream after the first call; a recent failure has a sign', () => {
 		const found = { ...WELL, upstreams, grpc: grpcStatuses(upstreams) };
 		const body = bodyOf(found);
 		const panel = /<section id="grpc"[\s\S]*?<\/section>/.exec(body)?.[0] ?? '';
@@ -380,7 +380,7 @@ describe('the page', () => {
 		assert.ok(!bodyOf({ ...WELL, dns: [] }).includes('id="dns"'));
 	});
 
-	test('colours problems, and nothing of a healthy proxy', () => {
+	test('colours problems only', () => {
 		const coloured = (options: ExampleOptions, rest: Partial<Found> = {}) =>
 			[...bodyOf({ ...exampleFound(options), ...rest }).matchAll(/<div class="(?:bad|doubtful)"><dt>([^<]+)/g)].map(
 				([, tile]) => tile,
@@ -419,7 +419,7 @@ describe('the page', () => {
 		assert.equal(bodyOf({ ...WELL, upstreams: [UPSTREAM] }).includes('<details'), false);
 	});
 
-	test('shows foreign names as text', () => {
+	test('shows names from outside as text', () => {
 		const hostile = `</script><script>alert(1)</script>"onload='x'`;
 		const found = exampleFound({ hostile, tenants: true });
 		const page = inOneGo(

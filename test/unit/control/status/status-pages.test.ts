@@ -78,7 +78,7 @@ test('/status.json is what JSON.stringify writes', async () => {
 	assert.equal(body, `${JSON.stringify(JSON.parse(String(body)))}\n`);
 });
 
-test('an upstream that may choose its protocol has what it has chosen for the connections that are open', async () => {
+test('an upstream with protocol auto shows the protocols of its open connections', async () => {
 	const { body } = await ask(examplePages(), '/status.json');
 	const page: StatusPage = JSON.parse(String(body));
 	const [first] = page.upstreams.items;

@@ -164,7 +164,7 @@ describe('the client of the store', () => {
 		assert.equal(await reason(run()), 'success');
 	});
 
-	it('says whether the store does what it is asked, and counts', async () => {
+	it('reports whether the store answers, and counts the calls', async () => {
 		const { time, store, client, run, reason } = build();
 		const state = () => (client.state.type === 'away' ? client.state.failure.code : client.state.type);
 		assert.equal(state(), 'starting');

@@ -47,7 +47,7 @@ describe('the reason of a failed call to the store', () => {
 		[SECRET, 'refused', undefined],
 		[new StoreFailure('malformed'), 'malformed', undefined],
 	] as const) {
-		it(`is told apart: ${error instanceof Error ? error.message.slice(0, 40) : error}`, () => {
+		it(`has its own reason: ${error instanceof Error ? error.message.slice(0, 40) : error}`, () => {
 			const failure = failureOf(error);
 			assert.equal(failure.reason, reason);
 			assert.equal(failure.code, code);

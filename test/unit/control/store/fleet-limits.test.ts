@@ -114,7 +114,7 @@ describe('the limits of a fleet, in one process', () => {
 		assert.deepEqual(log.lines.slice(1), ['warn proxy::limiter: a key of the limiter has another type in the store']);
 	});
 
-	it('ask nothing of the store but a sign of life a second while nobody comes, and do not wait for ever at the end', async () => {
+	it('without requests send the store one ping a second, and end within a limit', async () => {
 		const { limits, state, pass, begin } = build();
 		await begin();
 		await pass(2_000);

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { it } from 'node:test';
 import { AWAY_MS, BACK_MS, Shard } from '../../../../packages/proxy/src/control/store/shard.ts';
 
-it('a shard goes away after failures only, and comes back after good answers only, for so long', () => {
+it('a shard is away after failures for AWAY_MS, and back after good answers for BACK_MS', () => {
 	const shard = new Shard(0);
 	shard.begin();
 	assert.equal(shard.failed(0), false);

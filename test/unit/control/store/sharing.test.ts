@@ -51,7 +51,7 @@ function build(answers: OpenStore | undefined = undefined) {
 }
 
 describe('what is shared with other replicas', () => {
-	it('is told in words, figures and one line for each change, none of which has a word of the store or a credential', async () => {
+	it('appears in words, metrics and one log line for each change, without text from the store or a credential', async () => {
 		const { time, log, sharing, fail } = build();
 		const started = sharing.start();
 		await time.advance(2_000);

@@ -17,7 +17,7 @@ import { MEMORY_SIZES } from './memory-sizes.ts';
 const SECRET = new Uint8Array(32).fill(9);
 
 describe('the memory of a process', () => {
-	it('has nothing to share where limits are its own, and a secret of its own', () => {
+	it('without a store shares nothing, and has a random secret', () => {
 		const [one, other] = [new ProcessMemory(MEMORY_SIZES), new ProcessMemory(MEMORY_SIZES)];
 		assert.deepEqual([one.fleet, one.concurrency.shared], [undefined, undefined]);
 		assert.notDeepEqual(one.tenantSecret, other.tenantSecret);

@@ -178,7 +178,7 @@ describe('switching workers', () => {
 		for (const { thread } of test.spawned) assert.deepEqual(thread.types, ['prepare-routing', 'discard']);
 	});
 
-	test('one that does not answer within 10 s: nothing is applied, all discard, its late answer is not heard', async () => {
+	test('a worker without an answer within 10 s: nothing is applied, all discard, its late answer is ignored', async () => {
 		const test = await TestPool.withWorkers(2);
 		test.thread(0).temper = 'silent';
 		const switched = assert.rejects(test.pool.switchAll(prepareRouting, assert.fail), {
@@ -192,7 +192,7 @@ describe('switching workers', () => {
 		assert.equal(test.pool.listening, 2);
 	});
 
-	test('one that dies over it: nothing is applied, the others discard, its replacement knows nothing of it', async () => {
+	test('a worker that dies during it: nothing is applied, the others discard, its replacement does not get it', async () => {
 		const test = await TestPool.withWorkers(2);
 		test.thread(0).temper = 'dying';
 		await assert.rejects(test.pool.switchAll(prepareRouting, assert.fail), {
