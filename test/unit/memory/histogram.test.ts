@@ -127,6 +127,29 @@ describe('the histogram', () => {
 		);
 	});
 
+	it('has the last complete slice of ten seconds, if there is a record in it', () => {
+		const histogram = create();
+		const last = (now: number) => {
+			const summary = new Summary();
+			return [histogram.addLastSliceTo(summary, now), inWindow(summary)];
+		};
+		assert.deepEqual(last(5000), [false, 0]);
+		histogram.record(1, 5000);
+		histogram.record(1, 6000);
+		histogram.record(1, 25_000);
+		assert.deepEqual(
+			[9999, 10_000, 19_999, 20_000, 30_000, 80_000].map((now) => last(now)),
+			[
+				[false, 0],
+				[true, 2],
+				[true, 2],
+				[false, 0],
+				[true, 1],
+				[false, 0],
+			],
+		);
+	});
+
 	it('has the same summary of several regions as of one with all their records', () => {
 		const record = fc.record({ ms: fc.nat(300_000), step: fc.nat(9000), region: fc.nat(3) });
 		fc.assert(
