@@ -481,6 +481,19 @@ describe('HPACK', () => {
 		assert.equal(decodeHuffman(hex('1f'), 0, 1, Buffer.alloc(decodedRoom(1))), 1);
 	});
 
+	it('encodes integers as RFC 7541 section 5.1 does, also where a continuation is just needed', () => {
+		for (const [value, prefix, expected] of [
+			[10, 0x1f, '\x0a'],
+			[1337, 0x1f, '\x1f\x9a\x0a'],
+			[126, 0x7f, '\x7e'],
+			[127, 0x7f, '\x7f\x00'],
+			[127 + 127, 0x7f, '\x7f\x7f'],
+			[127 + 128, 0x7f, '\x7f\x80\x01'],
+		] as const) {
+			assert.equal(codedInteger(value, prefix, 0), expected, `${value}`);
+		}
+	});
+
 	it('encodes what another decoder reads', () => {
 		const lower = field.map(([name, value]) => [name, value] as const);
 		fc.assert(
