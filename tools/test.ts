@@ -439,6 +439,8 @@ function runPass(
 			`--import=${DEADLINE_MODULE}`,
 			'--conditions=poisoned_reads',
 			...(body === 'streaming' ? ['--conditions=boxed_body'] : []),
+			// Without a matching test node:test runs the file's `before` and `after` side by side: a proxy that starts is not ended.
+			...(name === undefined ? [] : ['--test-force-exit']),
 		],
 		env: { ...process.env, ...env, PROXY_TEST_BODY: body, PROXY_TEST_PKI: join(shared, 'pki.json') },
 		...(name === undefined ? {} : { testNamePatterns: name }),

@@ -7,7 +7,6 @@ import type { ClientHttp2Session } from 'node:http2';
 import type { Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Protocol } from '../fixtures/client-request.ts';
-import { testPki } from '../fixtures/pki.ts';
 import type { Target } from '../fixtures/tls-client.ts';
 import { within } from '../fixtures/wait.ts';
 import { connectHttp2, NotOpened, openWebSocket } from '../fixtures/web-socket-client.ts';
@@ -17,6 +16,7 @@ import { TENANTS } from './plan.ts';
 import { Random } from './random.ts';
 import type { TalkUpstreams } from './talk-upstreams.ts';
 import { SocketTalk, StreamTalk, type Talk } from './talks.ts';
+import { tokenOf } from './tokens.ts';
 
 /** Which side ends a conversation, and how. */
 type Ending = 'client closes' | 'client cuts' | 'upstream closes' | 'upstream cuts';
@@ -216,13 +216,4 @@ async function exchange(
 
 function pathOf(prefix: string, { id, messages, ending }: Conversation): string {
 	return `${prefix}/${id}?${new URLSearchParams({ count: String(messages.length), ending })}`;
-}
-
-const tokens = new Map<string, string>();
-
-async function tokenOf(tenant: string): Promise<string> {
-	const token =
-		tokens.get(tenant) ?? (await testPki()).token(tenant, { exp: Math.floor(Date.now() / 1000) + 7 * 86_400 });
-	tokens.set(tenant, token);
-	return token;
 }

@@ -3,13 +3,13 @@ import { echo, startHttp2Upstream } from '../fixtures/h2-upstream.ts';
 import { echo as echoMessages, takeWebSockets } from '../fixtures/web-socket-upstream.ts';
 
 const webSockets = takeWebSockets(echoMessages);
-const upstream = await startHttp2Upstream({
-	port: Number(process.argv[2] ?? 0),
+await startHttp2Upstream({
+	port: Number(process.argv[2]),
 	settings: { enableConnectProtocol: true },
 	script: (stream, headers, body) => {
 		if (headers[':path']!.endsWith('/never')) return;
 		(headers[':method'] === 'CONNECT' ? webSockets : echo)(stream, headers, body);
 	},
 });
-process.send!(upstream.port);
+process.send!('listening');
 process.on('disconnect', () => process.exit());

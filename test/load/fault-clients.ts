@@ -4,14 +4,16 @@ import { type ClientHttp2Session, connect, constants, type IncomingHttpHeaders }
 import type { Writable } from 'node:stream';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { TLSSocket } from 'node:tls';
+import { abortStream } from '../fixtures/abort-stream.ts';
 import { ByteReader, EndedEarly } from '../fixtures/byte-reader.ts';
+import { writable } from '../fixtures/client-request.ts';
 import { type HeaderList, headerValues, readResponse } from '../fixtures/http1-message.ts';
-import { testPki } from '../fixtures/pki.ts';
 import { connectTls, type Target } from '../fixtures/tls-client.ts';
 import { within } from '../fixtures/wait.ts';
 import { chunk } from './answer-image.ts';
 import type { Reply } from './ledger.ts';
 import { type Plan, UPLOAD_TRAILER, uploadBody } from './plan.ts';
+import { tokenOf } from './tokens.ts';
 
 export interface FaultClient {
 	/**
@@ -160,10 +162,7 @@ export class H2FaultClient implements FaultClient {
 		const leaving = leaveLater(plan, () => {
 			if (ended) return;
 			left = true;
-			// Node would end the writable in order first, and so send half a body as a complete one.
-			Object.assign(stream, { _final: (done: () => void) => done() });
-			stream.close(constants.NGHTTP2_CANCEL);
-			stream.destroy();
+			abortStream(stream, constants.NGHTTP2_CANCEL);
 		});
 		const limit = setTimeout(() => stream.close(constants.NGHTTP2_INTERNAL_ERROR), ANSWER_MS);
 		if (plan.uploadLength !== undefined) {
@@ -238,17 +237,9 @@ async function connectOrFail(target: Target, alpn: string): Promise<TLSSocket> {
 	}
 }
 
-const tokens = new Map<string, string>();
-
 async function headLines({ id, tenant, uploadLength, uploadDeclared }: Plan): Promise<[string, string][]> {
-	let token = tokens.get(tenant);
-	if (token === undefined) {
-		// A run may be longer than the usual lifetime of a token.
-		token = (await testPki()).token(tenant, { exp: Math.floor(Date.now() / 1000) + 7 * 86_400 });
-		tokens.set(tenant, token);
-	}
 	const lines: [string, string][] = [
-		['authorization', `Bearer ${token}`],
+		['authorization', `Bearer ${await tokenOf(tenant)}`],
 		['x-request-id', id],
 		['traceparent', traceparentOf(id)],
 	];
@@ -280,14 +271,6 @@ async function writeUpload(to: Writable, plan: Plan, framed?: (bytes: Buffer) =>
 		else if (random.chance(0.3)) await nextTurn();
 	}
 	return whole && !to.destroyed;
-}
-
-async function writable(to: Writable): Promise<void> {
-	if (to.destroyed) return;
-	const { promise, resolve } = Promise.withResolvers<void>();
-	to.on('drain', resolve).on('close', resolve);
-	await promise;
-	to.off('drain', resolve).off('close', resolve);
 }
 
 function leaveLater({ kind, clientRandom }: Plan, leave: () => void): NodeJS.Timeout | undefined {

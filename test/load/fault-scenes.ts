@@ -3,11 +3,10 @@
  * a TLS server that stops halfway, its clients cancel all calls. Each scene records what its clients saw. Clients of another upstream are
  * innocent: each must get its own bytes back.
  */
-import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
-import { constants } from 'node:http2';
-import { join } from 'node:path';
+import { abortStream } from '../fixtures/abort-stream.ts';
 import { type H2Connection, h2Connect } from '../fixtures/h2-client.ts';
+import { ERROR_CODE } from '../fixtures/h2-frames.ts';
 import { echo, type Http2Upstream, startHttp2Upstream } from '../fixtures/h2-upstream.ts';
 import { testPki } from '../fixtures/pki.ts';
 import { type BodyMode, type ProxyProcess, startProxy } from '../fixtures/proxy.ts';
@@ -15,6 +14,7 @@ import { until, within } from '../fixtures/wait.ts';
 import { type OpenWebSocket, openWebSocket } from '../fixtures/web-socket-client.ts';
 import { notAtRest } from './agreement.ts';
 import { checkedBody, faultOfBody, SHORTEST_BODY } from './checked-body.ts';
+import { ChildUpstream } from './child-upstream.ts';
 import { HALF_OPEN, type HalfOpen, startHalfOpen } from './half-open-tls.ts';
 import { complaints } from './leftovers.ts';
 import { Random } from './random.ts';
@@ -155,11 +155,7 @@ async function cancelOne({ session }: H2Connection, random: Random, token: strin
 		answered = true;
 	});
 	stream.resume();
-	const cancel = () => {
-		// node:http2 would end the request in order first.
-		Object.assign(stream, { _final: (done: () => void) => done() });
-		stream.close(constants.NGHTTP2_CANCEL);
-	};
+	const cancel = () => abortStream(stream, ERROR_CODE.CANCEL);
 	const point = random.between(0, 3);
 	if (point === 0) cancel();
 	else if (point === 1) setImmediate(cancel);
@@ -205,7 +201,7 @@ class SceneStage implements AsyncDisposable {
 
 	static async start({ mode }: SceneOptions): Promise<SceneStage> {
 		const [child, half, calm, pki] = await Promise.all([
-			ChildUpstream.start(),
+			ChildUpstream.start('fault-child.ts'),
 			Promise.all(HALF_OPEN.map(startHalfOpen)),
 			startHttp2Upstream({ script: echo }),
 			testPki(),
@@ -225,9 +221,9 @@ class SceneStage implements AsyncDisposable {
 				},
 			})),
 			routes: [
-				{ prefix: '/child', upstream: `h2c://127.0.0.1:${child.port}`, websocket: true, ...bounded },
+				{ prefix: '/child', upstream: `h2c://${child.authority}`, websocket: true, ...bounded },
 				// Only the client may end these calls, however slow the machine is: a timeout would count as a failure.
-				{ prefix: '/cancelled', upstream: `h2c://127.0.0.1:${child.port}`, upstream_timeout_secs: 600 },
+				{ prefix: '/cancelled', upstream: `h2c://${child.authority}`, upstream_timeout_secs: 600 },
 				...half.map((_, i) => ({ prefix: `/half-open-${i}`, upstream: `half-open-${i}`, ...bounded })),
 				{ prefix: '/calm', upstream: `h2c://${calm.authority}` },
 			],
@@ -240,8 +236,7 @@ class SceneStage implements AsyncDisposable {
 		const seen = new Map<string, number>();
 		const breaches: string[] = [];
 		const innocents = new Map<string, number>();
-		const isUp = async () =>
-			(await this.proxy.metric('proxy_circuit_state', { upstream: `127.0.0.1:${child.port}` })) === 0;
+		const isUp = async () => (await this.proxy.metric('proxy_circuit_state', { upstream: child.authority })) === 0;
 		await until(isUp, 'the breaker to close');
 		let isOver = false;
 		const send = (path: string, over: () => boolean) => this.#send(path, over, seen, breaches);
@@ -308,31 +303,3 @@ const OWN: Readonly<Record<number, string>> = {
 	503: 'upstream unavailable',
 	504: 'upstream timeout',
 };
-
-/** An upstream in a process of its own, which restarts on the same port. */
-class ChildUpstream {
-	port = 0;
-	#process: ChildProcess | undefined;
-
-	static async start(): Promise<ChildUpstream> {
-		const child = new ChildUpstream();
-		await child.start();
-		return child;
-	}
-
-	async start(): Promise<void> {
-		this.#process = fork(join(import.meta.dirname, 'fault-child.ts'), [String(this.port)]);
-		const [port] = await within(once(this.#process, 'message'), 'the port of an upstream');
-		this.port = port as number;
-	}
-
-	signal(name: NodeJS.Signals): void {
-		this.#process!.kill(name);
-	}
-
-	async kill(): Promise<void> {
-		const ended = once(this.#process!, 'exit');
-		this.#process!.kill('SIGKILL');
-		await ended;
-	}
-}

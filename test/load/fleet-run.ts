@@ -5,6 +5,7 @@ import { type Fleet, startFleet } from '../fixtures/fleet.ts';
 import { testPki } from '../fixtures/pki.ts';
 import { startRedis, startSentinel } from '../fixtures/redis-server.ts';
 import { until } from '../fixtures/wait.ts';
+import { ChildUpstream } from './child-upstream.ts';
 import { type FleetFigures, figures, type Limit, type Phase } from './fleet-figures.ts';
 import {
 	AWAY,
@@ -17,7 +18,6 @@ import {
 	storeDisturbances,
 } from './fleet-stages.ts';
 import { TenantClients } from './fleet-tenants.ts';
-import { FleetUpstreams } from './fleet-upstreams.ts';
 
 export interface FleetPlan {
 	readonly replicas: number;
@@ -109,7 +109,7 @@ export async function runFailover(plan: FleetPlan): Promise<FleetFigures> {
 
 class Run implements AsyncDisposable {
 	readonly fleet: Fleet;
-	readonly upstreams: FleetUpstreams;
+	readonly upstreams: readonly ChildUpstream[];
 	readonly #plan: FleetPlan;
 	readonly #open: AsyncDisposableStack;
 	readonly #phases: Phase[] = [];
@@ -118,13 +118,14 @@ class Run implements AsyncDisposable {
 
 	static async begin(plan: FleetPlan, store: Readonly<Record<string, TomlValue>>): Promise<Run> {
 		await using open = new AsyncDisposableStack();
-		const upstreams = open.use(await FleetUpstreams.start(ADDRESSES));
+		const starting = Array.from({ length: ADDRESSES }, () => ChildUpstream.start('fleet-upstream.ts'));
+		const upstreams = (await Promise.all(starting)).map((upstream) => open.use(upstream));
 		const fleet = open.use(
 			await startFleet({
 				replicas: plan.replicas,
 				// Even a busy machine has time to answer a probe.
 				config: { tenant_rps: plan.limit.rps, health_interval_secs: 0.5, health_timeout_secs: 5 },
-				upstreams: [{ name: 'echo', addresses: upstreams.addresses }],
+				upstreams: [{ name: 'echo', addresses: upstreams.map(({ authority }) => authority) }],
 				routes: [{ prefix: '/', upstream: 'echo' }],
 				limiter: { ...store, replicas: plan.replicas, revocations: true, timeout_secs: 0.5 },
 				...(plan.logsAll && { log: { access: 'all' } }),
@@ -137,7 +138,7 @@ class Run implements AsyncDisposable {
 		return new Run(plan, fleet, upstreams, open.move());
 	}
 
-	private constructor(plan: FleetPlan, fleet: Fleet, upstreams: FleetUpstreams, open: AsyncDisposableStack) {
+	private constructor(plan: FleetPlan, fleet: Fleet, upstreams: readonly ChildUpstream[], open: AsyncDisposableStack) {
 		this.fleet = fleet;
 		this.upstreams = upstreams;
 		this.#plan = plan;

@@ -5,7 +5,7 @@ import { type Fleet, readPage } from '../fixtures/fleet.ts';
 import { testPki } from '../fixtures/pki.ts';
 import type { RedisServer } from '../fixtures/redis-server.ts';
 import { until } from '../fixtures/wait.ts';
-import type { FleetUpstreams } from './fleet-upstreams.ts';
+import type { ChildUpstream } from './child-upstream.ts';
 
 export const AWAY = 'limiter store is unavailable';
 const BACK = 'limiter store is back';
@@ -66,15 +66,15 @@ async function saidOnce(fleet: Fleet, since: ReturnType<() => Fleet['now']>): Pr
 }
 
 /** Each address is killed with its requests in flight, and used again when it is back. */
-export async function restartUpstreams(fleet: Fleet, upstreams: FleetUpstreams): Promise<void> {
-	for (const [i, upstream] of upstreams.addresses.entries()) {
+export async function restartUpstreams(fleet: Fleet, upstreams: readonly ChildUpstream[]): Promise<void> {
+	for (const upstream of upstreams) {
 		const since = fleet.now;
 		// One log line per replica. Repeated scrapes of the metrics would be load, too.
 		const allSay = (words: string) =>
-			fleet.untilAllSay((line) => line.message === words && line.upstream === upstream, since);
-		await upstreams.kill(i);
+			fleet.untilAllSay((line) => line.message === words && line.upstream === upstream.authority, since);
+		await upstream.kill();
 		await allSay('circuit is open');
-		await upstreams.start(i);
+		await upstream.start();
 		await allSay('circuit is closed');
 	}
 }

@@ -1,7 +1,8 @@
 /** TLS servers that stop before HTTP/2 starts. */
-import { type AddressInfo, createServer, type Socket } from 'node:net';
+import { createServer, type Socket } from 'node:net';
 import { createSecureContext, TLSSocket } from 'node:tls';
 import { FRAME, frame, settingsFrame } from '../fixtures/h2-frames.ts';
+import { type Listening, listening } from '../fixtures/listening.ts';
 import { testPki } from '../fixtures/pki.ts';
 
 interface HalfOpenKind {
@@ -55,31 +56,18 @@ export const HALF_OPEN: readonly HalfOpenKind[] = [
 	},
 ];
 
-export interface HalfOpen {
+export interface HalfOpen extends Listening {
 	readonly kind: HalfOpenKind;
-	readonly authority: string;
-	stop(): Promise<void>;
 }
 
 export async function startHalfOpen(kind: HalfOpenKind): Promise<HalfOpen> {
 	const { server: credentials } = await testPki();
 	const secureContext = createSecureContext({ cert: credentials.certPem, key: credentials.keyPem });
-	const sockets = new Set<Socket>();
 	const server = createServer({ allowHalfOpen: true }, (socket) => {
-		sockets.add(socket);
-		socket.on('error', () => {}).on('close', () => sockets.delete(socket));
 		if (kind.onAccept?.(socket) === false) return;
 		const secure = new TLSSocket(socket, { isServer: true, secureContext, ALPNProtocols: ['h2'] });
 		secure.on('error', () => {}).on('secure', () => kind.onSecure?.(secure, socket));
 		secure.resume();
 	});
-	await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-	return {
-		kind,
-		authority: `127.0.0.1:${(server.address() as AddressInfo).port}`,
-		stop: async () => {
-			for (const socket of sockets) socket.destroy();
-			await new Promise((resolve) => server.close(resolve));
-		},
-	};
+	return { kind, ...(await listening(server)) };
 }

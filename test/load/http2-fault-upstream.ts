@@ -12,6 +12,7 @@ import {
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
 import { type Duplex, duplexPair } from 'node:stream';
 import { createSecureContext, type SecureContext, TLSSocket } from 'node:tls';
+import { abortStream } from '../fixtures/abort-stream.ts';
 import { ERROR_CODE, FLAG, FRAME, FrameReader, goawayFrame, PREFACE } from '../fixtures/h2-frames.ts';
 import { testPki } from '../fixtures/pki.ts';
 import type { Changes } from '../fixtures/wait.ts';
@@ -194,7 +195,7 @@ class LaneConnection {
 			return this.#onProbe();
 		}
 		// The proxy knows that this stream is not processed, and may have sent the request again already.
-		if (stream.id! > this.#last) return drop(stream);
+		if (stream.id! > this.#last) return abortStream(stream, ERROR_CODE.CANCEL);
 		this.#newest = Math.max(this.#newest, stream.id!);
 		const entry = this.#identify(headers);
 		if (entry === undefined) return void stream.close(ERROR_CODE.INTERNAL_ERROR);
@@ -307,10 +308,10 @@ class LaneConnection {
 				await Promise.race([ended, closed]);
 				this.#onEnded.delete(stream.id!);
 			},
-			reset: (code) => reset(stream, code),
+			reset: (code) => abortStream(stream, code),
 			refuse: () => {
 				entry.undone++;
-				reset(stream, ERROR_CODE.REFUSED_STREAM);
+				abortStream(stream, ERROR_CODE.REFUSED_STREAM);
 			},
 			interim: () => {
 				if (!isOver()) stream.additionalHeaders({ ':status': 103, 'x-answer-to': 'interim' });
@@ -361,7 +362,7 @@ class LaneConnection {
 			entry.isHit ||= this.#begun.has(stream.id!) || (entry.played && entry.plan.kind.fate !== 'refused');
 			entry.undone++;
 			this.#requests.delete(stream);
-			drop(stream);
+			abortStream(stream, ERROR_CODE.CANCEL);
 		}
 	}
 }
@@ -375,16 +376,3 @@ function hit(entry: Entry, isUnseen: boolean): void {
 
 /** More than are ever in flight. */
 const MOST_REMEMBERED = 500;
-
-/** node:http2 would end its side in order first, and so send half a body as a complete one. */
-function reset(stream: ServerHttp2Stream, code: number): void {
-	if (stream.destroyed) return;
-	Object.assign(stream, { _final: (done: () => void) => done() });
-	stream.close(code);
-	stream.destroy();
-}
-
-/** Before any response byte. */
-function drop(stream: ServerHttp2Stream): void {
-	reset(stream, ERROR_CODE.CANCEL);
-}

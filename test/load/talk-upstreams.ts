@@ -2,6 +2,7 @@
 import type { ServerHttp2Stream } from 'node:http2';
 import type { WebSocket } from 'ws';
 import type { RouteEntry } from '../../packages/proxy/src/cli/demo/config-file.ts';
+import { abortStream } from '../fixtures/abort-stream.ts';
 import { ERROR_CODE } from '../fixtures/h2-frames.ts';
 import { type Http2Upstream, startHttp2Upstream } from '../fixtures/h2-upstream.ts';
 import { startWebSocketUpstream, takeWebSockets, type WebSocketUpstream } from '../fixtures/web-socket-upstream.ts';
@@ -33,7 +34,7 @@ export class TalkUpstreams implements AsyncDisposable {
 			answerMessages(ws, request.url!, () => socket.destroy());
 		});
 		const webSockets = takeWebSockets((ws, stream, headers) => {
-			answerMessages(ws, headers[':path']!, () => cutStream(stream));
+			answerMessages(ws, headers[':path']!, () => abortStream(stream, ERROR_CODE.CANCEL));
 		});
 		const http2 = await startHttp2Upstream({
 			settings: { enableConnectProtocol: true },
@@ -79,17 +80,11 @@ function answerStream(stream: ServerHttp2Stream, path: string): void {
 		stream.write(message, () => {
 			if (!isLast) return;
 			if (ending === 'upstream closes') stream.end();
-			else if (ending === 'upstream cuts') cutStream(stream);
+			else if (ending === 'upstream cuts') abortStream(stream, ERROR_CODE.CANCEL);
 		});
 	});
 	stream.respond({ ':status': 200, 'content-type': 'application/grpc' }, { waitForTrailers: true });
 	stream.on('wantTrailers', () => stream.sendTrailers({ 'grpc-status': '0' }));
 	stream.on('data', (bytes: Buffer) => messages.push(bytes));
 	stream.on('end', () => stream.end());
-}
-
-/** node:http2 would end its side in order first. */
-function cutStream(stream: ServerHttp2Stream): void {
-	Object.assign(stream, { _final: (done: () => void) => done() });
-	stream.close(ERROR_CODE.CANCEL);
 }

@@ -45,7 +45,7 @@ describe('a drain with an HTTP/2 upstream', () => {
 			const { proxy, held, upstream } = here;
 			const answers = await ask(here, ['/held', '/begun']);
 			await terminate(here);
-			for (const session of upstream.live) session.goaway(0);
+			for (const session of upstream.open) session.goaway(0);
 			held.release();
 			for (const answer of answers) equal((await answer).status, 200);
 			equal(await exitCode(proxy), 0);

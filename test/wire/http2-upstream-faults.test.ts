@@ -201,7 +201,7 @@ describe('an HTTP/2 upstream that goes away again and again', () => {
 		await using load = new Load(proxy, { h1: 4, h2: 2, streams: 8, path: (n) => `/storm/${n}` });
 		for (let i = 0; i < 40; i++) {
 			await load.answers(10);
-			for (const session of storming.live) {
+			for (const session of storming.open) {
 				if (session.destroyed) continue;
 				// In order, in haste, and with an end of the connection right behind it.
 				if (i % 3 === 0) session.close();
