@@ -65,6 +65,7 @@ describe('the facts of a request head', () => {
 		assert.deepEqual(isGrpc(grpc, ['content-type', 'text/plain']), [false, false]);
 		assert.deepEqual(isGrpc(['content-type', 'text/plain'], grpc, grpc), [false, false]);
 		assert.equal(http1([grpc, ['Connection', 'Content-Type']]).isGrpc, false);
+		assert.equal(http1([grpc, ['Connection', 'X-Other']]).isGrpc, true);
 	});
 
 	it('do not include a content type in another spelling, which is another field', () => {
