@@ -31,7 +31,7 @@ describe('development certificates', () => {
 	});
 
 	/** One handshake; what the server thought of the client's certificate. */
-	async function handshake(client: Issued | undefined, clientCa = root.certPem): Promise<string> {
+	async function handshake({ keyPem, certPem }: Issued, clientCa = root.certPem): Promise<string> {
 		const listener = tls.createServer({
 			key: server.keyPem,
 			cert: server.certPem,
@@ -47,7 +47,8 @@ describe('development certificates', () => {
 			host: '127.0.0.1',
 			servername: 'localhost',
 			ca: root.certPem,
-			...(client && { key: client.keyPem, cert: client.certPem }),
+			key: keyPem,
+			cert: certPem,
 		});
 		socket.on('error', () => {});
 		try {
@@ -103,5 +104,12 @@ describe('development certificates', () => {
 			issued.certPem.indexOf('-----END') + '-----END CERTIFICATE-----\n'.length,
 		);
 		assert.notEqual(await handshake({ ...issued, certPem: leafAlone }), 'authorized');
+	});
+
+	it('trusts both authorities in a rotation bundle, with the same name', async () => {
+		const rotated = await createAuthority({ commonName: 'Test root', ...valid });
+		const bundle = root.certPem + rotated.certPem;
+		assert.equal(await handshake(await issue(rotated, { ...client, ...valid }), bundle), 'authorized');
+		assert.equal(await handshake(await issue(root, { ...client, ...valid }), bundle), 'authorized');
 	});
 });
