@@ -1,4 +1,4 @@
-/** The example service as a process of its own: `proxy embed-demo`, which `examples/embed` runs as well. */
+/** The example service as a separate process: `proxy embed-demo`, which `examples/embed` runs as well. */
 import { resolve } from 'node:path';
 import { AUDIENCE, ISSUER, testPki } from '../fixtures/pki.ts';
 import { Program } from '../fixtures/program.ts';

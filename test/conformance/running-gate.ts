@@ -32,7 +32,7 @@ export class RunningGate {
 		return mintToken(this.#pki.tokenKey, this.claims(overrides));
 	}
 
-	/** A second connection, besides the one that `ask` uses. */
+	/** A second connection, in addition to that of `ask`. */
 	open(options: TlsOptions = {}): Promise<Connection> {
 		return connect(this.#connection.protocol, this.target, options);
 	}

@@ -1,7 +1,7 @@
 import type { Clock } from '../../packages/gate/src/shared/clock.ts';
 import type { Protocol, Target } from '../fixtures/clients.ts';
 
-/** One place where the gate stands: an adapter on a real server of its framework, or the proxy. */
+/** One form of the gate: an adapter on a real server of its framework, or the proxy. */
 export interface Subject {
 	readonly name: string;
 	readonly protocols: readonly Protocol[];
@@ -28,7 +28,7 @@ export interface WhoAmI {
 	readonly scope: string;
 }
 
-/** Time that stands still until a test moves it, in memory that another thread can read as well. */
+/** A clock that only the test moves, in memory that another thread can read as well. */
 export class FakeClock implements Clock {
 	readonly memory: SharedArrayBuffer;
 	readonly #cells: Float64Array;

@@ -1,4 +1,4 @@
-/** What the gate promises, wherever it stands. */
+/** The gate's promises, for each of its forms. */
 import assert from 'node:assert/strict';
 import { X509Certificate } from 'node:crypto';
 import { describe, test } from 'node:test';

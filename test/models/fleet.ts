@@ -28,7 +28,7 @@ export interface FleetOptions {
 	readonly cluster?: boolean;
 	/** Milliseconds from a replica to the store, or back; `undefined`: lost. */
 	readonly latency?: (now: number, replica: number) => number | undefined;
-	/** Whether the store refuses what it gets for this shard. */
+	/** Whether the store refuses all calls for this shard. */
 	readonly refuses?: (now: number, shard: number) => boolean;
 	/** What a replica makes of no answer, ms. */
 	readonly timeoutMs?: number;

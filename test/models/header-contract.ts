@@ -83,7 +83,7 @@ export function trailersBeyond(fields: readonly Field[], trailers: readonly Fiel
 	return trailers.map(([name, value]): Field => [name.toLowerCase(), value]).filter(([name]) => !named.includes(name));
 }
 
-/** Whether nobody may say it by a trailer: it belongs into a head (RFC 9110 section 6.5.1), or is for the proxy to say. */
+/** Whether the field is forbidden in trailers: it belongs in a head (RFC 9110 section 6.5.1), or only the proxy sets it. */
 export function isNoTrailer(name: string): boolean {
 	const heads = ['connection', 'host', 'authorization', 'cookie', 'expect', 'content-type'];
 	return [...OURS, ...OURS_BY_ROUTE, ...HOP_BY_HOP, ...FRAMING, ...heads].includes(folded(name));

@@ -4,7 +4,7 @@
  */
 export type PathReader = (path: string) => string;
 
-/** Percent-decoding, strict in what is an escape. @param keeps octets that stay encoded. */
+/** Percent-decoding; only valid escapes are decoded. @param keeps octets that stay encoded. */
 export function decode(path: string, keeps = ''): string {
 	let text = '';
 	for (let at = 0; at < path.length; at++) {
@@ -113,7 +113,7 @@ function allBut(chars: string): string {
 		.join('');
 }
 
-/** Software by what it does, in its order. */
+/** The steps of each software, in their order. */
 export const KNOWN_READERS: Readonly<Record<string, PathReader>> = {
 	'Go ServeMux': inOrder('decode', 'mergeSlashes'),
 	WSGI: inOrder('decode'),

@@ -5,7 +5,7 @@ import { join, resolve } from 'node:path';
 export interface DocExample {
 	readonly file: string;
 	readonly code: string;
-	/** Where it stands, for messages. */
+	/** Its place in the page, for messages. */
 	readonly source: string;
 }
 

@@ -13,7 +13,7 @@ const gate = readManifest('packages/gate');
 const manifest = readManifest('packages/proxy');
 /** The commands of the package, each with its body mode. */
 const PROGRAMS = { proxy: 'collected', 'proxy-streaming': 'streaming' };
-/** By major; npm has the binary of each platform in a package of its own. */
+/** By major version; npm has the binary of each platform in a separate package. */
 const NODES: Readonly<Record<string, string>> = { 24: '24.21.0', 26: '26.10.0' };
 const PLATFORM = `${process.platform}-${process.arch}`;
 const skip = PLATFORM !== 'linux-x64' && PLATFORM !== 'linux-arm64' && `npm has no such Node for ${PLATFORM}`;

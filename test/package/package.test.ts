@@ -169,7 +169,7 @@ describe('the documentation', () => {
 	});
 
 	for (const example of examples) {
-		test(`${example.source}: ${example.file} does what it says`, async () => {
+		test(`${example.source}: ${example.file} works as its page says`, async () => {
 			await using program = await startExample(example);
 			await guards(program, example);
 			await BEYOND[example.file]?.(program);
@@ -199,7 +199,7 @@ describe('the oldest frameworks that the package takes next to it', () => {
 	}
 });
 
-/** The example answers whom it should, and nobody else. */
+/** The example serves only the callers that it should. */
 async function guards(program: RunningExample, { file }: DocExample): Promise<void> {
 	const { client: cert, ca, tokens } = demo;
 	for (const protocol of PROTOCOLS[file] ?? ['h1', 'h2']) {
@@ -288,7 +288,7 @@ async function startExample({ file, code }: DocExample, where = project): Promis
 	return { port, child, exited, [Symbol.asyncDispose]: stop };
 }
 
-/** For what Node does not run as it stands: decorators. @returns the file to run. */
+/** For syntax that Node cannot run: decorators. @returns the file to run. */
 async function compile(file: string): Promise<string> {
 	const module = { module: 'nodenext', target: 'es2024', types: ['node'], strict: true, skipLibCheck: true };
 	const compilerOptions = { ...module, ...DECORATORS, rootDir: '.', outDir: 'compiled' };

@@ -75,7 +75,7 @@ describe('a service on a fresh Debian', { skip }, () => {
 		assert.equal(machine.run(`${CLIENT} --output /dev/null --write-out '%{http_code}' https://localhost/`).all, '401');
 	});
 
-	test('it is no root, has one capability, and nobody else reads its key', () => {
+	test('it is not root, has one capability, and only it can read its key', () => {
 		const status = machine.statusOf(mainPid());
 		assert.doesNotMatch(status, /^Uid:\t0\t/m);
 		// CAP_NET_BIND_SERVICE.

@@ -75,7 +75,7 @@ describe('Kubernetes', { skip: missingTools('kustomize', 'kubernetes-validate') 
 		);
 	});
 
-	test('the example differs from the base in what a cluster has of its own', () => {
+	test('the example differs from the base only in the settings of a cluster', () => {
 		const objects = build('overlays/example');
 		assert.ok(objects.every(({ metadata }) => metadata.namespace === 'edge'));
 		const deployment = objects.find(({ kind }) => kind === 'Deployment');

@@ -378,7 +378,7 @@ describe('limits that replicas share through a real redis-server', { skip, concu
 		}
 	});
 
-	it('are found at the store beside those of an older layout, which are neither read nor changed', async () => {
+	it('are found at the store next to those of an older layout, which are neither read nor changed', async () => {
 		await using server = await startRedis();
 		await using one = await SharedLimitsReplica.start(limiterConfig([server.port], { timeoutMs: TIMEOUT_MS }));
 		await until(() => one.facts.replicas === 1, 'the replica to see itself');

@@ -93,7 +93,7 @@ describe('the image', { skip: missingTools('buildah', 'bwrap', 'busybox', 'nsent
 		);
 	});
 
-	test('brings the licences of what it holds', () => {
+	test('has the licences of its content', () => {
 		for (const file of ['app/LICENSE', 'app/dist/THIRD_PARTY_LICENSES.txt', 'usr/local/share/licenses/node/LICENSE']) {
 			assert.ok(readFileSync(join(root, file), 'utf8').length > 0, file);
 		}
@@ -103,7 +103,7 @@ describe('the image', { skip: missingTools('buildah', 'bwrap', 'busybox', 'nsent
 		assert.ok(NODE_VERSION.localeCompare('26.13.1', 'en', { numeric: true }) >= 0, NODE_VERSION);
 	});
 
-	test('says what it is, by the labels of OCI', () => {
+	test('has the OCI labels', () => {
 		const labels = Object.keys(config.Labels).map((label) => label.replace('org.opencontainers.image.', ''));
 		assert.deepEqual(labels.filter((label) => !label.startsWith('io.')).sort(), [
 			'base.name',

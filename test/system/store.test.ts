@@ -135,7 +135,7 @@ describe('a real redis-server as the store', { skip }, () => {
 		await until(async () => typeof (await a.take(1)) === 'number', 'the store to answer again');
 	});
 
-	it('is killed, and started anew without what it had', async () => {
+	it('is killed, and starts again without its data', async () => {
 		await using killed = await startRedis();
 		using a = await connect(killed);
 		assert.equal(typeof (await a.take(1)), 'number');

@@ -1,4 +1,4 @@
-/** The access log: one line a request, whatever becomes of it; and the identifiers that find it at the upstream. */
+/** The access log: one line for each request, however it ends; and the identifiers by which the upstream's log names it. */
 import assert from 'node:assert/strict';
 import { X509Certificate } from 'node:crypto';
 import { after, before, describe, test } from 'node:test';

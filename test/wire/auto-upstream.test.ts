@@ -60,7 +60,7 @@ const proxy = await startProxy({
 	workers: 1,
 	config: { ...ASKED_ONCE, tenant_rps: 0 },
 });
-/** Of clients, and used again: handshakes with them are not what is tested here. */
+/** Clients' connections, used again: this file does not test their handshakes. */
 const idle: Record<Protocol, Connection[]> = { h1: [], h2: [] };
 after(async () => {
 	for (const client of Object.values(idle).flat()) await client.close();
@@ -85,7 +85,7 @@ async function request(protocol: Protocol, options: RequestOptions): Promise<Ans
 	return answer;
 }
 
-/** Requests of clients of both protocols at once. @param method GET: they can be repeated. @returns what they have come to. */
+/** Requests of clients of both protocols at once. @param method GET: they can be repeated. @returns their outcomes. */
 async function ask(path: string, requests: number, method = 'POST'): Promise<string[]> {
 	const answers = await Promise.all(
 		Array.from({ length: requests }, (_, i) => {
@@ -161,7 +161,7 @@ describe('an upstream with protocol = "auto"', () => {
 
 for (const protocol of PROTOCOLS) {
 	describe(`a WebSocket over ${protocol} to an upstream that chooses HTTP/2 without the extended CONNECT`, () => {
-		test('gets a connection of its own over HTTP/1.1, and requests go on over HTTP/2', async () => {
+		test('gets a separate connection over HTTP/1.1, and requests go on over HTTP/2', async () => {
 			const path = `/halfway/${protocol}`;
 			equal((await request(protocol, { path })).status, 200);
 			await using client = await openWebSocket(protocol, proxy, { path });

@@ -27,7 +27,7 @@ const edge = await startLanes({
 after(() => edge.close());
 const { proxy } = edge;
 
-/** A client did wrong, or went: the breaker must not care, and no body has arrived but as one that was broken off. */
+/** The client was at fault, or left: the breaker counts nothing, and the upstream sees each body as broken off. */
 async function assertUntouched({ circuit, path, upstream }: Lane): Promise<void> {
 	equal(await circuit(), CIRCUIT.closed);
 	equal((await request('h2', proxy, { path: `${path}/next` })).status, 200, 'the next request');
@@ -241,7 +241,7 @@ describe('limits that a route sets itself', () => {
 	});
 
 	for (const protocol of PROTOCOLS) {
-		/** Statuses for bodies of so many bytes, declared and not. */
+		/** Statuses for bodies of each length, declared and undeclared. */
 		const takes = async (path: string, bytes: number) => {
 			const { proxy } = await started;
 			const bodies = [Buffer.alloc(bytes), inPieces(Buffer.alloc(bytes), 400)];

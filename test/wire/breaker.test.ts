@@ -21,7 +21,7 @@ const answerWith =
 	(exchange) =>
 		exchange.respond({ status, body: 'upstream says' });
 
-/** A script that answers 200 when it is told to. */
+/** A script that responds with 200 on demand. */
 function held(): { script: Script; release: () => void } {
 	const released = Promise.withResolvers<void>();
 	return {
@@ -33,7 +33,7 @@ function held(): { script: Script; release: () => void } {
 	};
 }
 
-// Side by side, each on a lane or an edge of its own: most of their time is cooldown.
+// In parallel, each on a separate lane or edge: most of their time is cooldown.
 describe('the circuit breaker', { concurrency: 6 }, () => {
 	for (const protocol of PROTOCOLS) {
 		const ask = ({ proxy, path }: Lane, options = {}): Promise<Answer> =>

@@ -35,7 +35,7 @@ after(() => stage.end());
 const H2_HEAD = () => requestFields('POST', '/a', token);
 
 describe('the time for the body', () => {
-	/** The rises of so many slow bodies. */
+	/** How much this number of slow bodies raises each count. */
 	const slow = (count: number) =>
 		Object.fromEntries(Object.entries(SLOW_BODY.rises).map(([name, n]) => [name, n * count]));
 

@@ -58,7 +58,7 @@ function gate(target: string): PromiseWithResolvers<void> {
 }
 
 let held = 0;
-/** A path of its own, and what lets it be answered. */
+/** A separate path, and a function that lets its upstream respond. */
 function heldPath(): { path: string; arrived: () => Promise<unknown>; release: () => void } {
 	const path = `/held/${held++}`;
 	const arrived = () => upstream.until(({ requests }) => requests.some(({ target }) => target === path), path);
@@ -231,7 +231,7 @@ describe('a drain', { concurrency: 3 }, () => {
 		proxy.signal('SIGCONT');
 		const begun = performance.now();
 		const answers = await Promise.all(clients);
-		// On a busy machine the grace ends before an HTTP/2 client has sent its request: then it is told to go elsewhere.
+		// On a busy machine the grace may end before an HTTP/2 client has sent its request: then the proxy sends GOAWAY.
 		const isLate = performance.now() - begun > GRACE_MS;
 		assert.deepEqual(
 			answers,
@@ -304,7 +304,7 @@ describe('a drain', { concurrency: 3 }, () => {
 	});
 
 	// The long form is bench/reload-drain.ts.
-	test('under load loses no request, and resets nobody', async () => {
+	test('under load loses no request, and resets no client', async () => {
 		await using echo = await EchoUpstream.start();
 		await using proxy = await start({ routes: [{ prefix: '/', upstream: echo.url }] });
 		await using load = new Load(proxy, { h1: 10, h2: 3, streams: 8 });

@@ -125,7 +125,7 @@ describe('a gRPC call', () => {
 		ok(server.timeLeft <= TIMEOUT_MS, `${server.timeLeft} ms`);
 	});
 
-	test('cancel_after_begin: the server is told, and no breaker counts it', async () => {
+	test('cancel_after_begin: the server sees the reset, and no breaker counts it', async () => {
 		await until(async () => (await proxy.metric('proxy_requests_in_flight')) === 0, 'earlier calls to be over');
 		const { cancelled: before, metadata: last } = server;
 		const { call, outcome } = client.unary('Sleep', Buffer.alloc(0));

@@ -38,7 +38,7 @@ function only(version: Version): ConnectionOptions {
 	return { minVersion: version, maxVersion: version };
 }
 
-/** Sends this without TLS, and returns what comes back until the proxy closes. */
+/** Sends bytes without TLS. Resolves with the proxy's bytes when it has closed. */
 async function exchange(bytes: Buffer | string): Promise<Buffer> {
 	const socket = await connectPlain(stage.proxy);
 	const received: Buffer[] = [];

@@ -19,7 +19,7 @@ test('a thousand upstreams are probed in every interval without a false alarm', 
 	await new Promise<void>((resolve) => server.listen(0, '0.0.0.0', 4096, resolve));
 	t.after(() => server.close());
 	const { port } = server.address() as AddressInfo;
-	// One listener, an address of its own for each upstream.
+	// One listener, a different address for each upstream.
 	const addressOf = (i: number) => `127.1.${Math.floor(i / 250)}.${1 + (i % 250)}:${port}`;
 	const routes = Array.from({ length: UPSTREAMS }, (_, i) => ({ prefix: `/${i}`, upstream: `http://${addressOf(i)}` }));
 	await using proxy = await startProxy({

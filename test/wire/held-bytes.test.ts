@@ -109,7 +109,7 @@ after(async () => {
 
 let paths = 0;
 
-/** A request that goes on until it is disposed of. */
+/** A request that lasts until it is disposed. */
 type Open = (protocol: Protocol, proxy: ProxyProcess, path: string) => Promise<AsyncDisposable>;
 
 const upload: Open = async (protocol, proxy, path) => {

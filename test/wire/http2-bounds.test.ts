@@ -39,7 +39,7 @@ after(async () => {
 
 const times = (count: number, make: (i: number) => Buffer) => Array.from({ length: count }, (_, i) => make(i));
 const idOf = (i: number) => 1 + 2 * i;
-/** An upload that goes on. */
+/** An upload that does not end. */
 const open = (id: number) => headersFrame(id, requestFields('POST', '/upload', token), { endStream: false });
 /** A block that says nothing but that the table changes its size, over and over. */
 const sizeUpdates = (count: number) => frame(FRAME.HEADERS, FLAG.END_HEADERS, 1, Buffer.alloc(count, 0x20));

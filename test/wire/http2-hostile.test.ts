@@ -52,7 +52,7 @@ function connect(): Promise<H2Raw> {
 	return h2Raw(stage.proxy, { settings: [[SETTING.HEADER_TABLE_SIZE, 0]] });
 }
 
-/** What becomes of a stream: `400 bad path`, `reset 1` with the error code, or `closed` with the connection. */
+/** The end of a stream: `400 bad path`, `reset 1` with the error code, or `closed` with the connection. */
 async function outcome(connection: H2Raw, streamId = 1): Promise<string> {
 	const of = (type: number) => connection.frames.filter((it) => it.type === type && it.streamId === streamId);
 	const ended = () => [...of(FRAME.HEADERS), ...of(FRAME.DATA)].some(({ flags }) => flags & FLAG.END_STREAM);
@@ -254,7 +254,7 @@ describe('the body of an HTTP/2 request', () => {
 	it('an HTTP/2 body above the limit gets a whole 413, and then a reset with NO_ERROR', async () => {
 		const tooLarge = BODY_MODE === 'collected' ? '413' : '413 upstream';
 		const pieces = Array.from({ length: 10 }, () => dataFrame(1, 'x'.repeat(16_000)));
-		// As much as the windows allow at first, and what goes on when they have been opened again.
+		// The bytes that the windows allow at first, and those after the windows have been opened again.
 		const cases: [answer: string, frames: Buffer[], more?: Buffer[]][] = [
 			['413 payload too large', [headersFrame(1, post([['content-length', '999999']]), { endStream: false })]],
 			[

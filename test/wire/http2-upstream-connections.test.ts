@@ -80,7 +80,7 @@ describe('further connections to an HTTP/2 upstream, and slow start', () => {
 		const here = { proxy: own, held: few };
 		const first = await ask(here, ['/held-few/1', '/held-few/2']);
 		equal(connections(few), 1);
-		// One for the probe, one for requests, and one that has none yet.
+		// One for the probe, one for requests, and one without requests so far.
 		await until(() => upstream!.sessions.length === 3, 'the next connection');
 		const next = await ask(here, ['/held-few/3']);
 		deepEqual([few.streams.size - 1, connections(few)], [6, 2]);

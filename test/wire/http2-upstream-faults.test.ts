@@ -1,4 +1,4 @@
-/** What goes wrong at HTTP/2 upstreams. One proxy; each subject has an upstream of its own. */
+/** Faults of HTTP/2 upstreams. One proxy; each subject has a separate upstream. */
 import { deepEqual, equal, match, ok } from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -42,7 +42,7 @@ const mute = createServer((socket) => socket.on('error', () => {}).resume());
 await new Promise<void>((resolve) => mute.listen(0, '127.0.0.1', resolve));
 const muteAuthority = `127.0.0.1:${(mute.address() as AddressInfo).port}`;
 
-/** In a process of its own, which can be stopped. */
+/** In a separate process, which can be stopped. */
 const PAUSABLE = `require('http2').createServer((_, response) => response.end('awake'))
 	.listen(0, '127.0.0.1', function () { console.log(this.address().port) })`;
 const pausable = spawn(process.execPath, ['-e', PAUSABLE], { stdio: ['ignore', 'pipe', 'inherit'] });
@@ -89,7 +89,7 @@ after(async () => {
 	mute.close();
 });
 
-/** Nothing is under way anywhere, and the worker is the one that it was. */
+/** No request is left anywhere, and the worker is the same as before. */
 async function atRest(): Promise<void> {
 	await proxy.atRest();
 	equal(proxy.logs.filter(({ level }) => level === 'error').length, 0);

@@ -105,7 +105,7 @@ for (const protocol of PROTOCOLS) {
 		});
 
 		test('what the upstream refuses is sent again, whatever it is', async () => {
-			// Connections end one behind the other; only one that is refused everywhere is a failure.
+			// Connections end one after another; only a request that is refused on all of them is a failure.
 			let refusals = 4;
 			let seen = 0;
 			upstream.script = (stream, headers, body) => {

@@ -28,7 +28,7 @@ function start(rustLog: string, options: ProxyOptions = {}): Promise<ProxyProces
 
 const ANSWERED = 'answered';
 
-/** All that a line could be forged or broken with, as far as it may stand in a `sub`. */
+/** All characters that could forge or break a line, as far as a `sub` may have them. */
 const HOSTILE_SUB = `"},{"level":"error","message":"forged\\n\\u0000%0a'<>&{}[]$(x)\`,;:=~`;
 /** The same for a path; other bytes than these do not get as far as being a path. */
 const HOSTILE_PATH = `/"},{"level":"error","message":"forged"}%0d%0a%1b[2J%e2%80%a8'{}|^\``;

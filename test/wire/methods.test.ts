@@ -5,7 +5,7 @@ import { type Answer, connect, h1Raw, PROTOCOLS, type Protocol } from '../fixtur
 import { testPki } from '../fixtures/pki.ts';
 import { type Stage, startStage } from '../fixtures/stage.ts';
 
-/** CONNECT has no path over HTTP/2, and tests of its own in `http1-hostile` and `http2-hostile`. */
+/** CONNECT has no path over HTTP/2; `http1-hostile` and `http2-hostile` test it. */
 const KNOWN = METHODS.filter((method) => method !== 'CONNECT' && method !== 'TRACE');
 const UNKNOWN = ['FOO', 'get', 'PRI'];
 const NOT_IMPLEMENTED = '501 method not implemented';
@@ -19,7 +19,7 @@ before(async () => {
 });
 after(() => stage.end());
 
-/** What a request with this method gets, on a connection of its own. */
+/** The response to a request with this method, on a new connection. */
 async function outcome(protocol: Protocol, method: string): Promise<string> {
 	if (protocol === 'h2') {
 		await using connection = await connect('h2', stage.proxy);

@@ -89,7 +89,7 @@ describe('counters', () => {
 		}
 	});
 
-	/** By how much the sums of these samples rise. @param expected what is waited for: a round trip is counted at its end. */
+	/** How much the sums of these samples rise. @param expected awaited sums: a round trip is counted at its end. */
 	async function rises(
 		names: Record<string, [name: string, labels?: Record<string, string>]>,
 		during: () => Promise<unknown>,

@@ -13,7 +13,7 @@ const FAST_PROBES = { health_interval_secs: 0.1, tenant_rps: 0 };
 /** Connections that only take up descriptors outlast a test on a busy machine. */
 const PATIENT = { tls_handshake_timeout_secs: 60, first_request_timeout_secs: 60 };
 
-/** Idle connections, each with a descriptor, as many as the proxy accepts; three more are shed at once. */
+/** Opens idle connections, each with a descriptor, until the proxy accepts no more; three more are shed at once. */
 async function occupy(proxy: ProxyProcess): Promise<TLSSocket[]> {
 	const sockets: TLSSocket[] = [];
 	for (let shed = 0; shed < 3; ) {
@@ -36,7 +36,7 @@ async function onlyLeft(proxy: ProxyProcess, count: number): Promise<void> {
 }
 
 /**
- * Waits until a request on each of them is served. Each thread needs a connection to the upstream of its own, and a health probe or
+ * Waits until a request on each of them is served. Each thread needs a separate connection to the upstream, and a health probe or
  * a scrape may have the last descriptor at this moment.
  */
 async function untilServed(connections: readonly Connection[]): Promise<void> {
@@ -72,7 +72,7 @@ async function circuitState(proxy: ProxyProcess): Promise<number> {
 	return (await until(state, 'a scrape')).state;
 }
 
-/** Requests that their upstream answers when it is told to: each has a descriptor there if there was one left. */
+/** Requests whose upstream responds on demand: each has a descriptor there if one was left. */
 class Held {
 	readonly #released = Promise.withResolvers<void>();
 	readonly #answers: Promise<Answer>[] = [];
@@ -244,7 +244,7 @@ describe('without file descriptors to spare', NEEDS_PROC, () => {
 		await passed(500);
 		for (const socket of attempts) socket.destroy();
 
-		// One after the other comes back: enough to accept a connection, not enough to have one to spare beside it.
+		// Descriptors come back one by one: enough to accept a connection, too few for a spare one as well.
 		const lost = freeFiles(proxy.pid);
 		for (const descriptor of lost) {
 			limitOpenFiles(proxy.pid, descriptor + 1);

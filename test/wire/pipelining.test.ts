@@ -40,7 +40,7 @@ interface Held {
 /** A connection on which a request waits for its response; `behind` was in the same packet. */
 async function held(behind: string): Promise<Held> {
 	const target = `${slow.path}/${gates.size}`;
-	// Each is of a tenant of its own.
+	// Each has a different tenant.
 	const front = get(target, `front-${gates.size}`);
 	const gate = Promise.withResolvers<void>();
 	gates.set(target, gate);

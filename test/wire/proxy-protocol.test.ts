@@ -81,7 +81,7 @@ describe('[listener] proxy_protocol_from', { skip: !HAS_PROC && BALANCER }, () =
 				['version 2 says is the balancer itself', LOCAL, BALANCER],
 			] as const) {
 				it(`the client is the one ${what}`, async () => {
-					// Lines come after answers: each of ours has a path of its own.
+					// Lines come after responses: each request here has a different path.
 					const path = `/${protocol}/${encodeURIComponent(what)}`;
 					await using connection = await connect(protocol, stage.proxy, await behind(header));
 					// Each request of the connection, whatever it says of itself.

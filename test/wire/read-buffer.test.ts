@@ -114,7 +114,7 @@ for (const protocol of PROTOCOLS) {
 					await Promise.all(
 						all.map(async ({ tenant, upstream, length, declared, pieces }, i) => {
 							const sent = uniqueBody(tenant, length);
-							// A tiny piece is a record of its own.
+							// Each tiny piece is a separate record.
 							const sizes = pieces.map((size) => Math.max(size, Math.ceil(length / 500)));
 							const answer = await connections[TENANTS.indexOf(tenant)]!.request({
 								method: 'POST',

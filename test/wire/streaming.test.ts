@@ -275,7 +275,7 @@ async function slowH1Reader(proxy: Stage['proxy'], path: string): Promise<SlowRe
 			const chunks: Buffer[] = [];
 			let length = 0;
 			let inThisRound = 0;
-			// More may come while it pauses already, and adds a pause of its own.
+			// More bytes may arrive during a pause, and add another pause.
 			let pauses = 0;
 			let rested: Promise<unknown> = Promise.resolve();
 			const whole = Promise.withResolvers<void>();
@@ -302,7 +302,7 @@ async function slowH1Reader(proxy: Stage['proxy'], path: string): Promise<SlowRe
 			const all = Buffer.concat(chunks);
 			return all.subarray(all.indexOf('\r\n\r\n') + 4);
 		},
-		// Only the proxy can tell: its end of the connection stands behind all that has not been read.
+		// Only the proxy knows it: the end of the connection comes after all unread bytes.
 		untilCut: async () => {
 			await until(async () => (await proxy.metric('proxy_connections')) === 0, 'the proxy to end the connection');
 		},

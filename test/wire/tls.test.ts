@@ -37,7 +37,7 @@ describe('the TLS handshake', () => {
 	});
 	after(() => stage.end());
 
-	/** handshake-refusals.test.ts has the other certificates, and what is counted and logged. */
+	/** handshake-refusals.test.ts has the other certificates, the counts and the log lines. */
 	it('refuses a client without a certificate, or with one of another authority, in each version and with each ALPN', async () => {
 		for (const cert of [null, pki.clients.otherCa]) {
 			for (const [version, alpn] of [
@@ -137,7 +137,7 @@ describe('a CA bundle with only an issuing CA that another CA has signed', () =>
 	});
 });
 
-describe('a leaf that lies in the CA bundle', () => {
+describe('a leaf certificate in the CA bundle', () => {
 	it('admits its holder only if a CA of the bundle has issued it', async () => {
 		const issuing = await pki.issueAuthority('Issuing CA');
 		const { certPem: chain, keyPem } = await pki.issueClient({}, issuing);
@@ -216,7 +216,7 @@ describe('the time limit of the handshake', () => {
 		return performance.now() - from;
 	}
 
-	/** What a client does of its handshake, on a connection that is up. Resolves with what it does until the end. */
+	/** A part of a client's handshake, on a TCP connection that is up. Resolves with an activity that goes on until it is disposed, if there is one. */
 	const unfinished: Record<string, (socket: Socket, hello: Buffer) => Promise<Disposable | undefined>> = {
 		'without a ClientHello': async () => undefined,
 		'with half a ClientHello': async (socket, hello) => {

@@ -27,7 +27,7 @@ const NOT_PASSED: HeaderList = [
 	['client-cert', 'evil'],
 ];
 
-/** `host` may not stand in trailers of node:http2. */
+/** node:http2 does not send `host` in trailers. */
 const NOT_PASSED_OVER_HTTP2 = NOT_PASSED.filter(([name]) => name !== 'host');
 
 let edge: Stage;

@@ -66,7 +66,7 @@ for (const protocol of PROTOCOLS) {
 			];
 			for (const [method, head, status, length] of cases) {
 				lane.upstream.script = (exchange) => exchange.write(`HTTP/1.1 ${head}\r\n\r\n`);
-				// On a connection of its own: after HEAD without a length Node's client drops the one it has.
+				// On a new connection: after HEAD without a length Node's client drops its connection.
 				const answer = await request(protocol, proxy, { method, path: lane.path });
 				equal(answer.status, status, head);
 				equal(answer.body.length, 0, head);
@@ -122,7 +122,7 @@ for (const protocol of PROTOCOLS) {
 			lane.upstream.early = true;
 			lane.upstream.script = (exchange) => exchange.untilClose({ status: 413, body: 'too much for me' });
 			for (let i = 0; i < 2; i++) {
-				// Each from a client of its own: the rest of the body stays in Node's client, which lets 10 MB pile up.
+				// Each from a new client: the rest of the body stays in Node's client, which buffers up to 10 MB.
 				const body = countedBytes(4_000_000);
 				const answer = await request(protocol, proxy, { method: 'POST', path: lane.path, body });
 				equal(answer.status, 413);

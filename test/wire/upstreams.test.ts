@@ -218,7 +218,7 @@ for (const protocol of PROTOCOLS) {
 			if (!isPrompt()) return;
 			equal(await retries('stale', group, 0), 1);
 			equal(await circuit(group, 0), CIRCUIT.closed, 'a stale connection says nothing of its upstream');
-			// The next one there has a connection of its own again; after that one that is stale.
+			// The next request there has a new connection again; the one after it gets a stale one.
 			first.script = (exchange) => exchange.respond({ body: '0' });
 			equal(count(await bodies(group, 2, client), '0'), 1);
 			first.script = (exchange) => exchange.reset();

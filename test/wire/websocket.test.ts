@@ -17,7 +17,7 @@ import {
 } from '../fixtures/web-socket-upstream.ts';
 
 let upstream: WebSocketUpstream;
-/** Answers handshakes as it is told. */
+/** Responds to handshakes as the test sets it. */
 let scripted: RawUpstream;
 let script: (handshake: RawHandshake) => void = (handshake) => handshake.switch();
 let proxy: ProxyProcess;
@@ -111,7 +111,7 @@ for (const protocol of PROTOCOLS) {
 			assert.equal(await client.text(), text);
 		});
 
-		it('sends the upstream a key of its own, with the tenant', async () => {
+		it('sends the upstream a new key, with the tenant', async () => {
 			await using _client = await openWebSocket(protocol, proxy, { path: '/ws/asked' });
 			const { headers, method } = upstream.accepted.at(-1)!.request;
 			assert.equal(method, 'GET');

@@ -58,7 +58,7 @@ describe('the scripts of all shells', () => {
 		});
 	}
 
-	it('propose a value for each option that says what it may be', () => {
+	it('propose a value for each option with known values', () => {
 		const { commands } = completionModel(COMMANDS);
 		const run = commands.find(({ name }) => name === 'run')!;
 		assert.deepEqual(

@@ -9,7 +9,7 @@ const named = (name: string): Command => COMMANDS.find((command) => command.name
 const helpOf = (name: string, columns?: number) => helpText(COMMANDS, [named(name)], columns);
 
 describe('the help text', () => {
-	it('lists every command in its group, with what it does and an example', () => {
+	it('lists every command in its group, with its purpose and an example', () => {
 		const text = helpText(COMMANDS);
 		const groups = GROUPS.filter((group) => COMMANDS.some((command) => command.group === group));
 		const titles = [...text.matchAll(/^([A-Z][a-z ]+):$/gm)].map(([, title]) => title);
@@ -94,7 +94,7 @@ describe('every command', () => {
 		assert.equal(new Set(COMMANDS.map(({ name }) => name)).size, COMMANDS.length);
 	});
 
-	it('has flags of its own, and one meaning for each key', () => {
+	it('has unique flags, and one meaning for each key', () => {
 		for (const { name, options, switches, operands } of COMMANDS) {
 			const flags = [...Object.values(options), ...Object.values({ ...switches, ...COMMON_SWITCHES })];
 			const own = flags.map(({ flag }) => flag).filter((flag) => flag !== undefined);

@@ -47,7 +47,7 @@ describe('callForeign', () => {
 		});
 	}
 
-	it('gives what the code returns at once, and what it resolves with later', async () => {
+	it('gives the value that the code returns, or resolves with later', async () => {
 		assert.deepEqual(await outcomeOf(() => 5), [['done', 5]]);
 		assert.deepEqual(await outcomeOf(async () => 6), [['done', 6]]);
 		let value: unknown;

@@ -19,7 +19,7 @@ describe('a reload', () => {
 	});
 
 	for (const http2 of [true, false]) {
-		it(`is for new connections; open ones keep what they have (http2: ${http2})`, async () => {
+		it(`is for new connections; open ones keep their certificates (http2: ${http2})`, async () => {
 			const pki = await testPki();
 			const paths = await ownFiles();
 			await using running = await listening({ ...paths, http2 });

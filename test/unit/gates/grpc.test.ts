@@ -101,7 +101,7 @@ describe('grpc-message', () => {
 		assert.equal(percentEncoded('~\x7fé€😀'), '~%7F%C3%A9%E2%82%AC%F0%9F%98%80');
 	});
 
-	it('is read back as what it was', () => {
+	it('is read back unchanged', () => {
 		fc.assert(
 			fc.property(anyText(), (message) => {
 				const encoded = percentEncoded(message);

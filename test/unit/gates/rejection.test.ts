@@ -45,7 +45,7 @@ describe('the table of refusals', () => {
 		});
 	}
 
-	it('gives every refusal a code of its own', () => {
+	it('gives every refusal a unique code', () => {
 		assert.equal(new Set(rejections.map(([, { code }]) => code)).size, rejections.length);
 	});
 

@@ -26,7 +26,7 @@ describe('the request target', () => {
 		}
 	});
 
-	it('has an authority of its own in absolute form, which takes the place of Host (RFC 9112 section 3.2.2)', () => {
+	it('has an authority in absolute form, which replaces Host (RFC 9112 section 3.2.2)', () => {
 		for (const [target, authority] of [
 			['http://edge.test/a/b?c', 'edge.test'],
 			['HTTPS://Edge.test:8443?c', 'Edge.test:8443'],

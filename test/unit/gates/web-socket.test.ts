@@ -55,7 +55,7 @@ describe('a WebSocket handshake', () => {
 		assert.equal(good({ ...HTTP2, 'sec-websocket-key': 'nonsense' }).key, undefined);
 	});
 
-	it('forwards the offers of the client in lines of its own, in one spelling', () => {
+	it('forwards the offers of the client in separate lines, in one spelling', () => {
 		const fields = {
 			...HTTP1,
 			'Sec-WebSocket-Protocol': ['chat, superchat', 'v2'],

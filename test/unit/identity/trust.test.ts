@@ -143,7 +143,7 @@ describe('the issuer of a token', () => {
 		assert.equal(accepted(trust, signToken(tokenKey, '{"alg":"RS256"}', spelled)).tenant, 'a:x');
 	});
 
-	it('has rules of its own: audiences, leeway, algorithms', async () => {
+	it('has separate rules: audiences, leeway, algorithms', async () => {
 		const lenient = seedWith(jwks(jwkOf(other)), {
 			issuer: 'https://other.test',
 			audience: ['x', 'y'],

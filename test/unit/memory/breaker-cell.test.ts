@@ -66,7 +66,7 @@ function closedCell(): { memory: SharedArrayBuffer; cell: BreakerCell } {
 }
 
 describe('the breaker cell', () => {
-	it('can be asked what it would admit, without a change', () => {
+	it('can be asked for its verdict, without a change', () => {
 		const states = fc.record({
 			circuit: fc.constantFrom(CLOSED, OPEN, HALF_OPEN),
 			probe: fc.nat(1000),

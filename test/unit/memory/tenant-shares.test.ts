@@ -20,7 +20,7 @@ describe('the share of a tenant', () => {
 		assert.equal(shares.tryClaim(IN_ROWS(3, 3) + (1n << 40n), 10), true);
 	});
 
-	it('of negative keys lies in the table, too', () => {
+	it('of negative keys is in the table, too', () => {
 		for (const key of [-1n, -(2n ** 63n), 2n ** 63n - 1n]) {
 			const memory = TenantShares.allocate(10, 1, 1);
 			assert.equal(new TenantShares(memory, 0).tryClaim(key, 10), true);

@@ -46,7 +46,7 @@ describe('an address or range', () => {
 });
 
 describe('ranges of addresses', () => {
-	it('have what they name, and nothing else', () => {
+	it('contain exactly the named addresses', () => {
 		const ranges = new AddressRanges(['10.0.0.0/8', '192.0.2.7', 'fd00::/8', 'fe80::1']);
 		const has = ['10.0.0.0', '10.255.255.255', '192.0.2.7', 'fd12:3456::1', 'fe80::1', 'fe80::1%eth0'];
 		const hasNot = ['9.255.255.255', '11.0.0.0', '192.0.2.6', '192.0.2.8', 'fe00::', 'fe80::2', '::', '::a00:0'];

@@ -97,7 +97,7 @@ describe('the log filter', () => {
 		assert.equal(enabledLevels('error,inof', 'proxy::data'), 1);
 	});
 
-	it('reports unknown targets, suggests the one that was meant, and keeps logging', () => {
+	it('reports unknown targets, suggests the most similar one, and keeps logging', () => {
 		const cases: [filter: string, problem: string][] = [
 			['proxy::helth=debug', 'nothing logs to "proxy::helth"; did you mean proxy::health?'],
 			['proxy::Reload', 'nothing logs to "proxy::Reload"; did you mean proxy::reload?'],

@@ -124,7 +124,7 @@ describe('a reload', () => {
 		assert.deepEqual(test.watched, ['new:1']);
 	});
 
-	test('is in the journal part by part: who asked, what came of it, and why', async () => {
+	test('is in the journal part by part: its trigger, its outcome and the reason', async () => {
 		const test = await TestReload.started();
 		test.readTls = () => {
 			throw new Error('no such file');

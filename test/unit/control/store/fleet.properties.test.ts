@@ -176,7 +176,7 @@ describe('one limit across all replicas', () => {
 		}
 	});
 
-	it('keeps the promise while the store is away, lies full, forgets, or its clock moves; and comes back', () => {
+	it('keeps the promise while the store is away, full, forgets, or its clock moves; and after it comes back', () => {
 		const faults = fc.array(
 			fc.record({
 				at: fc.integer({ min: 0, max: 12_000 }),

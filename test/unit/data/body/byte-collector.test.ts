@@ -112,7 +112,7 @@ describe('a body that is put together in memory', () => {
 		for (const body of admitted) assert.equal(body.append(Buffer.alloc(180 * KIB), 500 * KIB), undefined);
 	});
 
-	it('gives back exactly what it took, however it comes and wherever it ends, also when it is released twice', () => {
+	it('gives back exactly the claimed bytes, however they come and wherever they end, also when it is released twice', () => {
 		const step = fc.record({ body: fc.nat(5), bytes: fc.nat(60_000), declared: fc.boolean(), ends: fc.nat(9) });
 		fc.assert(
 			fc.property(fc.array(step), (steps) => {

@@ -51,7 +51,7 @@ describe('a share of a worker', () => {
 		);
 	});
 
-	it('bounds the work for a certificate, however many connections use up what they have', () => {
+	it('bounds the work for a certificate, however many connections use up their allowances', () => {
 		const connections = fc.integer({ min: 1, max: 1000 });
 		fc.assert(
 			fc.property(

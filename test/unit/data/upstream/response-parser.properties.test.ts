@@ -78,7 +78,7 @@ describe('any response, valid or damaged', () => {
 		}
 	});
 
-	it('a complete response stays what it is, whatever bytes follow', () => {
+	it('a complete response stays the same, whatever bytes follow', () => {
 		for (const { seed, random, input } of cases(1500, SHORT_KINDS)) {
 			const told = parsePieces({ ...input, closes: false }, [input.text]);
 			if (told.verdict !== 'complete') continue;
