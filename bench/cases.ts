@@ -1,4 +1,4 @@
-/** What `npm run bench` measures and stores in results.json: the figures behind the chart and the tables. */
+/** The measurements of `npm run bench`, stored in results.json: the figures for the chart and the tables. */
 export interface Case {
 	readonly name: string;
 	readonly title: string;

@@ -19,7 +19,7 @@ const ALLOWED_NS = 1500;
 const TENANTS = 1000;
 const ROUNDS = 25;
 const ROUND_MS = 20;
-/** So high that nobody is refused: a refusal would cost less. */
+/** So high that no request is refused: a refusal would cost less. */
 const RPS = 1_000_000;
 const ISSUER = 'https://issuer.test';
 const AUDIENCE = 'edge';

@@ -3,7 +3,7 @@
  *
  *   npm run docs
  *
- * In a page the tables stand between `<!-- made from the code: NAME -->` and `<!-- end -->`; all else is written by hand. A test compares
+ * In a page the tables are between `<!-- made from the code: NAME -->` and `<!-- end -->`; all else is written by hand. A test compares
  * the files with what this would write.
  */
 import { mkdirSync, writeFileSync } from 'node:fs';

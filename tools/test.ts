@@ -63,7 +63,7 @@ interface Suite {
 	/** See `Pass`. Default `pure`. */
 	readonly lane?: Lane;
 	/**
-	 * Files of one folder share a process where the whole suite runs: a process of its own costs most files more than
+	 * Files of one folder share a process where the whole suite runs: a separate process costs most files more than
 	 * their tests. Each file is a `describe` there, so its hooks stay its own.
 	 */
 	readonly together?: true;
@@ -124,7 +124,7 @@ const EITHER_MODE: ReadonlySet<string> = new Set([
 			'workers',
 		],
 	].map((name) => `test/wire/${name}.test.ts`),
-	// These run no body module, build their own, or are over before a body.
+	// These run no body module, build their own, or end before a body.
 	...[
 		'debian',
 		'deploy',
@@ -140,7 +140,7 @@ const EITHER_MODE: ReadonlySet<string> = new Set([
 	].map((name) => `test/system/${name}.test.ts`),
 ]);
 
-/** Those that take the longest begin first, or a pass would end with one of them alone. */
+/** The longest ones begin first; otherwise the run would end with one of them and an idle core. */
 const LONGEST: readonly string[] = [
 	'faults',
 	'slow-takers',
@@ -256,7 +256,7 @@ function joined(passes: readonly Pass[]): Pass[] {
 /** Files in a process at most: fewer, and a pass ends waiting for one long group. */
 const GROUP = 12;
 
-/** node:test knows the suite of a test by what runs at the moment, which is not known behind an `await` of the module's own. */
+/** node:test takes the suite of a test from the code that runs at the moment, which is unknown after a top-level `await`. */
 const TOP_LEVEL_AWAIT = /^(?:await |(?:const|let) [^=]*= await )/m;
 
 /** Files that load the files of a folder, a dozen each. */

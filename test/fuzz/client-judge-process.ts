@@ -1,4 +1,4 @@
-/** nghttp2 in a process of its own: assertions in Node's binding sometimes fail when a session is collected. */
+/** nghttp2 in a separate process: assertions in Node's binding sometimes fail when a session is collected. */
 import { readByNghttp2 } from './client-judge.ts';
 import type { JudgeQuestion } from './judge-process.ts';
 

@@ -99,7 +99,7 @@ export class InboundTarget<Input, Sent> implements Target {
 		this.#before = attempts;
 	}
 
-	/** No single input is known to be the cause, so each is tried once more, alone, against a new proxy. */
+	/** It is unknown which input is the cause, so each one is tried again with a new proxy. */
 	async #suspect(inputs: readonly Candidate<Input>[], cause: Error): Promise<Finding> {
 		const { name } = this.#protocol;
 		const what = `${cause.message}${this.#stage?.proxy.output()}`;

@@ -1,4 +1,4 @@
-/** Asks nghttp2 in a process of its own, and restarts the process when it has died. */
+/** Asks nghttp2 in a separate process, and restarts the process when it has died. */
 import { type ChildProcess, fork } from 'node:child_process';
 import { join } from 'node:path';
 import type { ConnectionReading } from './client-judge.ts';

@@ -207,7 +207,7 @@ function unpadded(flags: number, payload: string): string {
 const PSEUDO = [':method', ':path', ':scheme', ':authority'];
 const FORBIDDEN = ['connection', 'transfer-encoding', 'keep-alive', 'proxy-connection', 'upgrade'];
 
-/** RFC 9113 sections 8.2 and 8.3. `undefined`: a malformed request, which nobody may see. */
+/** RFC 9113 sections 8.2 and 8.3. `undefined`: a malformed request, which no upstream may see. */
 function asRequest({ fields, body, ended, reset, malformed }: Stream): SentRequest | undefined {
 	const firstRegular = fields.findIndex(([name]) => !name.startsWith(':'));
 	const regular = firstRegular === -1 ? [] : fields.slice(firstRegular);

@@ -1,4 +1,4 @@
-/** The attackers and their upstream, in a process of their own: its CPU time does not count as the victims' latency. */
+/** The attackers and their upstream, in a separate process: its CPU time does not count as the victims' latency. */
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { WebSocketServer } from 'ws';

@@ -1,4 +1,4 @@
-/** What a child process needs to be a client of the parent's proxy. The child has no PKI of its own. */
+/** The credentials with which a child process is a client of the parent's proxy. The child has no PKI. */
 import type { TlsOptions } from '../fixtures/tls-client.ts';
 
 export interface Credentials {

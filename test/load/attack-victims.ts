@@ -1,5 +1,5 @@
 /**
- * The victims, in a process of their own: well-behaved clients that send at a steady rate and do not wait for responses. A request's
+ * The victims, in a separate process: well-behaved clients that send at a steady rate and do not wait for responses. A request's
  * time starts when its client wants to send it, not when a connection is free: waiting behind other requests counts.
  */
 import { type ClientHttp2Session, connect } from 'node:http2';

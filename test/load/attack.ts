@@ -5,7 +5,7 @@
  *   npm run attack -- [--seconds 4] [--rounds 3] [--only REGEX] [--mode collected|streaming] [--think 5] [--allowed 2]
  *                     [--certificate own|victims] [--table]
  *
- * Attackers have a certificate of their own, or the victims' with `--certificate victims`. Floods have no rate and run with 1, 4, 16
+ * Attackers have their own certificate, or the victims' with `--certificate victims`. Floods have no rate and run with 1, 4, 16
  * and 64 connections (`--only '× 16$'`): `floods.ts`, `tunnel-floods.ts` through WebSockets, `grpc-floods.ts` with gRPC calls and trailers.
  * A flooding upstream (`hostile-upstream.ts`) is called at a fixed rate. `--table` runs all of `floods.ts` and prints Markdown. Its windows
  * take 1.4 s unless `--seconds` says otherwise, all of it about 18 minutes.
@@ -13,7 +13,7 @@
  * The victims' upstream takes `--think` ms for each response, as fast services do. With 0 a calm window has only half a millisecond of proxy
  * and loopback, and twice that means little.
  *
- * The proxy has one worker. On two cores with `taskset`, the proxy has one core of its own. Clients and upstream share the other, with the
+ * The proxy has one worker. On two cores with `taskset`, the proxy has one core for itself. Clients and upstream share the other, with the
  * attackers at a lower priority. So the victims' figures show the proxy. Each line also has the time that the machine took away.
  * A round runs every attack; attacks of one kind share a calm window before them. Each figure is the median over the rounds, so that a
  * slow moment of the machine affects one round only. The ratio is to the median of all calm windows. After each attack the

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { freePort } from '../fixtures/free-port.ts';
 import { within } from '../fixtures/wait.ts';
 
-/** An upstream in a process of its own, which can be killed and restarted on its port: `node MODULE PORT`, which reports when it listens. */
+/** An upstream in a separate process, which can be killed and restarted on its port: `node MODULE PORT`, which reports when it listens. */
 export class ChildUpstream implements AsyncDisposable {
 	readonly authority: string;
 	readonly #module: string;

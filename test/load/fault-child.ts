@@ -1,4 +1,4 @@
-/** An upstream in a process of its own, so that it can be killed and stopped: HTTP/2 in clear text, which echoes bodies and WebSocket messages. */
+/** An upstream in a separate process, so that it can be killed and stopped: HTTP/2 in clear text, which echoes bodies and WebSocket messages. */
 import { echo, startHttp2Upstream } from '../fixtures/h2-upstream.ts';
 import { echo as echoMessages, takeWebSockets } from '../fixtures/web-socket-upstream.ts';
 

@@ -7,7 +7,7 @@ import type { TestPki } from '../fixtures/pki.ts';
 /** Target and source of a tenant's connections. */
 interface LineOptions {
 	readonly port: number;
-	/** A loopback address of the tenant's own, which identifies it behind the balancer. */
+	/** A different loopback address for each tenant, which identifies it behind the balancer. */
 	readonly localAddress: string;
 	readonly authorization: string;
 	readonly pki: TestPki;

@@ -299,7 +299,7 @@ const BAD: readonly Http1Kind[] = [
 
 export const HTTP1_KINDS: readonly Http1Kind[] = [...GOOD, ...BAD];
 
-/** A complete response that nobody requested; whoever receives it can tell. */
+/** A complete response without a request; its receiver can recognize it. */
 const FORGED_ANSWER = Buffer.from(
 	'HTTP/1.1 200 Forged\r\nX-Answer-To: forged\r\nContent-Length: 6\r\n\r\nforged',
 	'latin1',

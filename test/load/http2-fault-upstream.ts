@@ -1,7 +1,7 @@
 /**
  * The bad upstream over HTTP/2, in clear text or over TLS. node:http2 parses what the proxy sends and sends what a good server sends; other
  * frames are written next to it. Requests of many clients share a connection, so the ledger learns which streams lost their connection:
- * nobody else may notice.
+ * no other request may notice.
  */
 import {
 	type IncomingHttpHeaders,

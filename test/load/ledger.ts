@@ -1,6 +1,6 @@
 /**
  * The ledger of a run: what was sent, what arrived, what the client saw, and which of it breaks a promise. Both ends of the proxy report to
- * it, so it sees what neither can: a request delivered twice, a response of somebody else's.
+ * it, so it sees what neither can: a request delivered twice, a response to another client.
  */
 import { TICK_MS } from '../../packages/proxy/src/data/loop/deadlines.ts';
 import type { BodyMode } from '../fixtures/proxy.ts';
@@ -94,7 +94,7 @@ export class Ledger {
 	readonly counts = new Map<string, Map<Outcome, number>>();
 	/** Protocol and framing of the response. */
 	readonly crosses = new Map<string, number>();
-	/** Responses to clients that stayed, by HTTP status; for a refused gRPC call the status that its gRPC status stands for. */
+	/** Responses to clients that stayed, by HTTP status; for a refused gRPC call the HTTP status that its gRPC status corresponds to. */
 	readonly statuses = new Map<number, number>();
 	/** Clients that left. */
 	left = 0;
@@ -126,7 +126,7 @@ export class Ledger {
 		return entry;
 	}
 
-	/** `undefined` for a request that nobody sent. */
+	/** `undefined` for a request that no client sent. */
 	find(id: string | undefined): Entry | undefined {
 		return id === undefined ? undefined : this.#entries.get(id);
 	}

@@ -1,5 +1,5 @@
 /**
- * Clients of `rotation.ts`, in a process of their own: requests with four kinds of tokens at a steady rate over HTTP/1.1 and HTTP/2. Each
+ * Clients of `rotation.ts`, in a separate process: requests with four kinds of tokens at a steady rate over HTTP/1.1 and HTTP/2. Each
  * response is compared with what its kind must get at that moment.
  */
 import { type ClientHttp2Session, connect } from 'node:http2';

@@ -143,7 +143,7 @@ test('there are paths enough of both kinds', () => {
 	assert.ok(FORWARDED.length > 300 && ALL.length - FORWARDED.length > 300, `${FORWARDED.length} of ${ALL.length}`);
 });
 
-/** A redirect is a response of its own: a client that follows it sends another path. */
+/** A redirect is the upstream's own response: a client that follows it sends another path. */
 function answerTo(agent: Agent, port: string, path: string): Promise<string> {
 	return new Promise((resolve, reject) => {
 		get({ host: '127.0.0.1', port, path, agent }, (response) => {

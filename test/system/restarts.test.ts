@@ -97,7 +97,7 @@ interface Group {
 	/** What the next request gets, and at which address. */
 	act: ((exchange: Exchange) => void) | undefined;
 	victim: Upstream | undefined;
-	/** Retries at the last count: a page of so many upstreams takes its time. */
+	/** Retries at the last count: a page of this number of upstreams takes long. */
 	retried: number;
 }
 
@@ -212,7 +212,7 @@ async function miss(group: Group, method: string, client: Connection): Promise<v
 	await gone.listen(port);
 }
 
-/** An address goes away with half of the body, and nobody has the first half any more. */
+/** An address goes away with half of the body, which no process has any more. */
 async function missHalfWay(group: Group, method: string, client: Connection): Promise<void> {
 	const { name, upstreams } = group;
 	const before = requestsOf(group).length;

@@ -44,7 +44,7 @@ async function shows(page: Page, selector: string, words: string | RegExp): Prom
 	await until(fits, () => `${selector} to show ${words}; it shows: ${last}`, SEEN_MS);
 }
 
-/** Words of up to ten letters that stand on more than one line. Runs in the page. */
+/** Words of up to ten letters that are broken over lines. Runs in the page. */
 const BROKEN_WORDS = String.raw`
 	const broken = [];
 	const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);

@@ -37,7 +37,7 @@ const NO_FILES: StoreFiles = {
 };
 /** Generous: the tests are about failures, not about the machine's speed. */
 const TIMEOUT_MS = 10_000;
-/** For tests in which somebody does not respond. */
+/** For tests in which a server does not respond. */
 const SHORT = { timeoutMs: 1_500 };
 
 interface Connected extends Disposable {

@@ -58,7 +58,7 @@ export function hasDeclarations({ exports }: Manifest): boolean {
 	return targets(exports).some((path) => path.endsWith('.d.ts'));
 }
 
-/** The files that a specifier of the `imports` map can stand for, by condition. */
+/** The files that a specifier of the `imports` map can name, by condition. */
 export function importTargets(imports: Manifest['imports'], specifier: string): Record<string, string> {
 	const target = imports?.[specifier];
 	if (target === null || typeof target !== 'object')
@@ -74,7 +74,7 @@ export function isExternal(manifest: Manifest, specifier: string): boolean {
 	return installed.some((name) => specifier === name || specifier.startsWith(`${name}/`));
 }
 
-/** Every string at the leaves, whatever conditions stand above it. */
+/** Every string at the leaves, whatever the conditions above it. */
 function targets(value: unknown): string[] {
 	if (typeof value === 'string') return [value];
 	return value !== null && typeof value === 'object' ? Object.values(value).flatMap(targets) : [];

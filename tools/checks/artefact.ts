@@ -30,7 +30,7 @@ export interface Built {
 	readonly files: Readonly<Record<string, string>>;
 }
 
-/** Whether exactly the modules are in it that specifiers such as `#body` stand for under the artefact's features. */
+/** Whether it has exactly the modules that specifiers such as `#body` name under the artefact's features. */
 function checkChosen(imports: NonNullable<Manifest['imports']>, built: Built): string[] {
 	return Object.keys(imports).flatMap((specifier) => checkModule(imports, specifier, built));
 }

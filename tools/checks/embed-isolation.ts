@@ -1,6 +1,6 @@
 /**
  * Proves what docs/reference/embed.md says about the built package: that importing one part of `mtls-edge-gate` runs nothing of another,
- * and no other package. Each part is imported in a process of its own, which notes every module that Node loads for it.
+ * and no other package. Each part is imported in a separate process, which records every module that Node loads for it.
  */
 import { execFileSync } from 'node:child_process';
 import { join, relative, resolve } from 'node:path';

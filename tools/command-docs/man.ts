@@ -109,7 +109,7 @@ function exits({ exitCodes }: Command): [code: string, meaning: string][] {
 	return Object.entries({ ...exitCodes, 2: WRONG_USAGE });
 }
 
-/** Each once, with the flags that it stands for. */
+/** Each once, with its flags. */
 function variables(commands: readonly Command[]): [name: string, about: string][] {
 	const found = new Map<string, Set<string>>();
 	for (const command of commands) {

@@ -27,7 +27,7 @@ export interface Client {
 	readonly connections: number;
 	/** Which of `HELD` it can have in flight at once. */
 	readonly held: readonly string[];
-	/** A fault of its own: at any GOAWAY it gives up what is in flight. Its error messages then, and a link to the fault. */
+	/** A fault of the client: at any GOAWAY it gives up its requests in flight. Its error messages then, and a link to the fault. */
 	readonly gaveUp?: { readonly error: RegExp; readonly why: string };
 	/** Whether it runs on this machine. */
 	isThere(): boolean;

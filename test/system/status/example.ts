@@ -35,7 +35,7 @@ const ago = (seconds: number) => new Date(NOW_MS - seconds * 1000).toISOString()
 
 type Rest = Partial<UpstreamStatus>;
 
-/** One that is well, and has had so many requests. */
+/** A healthy one, after this number of requests. */
 function upstream(name: string, routes: string[], requests: number, rest: Rest = {}): UpstreamStatus {
 	return {
 		upstream: name,
@@ -400,7 +400,7 @@ export function examplePages(options: ExampleOptions = {}): StatusPages {
 	return pages;
 }
 
-/** The pages behind a listener of their own. */
+/** The pages, on a separate listener. */
 export async function serveExample(options: ExampleOptions = {}) {
 	const { routes } = examplePages(options);
 	const server = createServer(async (request, response) => {

@@ -27,7 +27,7 @@ const OF_TODAY = {
 };
 const HEALTH_OF_TODAY = { path: '/health', timeoutMs: 2000, unhealthyAfter: 1, healthyAfter: 1 };
 
-/** What a route's URL stands for, where nothing more is said of it. */
+/** The upstream that a route's URL means without other settings. */
 function upstreamOfToday(authority: string, host: string, port: number) {
 	return {
 		name: undefined,

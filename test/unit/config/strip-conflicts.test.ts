@@ -67,7 +67,7 @@ describe('a route that cuts its prefix', () => {
 		assert.deepEqual(messages(['/api', STRIP], ['/admin', kept, 'http://a:2']), []);
 		assert.deepEqual(messages(['/api'], ['/admin', kept]), []);
 		assert.deepEqual(messages(['/api', `${STRIP}\ntenants = ["dev"]`], ['/admin', kept]), []);
-		// A route of its own takes the path, and keeps it as it is, or cuts another prefix.
+		// A separate route takes the path, and leaves it unchanged or cuts another prefix.
 		assert.deepEqual(messages(['/api', STRIP], ['/admin', kept], ['/api/admin']), []);
 		assert.deepEqual(messages(['/api', STRIP], ['/admin', kept], ['/api/admin', `${kept}\n${STRIP}`]).length, 1);
 		// Nothing is cut of the shortest prefix, and the paths of the other one are its own.

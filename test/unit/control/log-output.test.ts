@@ -94,7 +94,7 @@ test('lines that were dropped earlier are reported before the next ones, like it
 	const { writeRecord, writeLines } = createLogOutput(stream, 'json', {});
 	stream.writableLength = 5 * 1024 * 1024;
 	writeRecord({ ...RECORD, message: 'lost' });
-	// The sender has a bound of its own.
+	// The sender has a separate limit.
 	writeLines('{"a":1}\n', 3, () => {});
 	stream.writableLength = 0;
 	writeRecord({ ...RECORD, message: 'after' });
@@ -127,7 +127,7 @@ test('the end waits for the reader, but not for long, and comes once', (t) => {
 	assert.deepEqual(ends, ['too late']);
 });
 
-/** A file with room for so many bytes. */
+/** A file with room for this number of bytes. */
 class SmallDisk {
 	content = '';
 	room: number;

@@ -11,7 +11,7 @@ export function text(file: string): string {
 }
 
 /** A YAML file of one document; merge keys as Compose reads them. */
-// biome-ignore lint/suspicious/noExplicitAny: these files have schemas of their own, and linters for them (test/system/deploy.test.ts).
+// biome-ignore lint/suspicious/noExplicitAny: these files have their own schemas, and linters check them (test/system/deploy.test.ts).
 export function yaml(file: string): any {
 	return parse(text(file), { merge: true });
 }

@@ -156,7 +156,7 @@ function problemOfJson(code: string): string | undefined {
 	return isJson(code) || code.trim().split('\n').every(isJson) ? undefined : 'is not JSON';
 }
 
-/** The words behind `proxy` of each command line that a script calls it by. */
+/** The words after `proxy` in each command line of a script. */
 function proxyCommands(script: string): string[][] {
 	return script
 		.replaceAll('\\\n', ' ')

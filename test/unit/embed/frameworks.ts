@@ -15,7 +15,7 @@ export interface App {
 	readonly gate: Gate;
 	/** Of the guard in front of the whole application. */
 	readonly onRefused?: Hook;
-	/** Paths behind a second guard of the same gate, each with the scopes that it asks for. */
+	/** Paths with a second guard of the same gate, each with the scopes that it requires. */
 	readonly scopes?: Readonly<Record<string, readonly string[]>>;
 	/** Whether the application answers errors itself, with the type `text/x-handled`. */
 	readonly handlesErrors?: boolean;
@@ -39,7 +39,7 @@ export type Serve = (app: App) => Promise<Ask>;
 export const PASSED = 'passed all guards';
 export const AWAY = 'https://localhost/other';
 
-/** A server of its own for each request. */
+/** A new server for each request. */
 export function overNetwork(listener: RequestListener): Ask {
 	return async (path, headers = {}) => {
 		const server = createServer(listener).listen(0, '127.0.0.1');

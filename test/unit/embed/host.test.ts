@@ -193,7 +193,7 @@ describe('Socket.IO', () => {
 			resolve(response.statusCode!);
 		});
 		socket.on('error', (error) => resolve(error.message));
-		// Engine.IO opens with a packet of its own, then the namespace is asked for.
+		// Engine.IO opens with its own packet; then the client asks for the namespace.
 		socket.on('message', (data) => {
 			const text = String(data);
 			if (text.startsWith('0')) socket.send('40');

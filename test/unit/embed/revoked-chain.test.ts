@@ -175,7 +175,7 @@ const CASES: readonly (readonly [sent: string, cas: string, revoked: string, ans
 	['below byOther intermediate', 'root other', 'root', REVOKED],
 	['below intermediate byOther', 'root other', 'other', REVOKED],
 	['below expiredByOther intermediate', 'root other', 'root', REVOKED],
-	// By which alone it is another chain.
+	// Only this makes it another chain.
 	['below byOther', 'root other', 'root intermediate', 'ok'],
 ];
 

@@ -80,7 +80,7 @@ interface Outcome {
 	readonly retryAfter: string | undefined;
 }
 
-/** A server behind the gate, whose handlers answer with their tenant. */
+/** A server behind the gate, whose handlers respond with their tenant. */
 interface Service extends AsyncDisposable {
 	readonly handled: number;
 	/** @returns the outcome of one call, with its client's `authorization`. */

@@ -79,7 +79,7 @@ describe('a guarded upgrade', () => {
 			[`Authorization: ${authorization}\r\n`, 'HTTP/1.1 429 Too Many Requests', 'retry-after: 1', 'rate limited'],
 		] as const) {
 			using raw = await h1Raw(running);
-			// Bytes behind the handshake must not turn the answer into a reset.
+			// Bytes after the handshake must not turn the response into a reset.
 			raw.send(`${HANDSHAKE}${lines}\r\n${'x'.repeat(100_000)}`);
 			const answer = await raw.readResponse();
 			assert.equal(answer.startLine, status);

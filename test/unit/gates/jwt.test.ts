@@ -38,7 +38,7 @@ function refuses(token: string, reason: string, under: TokenPolicy = policy, now
 
 /** The good claims with some replaced; `undefined` leaves one out. */
 const withClaims = (claims: TokenClaims) => mintToken(key, { ...good, ...claims });
-/** The good claims behind a header with more members, or others. */
+/** The good claims, after a header with more or other members. */
 const withHeader = (members: object) => withHeaderText(JSON.stringify({ alg: 'RS256', ...members }));
 const withHeaderText = (text: string) => signToken(key, text, JSON.stringify(good));
 /** A payload as text, for values that `JSON.stringify` cannot write. */

@@ -87,7 +87,7 @@ describe('a target without the prefix of its route', () => {
 		fc.assert(
 			fc.property(path, fc.nat(), (target, at) => {
 				const whole = target.replace(/\?.*/s, '');
-				// Any prefix that matches: it ends before a slash, behind one, or at the end.
+				// Any prefix that matches: it ends before a slash, after one, or at the end.
 				const ends = Array.from({ length: whole.length }, (_, i) => i + 1).filter(
 					(end) => fitOf(whole.slice(0, end), whole) === 'matches',
 				);

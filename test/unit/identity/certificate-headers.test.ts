@@ -50,7 +50,7 @@ const EXAMPLE = [
 
 const fromBase64 = (text: string) => new X509Certificate(Buffer.from(text, 'base64'));
 
-/** A certificate as a socket gives it: with those behind it that the client has sent. */
+/** A certificate as a socket gives it: with the further certificates that the client has sent. */
 function presented(leaf: X509Certificate, ...behind: X509Certificate[]): X509Certificate {
 	let last = leaf;
 	for (const next of behind) {

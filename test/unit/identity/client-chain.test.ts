@@ -227,7 +227,7 @@ describe("a client's chain", () => {
 		for (const missing of all) {
 			assert.equal(judge(whole, { required, crls: all.filter((crl) => crl !== missing) }), 'no fresh CRL');
 		}
-		// Of CAs alone, and of all others alone.
+		// Only of CAs, and only of other certificates.
 		assert.equal(judge(leaf, { required, crls: [crlOf(root, [], { covers: 'authorities' })] }), 'no fresh CRL');
 		assert.equal(judge(leaf, { required, crls: [crlOf(root, [], { covers: 'users' })] }), 'good');
 		assert.equal(

@@ -358,7 +358,7 @@ describe('the limiter after the death of a thread', () => {
 		assert.equal(limiter.admit(5n, 0), false);
 	});
 
-	// What a thread may leave behind that dies between two of its writes, in each kind of slot.
+	// The traces of a thread that dies between two of its writes, in each kind of slot.
 	for (const { before, slot } of [
 		{ before: 'a virgin slot', slot: [0n, 0n] },
 		{ before: 'the slot of a tenant that was full again', slot: [1n << 32n, 1n] },

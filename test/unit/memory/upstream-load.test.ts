@@ -75,7 +75,7 @@ describe('the requests in flight at an upstream', () => {
 
 	it('have a lock that is freed if its thread dies', () => {
 		const memory = UpstreamLoad.allocate(2, 0);
-		// A thread that dies while it reads the words leaves this behind.
+		// The trace of a thread that dies while it reads the words.
 		Atomics.store(new Int32Array(memory), 4, 2);
 		UpstreamLoad.reclaim(memory, 1);
 		assert.equal(new UpstreamLoad(memory, 0).tryInc(1), true);

@@ -80,7 +80,7 @@ describe('the cipher suites of TLS 1.2', () => {
 					.filter((name) => !name.startsWith('TLS_'));
 				assert.ok(others.includes('AES128-SHA') && others.includes('ECDHE-RSA-AES128-SHA256'));
 				for (const name of new Set([...others, ...SUITES[kind]])) {
-					// Weak ones are there only at the lowest level; each is offered alone.
+					// Weak ones exist only at the lowest level; each is offered on its own.
 					const offer = { maxVersion: 'TLSv1.2', ciphers: `${name}:@SECLEVEL=0` } as const;
 					const expected = (SUITES[kind] as string[]).includes(name) ? name : undefined;
 					assert.equal(await negotiated(server, offer), expected, name);

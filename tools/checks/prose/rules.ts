@@ -6,7 +6,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parse } from 'yaml';
 
-/** What stands for a piece of code: an upper-case word, so that a sentence may begin with it. For Vale it is a run of asterisks. */
+/** The placeholder for a piece of code: an upper-case word, so that a sentence may begin with it. For Vale it is a run of asterisks. */
 export const CODE = 'CODE';
 /** The share of a page's sentences that may be in the passive voice. */
 export const PASSIVE_SHARE = 0.25;

@@ -24,7 +24,7 @@ export class FakeMachine implements Machine {
 	/** Why no signal can be sent. */
 	signalError: NodeJS.ErrnoException | undefined;
 	time = 0;
-	/** What happens while somebody waits, by the number of waits. */
+	/** Events during each wait, by its number. */
 	onSleep: (count: number) => void = () => {};
 	#sleeps = 0;
 

@@ -12,7 +12,7 @@ import { HAS_PROC } from '../../../fixtures/proc.ts';
 const MAIN = '/opt/proxy/dist/main.js';
 const dir = temporaryFolder('pid-file');
 
-/** A folder of its own for each case. */
+/** A new folder for each case. */
 function pathIn(name: string): string {
 	mkdirSync(join(dir, name));
 	return join(dir, name, 'proxy.pid');

@@ -1,4 +1,4 @@
-/** Upstreams whose addresses DNS says: when it is asked, and what becomes of its answers. */
+/** Upstreams with addresses from DNS: when lookups are made, and how their answers are used. */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import type { RouteConfig } from '../../../../packages/proxy/src/config/config.ts';

@@ -129,7 +129,7 @@ describe('the CRLs', () => {
 			problems.join(),
 			/tls.crl_path \(stranger.crl\): the CRL on line 1 is not signed by a CA of tls.client_ca_path/,
 		);
-		// A CA of the bundle has issued it, but it is nobody's CA.
+		// A CA of the bundle has issued it, but it is itself no CA.
 		const keys = await newKeys();
 		const client = await certify(pki.ca, 'client', keys, { isCa: false });
 		const own = pki.writeFile('own.crl', (await pem(client)) + client.certPem);

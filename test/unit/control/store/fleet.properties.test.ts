@@ -58,7 +58,7 @@ function ask(fleet: Fleet, { replicas, rps, seed, phases }: Case, before = (_now
 	}
 }
 
-/** A request of each tenant, every so many milliseconds. */
+/** One request of each tenant at a fixed interval, in milliseconds. */
 function askAll(fleet: Fleet, now: number, everyMs: number): void {
 	if (now % everyMs !== 0) return;
 	for (let tenant = 0; tenant < fleet.keys.length; tenant++) fleet.ask(tenant, 0);

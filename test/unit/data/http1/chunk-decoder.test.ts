@@ -132,7 +132,7 @@ describe('a chunked body', () => {
 					told.trailers ?? [],
 					wanted.trailers.flatMap(([name, value]) => [name.toLowerCase(), value]),
 				);
-				// Pieces behind its end are not given to it.
+				// Pieces after its end are not given to it.
 				assert.ok(text.startsWith(told.rest, wanted.length));
 			}),
 			{ numRuns: 2000 },

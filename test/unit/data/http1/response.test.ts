@@ -274,7 +274,7 @@ describe('an HTTP/1.1 response', () => {
 		const answer = answerOn(wire);
 		answer.begin(200, new ResponseFields([]), true, false, NEW_YEAR_2027);
 		assert.equal(answer.write(Buffer.alloc(20_000)), true);
-		// The client's FIN: Node ends our side behind what is under way, and the client takes nothing of that.
+		// The client's FIN: Node ends our side after the bytes under way, and the client takes none of them.
 		wire.end();
 		assert.equal(answer.write(Buffer.from('small')), false);
 		assert.equal(answer.write(Buffer.alloc(20_000)), false);

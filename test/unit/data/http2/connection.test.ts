@@ -39,7 +39,7 @@ class Client {
 	/** Answers the server's pings. */
 	answersPings = true;
 
-	/** @param early what has arrived before the handshake's end is noticed, behind preface and SETTINGS. */
+	/** @param early bytes after preface and SETTINGS that arrive before the end of the handshake is noticed. */
 	constructor(plane: FakePlane, early: readonly Buffer[] = [], share = plane.share()) {
 		const [socket, served] = duplexPair();
 		this.socket = socket;

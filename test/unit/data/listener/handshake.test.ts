@@ -140,7 +140,7 @@ describe('a handshake', () => {
 		const socket = connect({ socket: tcp, rejectUnauthorized: false, cert: certPem, key: keyPem });
 		for (const end of [socket, tcp]) end.on('error', () => {});
 		await until(() => events.length > 0, 'a report');
-		// No TLS record: an error behind the handshake ends the connection.
+		// No TLS record: an error after the handshake ends the connection.
 		tcp.write('no TLS');
 		assert.deepEqual(await reported(), ['secure true false']);
 		assert.equal(last.socket.destroyed, true);

@@ -3,7 +3,7 @@ import { describe, it } from 'node:test';
 import fc from 'fast-check';
 import { type DeadlineQueue, Deadlines, Timed } from '../../../../packages/proxy/src/data/loop/deadlines.ts';
 
-/** What the wheel adds to a limit at most: it may be a tick behind when a deadline is set, and late when it looks. */
+/** The most that the wheel adds to a limit: its tick may be old when a deadline is set, and it may look late. */
 const TICK_MS = 50;
 
 class Recorded extends Timed {

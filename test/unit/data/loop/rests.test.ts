@@ -47,7 +47,7 @@ class FakeWorker {
 		return begun.length;
 	}
 
-	/** A turn in which all requests end, and as many begin. @param ms of the wait and the work. @returns whether it rests behind it. */
+	/** A turn in which all requests end and the same number begins. @param ms of the wait and the work. @returns whether a rest follows. */
 	turn(ms: number): boolean {
 		this.now += ms;
 		this.begin(this.end());

@@ -79,7 +79,7 @@ async function writePieces(socket: Socket, pieces: readonly Buffer[]): Promise<v
 	}
 }
 
-/** What a TLS client writes; its first write goes behind a header, in pieces. */
+/** The writes of a TLS client; the first one follows a header, in pieces. */
 class Balancer extends Duplex {
 	readonly #tcp: Socket;
 	#cut: ((first: Buffer) => readonly Buffer[]) | undefined;
@@ -101,7 +101,7 @@ class Balancer extends Duplex {
 	}
 }
 
-/** One TLS connection behind a header, cut like this; an echo through it. */
+/** One TLS connection after a header, cut at these places; an echo through it. */
 async function echoBehind(cut: (hello: Buffer) => readonly Buffer[]): Promise<void> {
 	begin();
 	const tcp = await connectPlain();
@@ -128,7 +128,7 @@ describe('a connection with a PROXY header', () => {
 		const heard = [`192.0.2.1 ${header.length}`, 'secure', 'closed'];
 
 		it(`a PROXY header of ${name} is followed by TLS, wherever the reads cut it`, async () => {
-			// Also behind the header, within the TLS record that follows.
+			// Also after the header, within the TLS record that follows.
 			for (let at = 1; at < header.length + 7; at++) {
 				await echoBehind((hello) => {
 					const bytes = Buffer.concat([header, hello]);

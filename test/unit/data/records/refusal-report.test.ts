@@ -21,7 +21,7 @@ function linesOf(answer: Rejection, report = reportRefusal): object[] {
 
 describe('a refusal', () => {
 	const all = Object.entries(rejections).filter((entry): entry is [string, Rejection] => entry[1] instanceof Rejection);
-	/** `circuit is open` and `internal error` are lines of their own. */
+	/** `circuit is open` and `internal error` are separate lines. */
 	const elsewhere = ['UPSTREAM_UNAVAILABLE', 'INTERNAL_ERROR'];
 
 	for (const [name, answer] of all) {

@@ -12,7 +12,7 @@ const IN_HEAD = 'HTTP/1.1 200 OK\r\ncontent-type: application/grpc\r\ngrpc-statu
 const IN_TRAILERS =
 	'HTTP/1.1 200 OK\r\ncontent-type: application/grpc\r\ntransfer-encoding: chunked\r\n\r\n5\r\n\0\0\0\0\0\r\n0\r\ngrpc-status: 14\r\n\r\n';
 
-/** What the head says comes too early: there is a body behind it. */
+/** The status of the head comes too early: a body follows. */
 const IN_BOTH = IN_TRAILERS.replace('\r\n\r\n', '\r\ngrpc-status: 0\r\n\r\n');
 
 for (const mode of [collected, streaming]) {

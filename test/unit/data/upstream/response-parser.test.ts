@@ -15,7 +15,7 @@ interface Told {
 	isWhole: boolean;
 	/** Absent: none. */
 	trailers?: readonly string[];
-	/** Bytes behind the response. */
+	/** Bytes after the response. */
 	surplus: number;
 	keepAlive: boolean;
 	keepAliveTimeoutMs: number | undefined;

@@ -88,7 +88,7 @@ function open(transport: Transport, protocol?: UpstreamProtocol): Opened {
 	return Object.assign(opened, { socket, closed });
 }
 
-/** One exchange on a connection of its own, which is closed as an idle one is. */
+/** One exchange on a new connection, which is closed like an idle one. */
 async function exchange(transport: Transport, protocol?: UpstreamProtocol): Promise<Opened> {
 	const opened = open(transport, protocol);
 	opened.socket.write('hello');

@@ -220,7 +220,7 @@ describe('an upload', () => {
 	});
 });
 
-/** Strict: what is left behind the last chunk is returned as if it were body, and so is noticed. */
+/** Strict: bytes after the last chunk are returned as body, so that tests notice them. */
 function unchunked(text: string): string {
 	let body = '';
 	for (let at = 0; ; ) {
