@@ -20,7 +20,7 @@ for (const page of PAGES) {
 	});
 }
 
-it('proxy accepts every command line in the pages', () => {
+it('proxy accepts every command line of its own', () => {
 	for (const { page, line, language, code } of PAGES.flatMap((page) => blocksIn(page))) {
 		if (!['sh', 'bash', 'shell', 'console'].includes(language)) continue;
 		for (const words of proxyCommands(code)) {
